@@ -143,3 +143,18 @@ async def test_a_schedule_that_never_comes_is_told_as_invalid(running: Cluster) 
     why = "time difference between two schedules is less than 1 second"
     assert await running.events("InvalidSchedule") == [f"invalid schedule: 0 0 31 2 * : {why}"]
     assert await jobs(running) == []
+
+
+async def test_another_schedule_holds_from_its_next_time_on(running: Cluster) -> None:
+    await start(running, schedule="0 0 1 6 *")
+    past: Any = {"status": {"lastScheduleTime": "2024-01-01T00:00:00Z"}}
+    await running.api.patch(CRON_JOB, "tick", {"spec": {"suspend": True}}, namespace="default")
+    await running.api.patch(CRON_JOB, "tick", past, namespace="default", subresource="status")
+    await running.clock.advance(1)
+    await running.api.patch(
+        CRON_JOB, "tick", {"spec": {"suspend": False, "schedule": "*/5 * * * *"}}, namespace="default"
+    )
+    await running.clock.advance(240)
+    assert await jobs(running) == [], "what was missed before is made up for at the next time"
+    await running.clock.advance(60)
+    assert len(await jobs(running)) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.model.errors import ApiError
-from tonnage.twin.controllers.namespaces import SERVICE_ACCOUNT, NamespaceController
+from tonnage.twin.controllers.namespaces import ROOT_CA, SERVICE_ACCOUNT, NamespaceController
 from tonnage.wire.kinds import CONFIG_MAP, NAMESPACE, POD
 
 Cluster = Any
@@ -33,6 +33,28 @@ async def test_the_first_namespaces_stand_and_have_their_account(running: Cluste
     await running.api.delete(SERVICE_ACCOUNT, "default", namespace="default")
     await running.clock.advance(1)
     assert await running.api.get(SERVICE_ACCOUNT, "default", "default")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"data": {"ca.crt": "other"}}, id="another certificate"),
+        pytest.param({"data": {"more": "x"}}, id="more beside it"),
+        pytest.param({"metadata": {"annotations": None}}, id="no word what it is for"),
+    ],
+)
+async def test_what_others_do_to_the_authority_of_a_namespace_is_put_right(
+    cluster: Cluster, change: dict[str, Any]
+) -> None:
+    controller = NamespaceController(cluster.api, cluster.clock, cluster.informers, root_ca="PEM")
+    cluster.start(controller.run())
+    await cluster.clock.settle()
+    before = await cluster.api.get(CONFIG_MAP, ROOT_CA, "default")
+    await cluster.api.patch(CONFIG_MAP, ROOT_CA, change, namespace="default")
+    await cluster.clock.advance(1)
+    after = await cluster.api.get(CONFIG_MAP, ROOT_CA, "default")
+    assert after.data == {"ca.crt": "PEM"}
+    assert after.metadata.annotations == before.metadata.annotations
 
 
 async def test_a_namespace_takes_all_its_contents_with_it(running: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,11 +10,12 @@ import pytest
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.node_health import wanted_taints
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.node_zones import NodeZones
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController, eviction_in_s
 from tonnage.wire.kinds import EVENT, LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, NodeSpec, NodeStatus, Taint, Toleration
-from tonnage.wire.timestamps import micro_timestamp, timestamp
+from tonnage.wire.timestamps import micro_timestamp
 
 Cluster = Any
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -68,27 +69,22 @@ _TAINTS = [
 
 @pytest.mark.parametrize(("node", "expected"), _TAINTS)
 def test_conditions_as_taints(node: Node, expected: set[tuple[str, str]]) -> None:
-    taints = [(taint.key, taint.effect) for taint in wanted_taints(node, _NOW)]
+    taints = [(taint.key, taint.effect) for taint in wanted_taints(node, _NOW, evict=True)]
     assert set(taints) == expected
     assert sorted(taints, key=lambda one: one[1] == "NoExecute") == taints
 
 
-_SINCE = timestamp(_NOW - timedelta(seconds=100))
 _EVICTIONS = [
     ([], [], float("inf"), "no taint, no eviction"),
-    ([Taint(key="a", effect="NoSchedule")], [], float("inf"), "NoSchedule evicts nobody"),
     ([Taint(key="a", effect="NoExecute")], [], 0.0, "what is not tolerated goes at once"),
     (
-        [Taint(key="a", effect="NoExecute", time_added=_SINCE)],
-        [Toleration(key="a", operator="Exists", effect="NoExecute", toleration_seconds=300)],
-        200.0,
-        "a toleration's time runs from the taint's",
-    ),
-    (
-        [Taint(key="a", effect="NoExecute", time_added=_SINCE)],
-        [Toleration(key="a", operator="Exists", toleration_seconds=30)],
-        0.0,
-        "and may be over",
+        [Taint(key="a", effect="NoExecute"), Taint(key="b", effect="NoExecute")],
+        [
+            Toleration(key="a", operator="Exists", effect="NoExecute", toleration_seconds=300),
+            Toleration(key="b", operator="Exists", toleration_seconds=30),
+        ],
+        30.0,
+        "the shortest of the tolerations counts",
     ),
     (
         [Taint(key="a", effect="NoExecute")],
@@ -97,7 +93,7 @@ _EVICTIONS = [
         "a toleration without a time holds for ever",
     ),
     (
-        [Taint(key="a", effect="NoExecute", time_added=_SINCE), Taint(key="b", effect="NoExecute")],
+        [Taint(key="a", effect="NoExecute"), Taint(key="b", effect="NoExecute")],
         [Toleration(key="a", operator="Exists", toleration_seconds=300)],
         0.0,
         "every taint must be tolerated",
@@ -111,14 +107,22 @@ _EVICTIONS = [
     ids=[case[3] for case in _EVICTIONS],
 )
 def test_when_a_pod_must_go(taints: list[Taint], tolerations: list[Toleration], expected: float) -> None:
-    assert eviction_in_s(taints, tolerations, _NOW) == expected
+    assert eviction_in_s(taints, tolerations) == expected
+
+
+_STEADY = {"steady"}
 
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    for controller in (NodeLifecycleController, TaintEvictionController, PodGarbageController):
-        cluster.start(controller(cluster.api, cluster.clock, cluster.informers).run())
+    """A cluster with a node that stays ready: where no node is, none loses its pods."""
+    parts = cluster.api, cluster.clock, cluster.informers
+    cluster.start(NodeLifecycleController(*parts, vouched=_STEADY.__contains__).run())
+    cluster.start(TaintEvictionController(*parts).run())
+    cluster.start(PodGarbageController(*parts, kept=2).run())
     await cluster.clock.settle()
+    await cluster.node("steady")
+    await cluster.clock.advance(10)
     return cluster
 
 
@@ -243,6 +247,86 @@ async def test_a_node_that_returns_within_the_quarantine_keeps_its_pods(running:
     await running.node("a100-0")
     await running.clock.advance(45)
     assert [pod.metadata.name for pod in await running.pods()] == ["train"]
+
+
+_PACES = [
+    ("nnnn", [0.0], "the first of a zone goes at once"),
+    ("nnnnyyyyyy", [0.0, 10.0, 10.0], "the others of a zone follow every ten seconds"),
+    ("nnnnyy", [float("inf")], "of a small zone most of which is not ready none goes"),
+    ("n" * 40 + "y" * 20, [0.0, 100.0], "of a large one they go slowly"),
+]
+
+
+@pytest.mark.parametrize(("letters", "expected"), [row[:2] for row in _PACES], ids=[row[2] for row in _PACES])
+def test_how_fast_nodes_lose_their_pods(letters: str, expected: list[float]) -> None:
+    zones = NodeZones()
+    for number, letter in enumerate(reversed(letters + "y" * (letters == "nnnn") * 4)):
+        node = _node("True" if letter == "y" else "False")
+        node.metadata.name = f"n{number}"
+        zones.take_in(node, 0.0)
+    sick = _node("False")
+    assert [zones.wait_s(sick, 1000.0) for _ in expected] == expected
+
+
+def test_no_node_loses_its_pods_while_none_is_ready() -> None:
+    zones, sick, well = NodeZones(), _node("False"), _node("True")
+    sick.metadata.name, well.metadata.name = "sick", "well"
+    assert zones.take_in(sick, 0.0)
+    assert zones.wait_s(sick, 100.0) == float("inf")
+    assert zones.take_in(well, 100.0)
+    assert zones.wait_s(sick, 100.0) == 10.0, "who had to wait waits for a whole turn"
+    assert zones.wait_s(sick, 110.0) == 0.0
+    assert zones.forget("well", 110.0)
+    assert zones.is_lost
+
+
+async def test_where_no_node_is_ready_none_loses_its_pods(running: Cluster) -> None:
+    await running.node("a100-0")
+    await running.report("a100-0", "False")
+    await running.clock.advance(5)
+    assert (_NOT_READY, "NoExecute") in await _taints(running)
+    await running.report("steady", "False")
+    await running.clock.advance(15)
+    assert await _taints(running) == {(_NOT_READY, "NoSchedule")}
+    assert await _taints(running, "steady") == {(_NOT_READY, "NoSchedule")}
+
+
+async def test_of_a_node_out_of_service_the_pods_that_are_to_go_are_gone(running: Cluster) -> None:
+    await running.node("a100-0")
+    everything = {"operator": "Exists"}
+    await _bound(running, "train", tolerations=[everything])
+    await running.api.patch(POD, "train", {"metadata": {"finalizers": ["a.b/c"]}}, namespace="default")
+    await running.api.delete(POD, "train", namespace="default")
+    taint = {"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}
+    await running.api.patch(NODE, "a100-0", taint)
+    await running.clock.advance(1)
+    assert (await running.api.get(POD, "train", "default")).status.phase == "Running"
+    await running.report("a100-0", "False")
+    await running.clock.advance(1)
+    train = await running.api.get(POD, "train", "default")
+    assert train.status.phase == "Failed"
+    assert train.metadata.deletion_grace_period_seconds == 0
+
+
+async def test_ended_pods_that_are_too_many_go_the_oldest_first(running: Cluster) -> None:
+    await running.node("a100-0")
+    for name in "abcd":
+        await _bound(running, name)
+        await running.clock.advance(1)
+    for pod in await running.all(POD):
+        await running.set_pod(pod, phase="Succeeded")
+    await running.clock.advance(1)
+    assert [pod.metadata.name for pod in await running.all(POD)] == ["c", "d"]
+
+
+async def test_whose_pod_goes_before_its_time_is_told_that_it_need_not(running: Cluster) -> None:
+    await running.node("a100-0")
+    await _bound(running, "train")
+    await running.report("a100-0", "False")
+    await running.clock.advance(1)
+    await running.api.delete(POD, "train", namespace="default", grace_period_s=0)
+    await running.clock.advance(1)
+    assert await running.events("TaintManagerEviction") == ["Cancelling deletion of Pod default/train"]
 
 
 async def test_a_node_that_says_itself_that_it_is_not_ready_speaks_for_its_pods(running: Cluster) -> None:

@@ -207,6 +207,23 @@ async def test_a_claim_waits_for_its_first_pod_or_for_a_provisioner(running: Clu
     assert set(soon.metadata.annotations.values()) == {"example.com/disks"}
 
 
+@pytest.mark.parametrize(
+    ("provisioner", "told"),
+    [
+        ("kubernetes.io/no-provisioner", "no volume plugin matched name: kubernetes.io/no-provisioner"),
+        ("kubernetes.io/aws-ebs", "the external provisioner 'ebs.csi.aws.com' or"),
+    ],
+)
+async def test_a_provisioner_that_was_part_of_kubernetes_is_another_by_now(
+    running: Cluster, provisioner: str, told: str
+) -> None:
+    await running.apply(STORAGE_CLASS, "old", {"provisioner": provisioner})
+    await running.apply(VOLUME_CLAIM, "data", {"spec": {**ASKED, "storageClassName": "old"}})
+    await running.clock.advance(2)
+    [event] = await running.all(EVENT)
+    assert told in event.message
+
+
 async def test_a_claim_says_every_15_seconds_what_it_waits_for_and_not_when_others_change(
     running: Cluster,
 ) -> None:

@@ -6,6 +6,7 @@ Source: pkg/controller/cronjob/cronjob_controllerv2.go of k8s.io/kubernetes (v1.
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informers, Key, following
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -40,7 +41,8 @@ class CronJobController:
         self._clock = clock
         self._events = EventRecorder(api, clock, "cronjob-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._cron_jobs = informers.of(CRON_JOB, self._queue.add)
+        self._cron_jobs = informers.of(CRON_JOB)
+        self._cron_jobs.subscribe(self._changed)
         self._jobs = informers.of(JOB)
         self._jobs.add_index("namespace", lambda job: [job.metadata.namespace])
         self._jobs.subscribe(self._job_changed)
@@ -49,6 +51,17 @@ class CronJobController:
         """Reconcile until cancelled."""
         async with following(self._cron_jobs, self._jobs) as group:
             group.create_task(work(self._queue, self._reconcile, workers=2))
+
+    def _changed(self, delta: Delta[CronJob]) -> None:
+        """Look at once, but for another schedule, which holds from its next time on."""
+        before, after = delta.before, delta.after
+        if after is None:
+            return
+        wait_s: float | None = None
+        if before is not None and _told(before) != _told(after):
+            with suppress(OSError, ValueError, KeyError):
+                wait_s = next_in_s(after, _times_of(after), self._clock.now())
+        self._queue.add_after(key_of(after), wait_s or 0.0)
 
     def _job_changed(self, delta: Delta[Job]) -> None:
         for job in (delta.before, delta.after):
@@ -137,10 +150,10 @@ class CronJobController:
 
     async def _schedule(self, cron_job: CronJob) -> Schedule | None:
         """The schedule, None where the zone is not known any more."""
-        zone = cron_job.spec.time_zone or "UTC"
         try:
-            return schedule_of(cron_job.spec.schedule, ZoneInfo(zone))
+            return _times_of(cron_job)
         except (OSError, ValueError, KeyError) as error:
+            zone = cron_job.spec.time_zone
             told = f'invalid timeZone: "{zone}": {error}'
             await self._events.emit(cron_job, "Warning", "UnknownTimeZone", told)
             return None
@@ -215,6 +228,14 @@ class CronJobController:
     async def _write(self, cron_job: CronJob) -> None:
         status = msgspec.to_builtins(cron_job.status)
         await or_none(replace_status(self._api, CRON_JOB, cron_job, status))
+
+
+def _told(cron_job: CronJob) -> tuple[str, str | None]:
+    return cron_job.spec.schedule, cron_job.spec.time_zone
+
+
+def _times_of(cron_job: CronJob) -> Schedule:
+    return schedule_of(cron_job.spec.schedule, ZoneInfo(cron_job.spec.time_zone or "UTC"))
 
 
 def _forget(status: CronJobStatus, uid: str) -> None:

@@ -19,7 +19,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
 from tonnage.twin.controllers.refusals import passing_over
-from tonnage.twin.controllers.writing import merge_status
+from tonnage.twin.controllers.writing import merge_status, patch_as_seen
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind
 from tonnage.wire.objects import Condition, ConfigMap, Namespace, Object, Pod
 from tonnage.wire.timestamps import moment_of, timestamp
@@ -130,9 +130,11 @@ class NamespaceController:
         metadata: JsonObject = {"name": ROOT_CA, "annotations": {_ABOUT_CA: _CA_USE}}
         if found is None:
             await _create_unless_there(self._api, CONFIG_MAP, {"metadata": metadata, "data": data}, namespace)
-        elif found.data != data:
+        elif found.data != data or not found.metadata.annotations.get(_ABOUT_CA):
+            strays: JsonObject = dict.fromkeys(found.data)
+            about: JsonObject = {"annotations": {_ABOUT_CA: _CA_USE}}
             with passing_over(404):
-                await self._api.patch(CONFIG_MAP, ROOT_CA, {"data": data}, namespace=namespace)
+                await patch_as_seen(self._api, CONFIG_MAP, found, {"metadata": about, "data": strays | data})
 
     def _kinds(self) -> list[Kind[Object]]:
         custom = (custom_kind(definition) for definition in self._definitions)

@@ -40,22 +40,32 @@ def ready_status(node: Node) -> str:
     return next((c.status for c in node.status.conditions if c.type == "Ready"), "")
 
 
-def wanted_taints(node: Node, now: datetime) -> list[Taint]:
-    """The node's taints as its conditions and `unschedulable` want them; those of others stay as they are."""
-    keys = {
-        key
-        for condition in node.status.conditions
-        if (key := _BY_CONDITION.get((condition.type, condition.status))) is not None
-    }
-    if node.spec.unschedulable:
-        keys.add(UNSCHEDULABLE)
-    wanted = {(key, "NoSchedule") for key in keys}
-    wanted |= {(key, "NoExecute") for key in keys & {NOT_READY, UNREACHABLE} if ready_status(node)}
+def eviction_key(node: Node) -> str:
+    """The key of the taint by which a node that is not ready loses its pods; empty for any other node."""
+    return _BY_CONDITION.get(("Ready", ready_status(node)), "")
+
+
+def is_evicting(node: Node) -> bool:
+    """Whether the node has a taint by which it loses its pods, be it that of the condition before."""
+    return any(taint.effect == "NoExecute" and _managed(taint) for taint in node.spec.taints)
+
+
+def wanted_taints(node: Node, now: datetime, *, evict: bool) -> list[Taint]:
+    """The node's taints as its conditions and `unschedulable` want them; those of others stay as they are.
+
+    New ones follow in the order of the conditions; only where `evict` says so does one make pods leave.
+    """
+    conditions = (_BY_CONDITION.get((one.type, one.status)) for one in node.status.conditions)
+    keys = [key for key in conditions if key is not None]
+    wanted = [(key, "NoSchedule") for key in keys + [UNSCHEDULABLE] * node.spec.unschedulable]
+    if evict and (key := eviction_key(node)):
+        wanted.append((key, "NoExecute"))
     kept = [taint for taint in node.spec.taints if not _managed(taint) or (taint.key, taint.effect) in wanted]
     present = {(taint.key, taint.effect) for taint in kept}
     added = [
         Taint(key=key, effect=effect, time_added=timestamp(now))
-        for key, effect in sorted(wanted - present, key=lambda one: (one[1] == "NoExecute", one[0]))
+        for key, effect in dict.fromkeys(wanted)
+        if (key, effect) not in present
     ]
     return [*kept, *added]
 

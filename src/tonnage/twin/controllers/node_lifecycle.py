@@ -14,10 +14,14 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import LEASE_NAMESPACE
 from tonnage.twin.controllers.node_health import (
     GRACE_S,
+    eviction_key,
+    is_evicting,
     lacking_metadata,
+    ready_status,
     silent_conditions,
     wanted_taints,
 )
+from tonnage.twin.controllers.node_zones import NodeZones
 from tonnage.twin.controllers.writing import patch_as_seen, tell_of_pod
 from tonnage.wire.kinds import LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, ObjectReference, Pod
@@ -52,6 +56,7 @@ class NodeLifecycleController:
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
         self._heard_s: dict[str, float] = {}
         self._registered: set[str] = set()
+        self._zones = NodeZones()
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -68,6 +73,23 @@ class NodeLifecycleController:
         elif delta.before is None or _heartbeats(delta.after) - _heartbeats(delta.before):
             self._heard_s[name] = self._clock.monotonic()
         self._queue.add(key_of(node))
+        self._watch_zones(delta)
+
+    def _watch_zones(self, delta: Delta[Node]) -> None:
+        """Look again at nodes that are not ready when they may lose their pods at another pace."""
+        before, after, now_s = delta.before, delta.after, self._clock.monotonic()
+        was_lost = self._zones.is_lost
+        if after is None:
+            changed = before is not None and self._zones.forget(before.metadata.name, now_s)
+        elif before is None or _counts(before) != _counts(after):
+            changed = self._zones.take_in(after, now_s)
+        else:
+            return
+        if was_lost and not self._zones.is_lost:
+            self._heard_s = dict.fromkeys(self._heard_s, now_s)  # it was not the nodes that were silent
+        for node in self._nodes if changed else ():
+            if eviction_key(node):
+                self._queue.add(key_of(node))
 
     def _lease_changed(self, delta: Delta[Lease]) -> None:
         if delta.after is None or delta.after.metadata.name not in self._heard_s:
@@ -97,10 +119,11 @@ class NodeLifecycleController:
         if is_silent:
             node = await self._mark_silent(node)
         node = await self._complete(node)
-        await self._taint(node)
+        turn_s = await self._taint(node)
         if is_silent:  # a kubelet that says itself that it is not ready speaks for its pods, too
             await self._mark_pods_not_ready(node)
-        return None if self._vouched(name) else max(self._grace_s - silent_s, 0.0) or None
+        left_s = 0.0 if self._vouched(name) else max(self._grace_s - silent_s, 0.0)
+        return min((wait for wait in (turn_s, left_s) if wait), default=None)
 
     async def _mark_silent(self, node: Node) -> Node:
         conditions = silent_conditions(node, self._clock.now())
@@ -125,12 +148,17 @@ class NodeLifecycleController:
             return node
         return await patch_as_seen(self._api, NODE, node, {"metadata": lacking})
 
-    async def _taint(self, node: Node) -> None:
-        taints = wanted_taints(node, self._clock.now())
-        if taints == node.spec.taints:
-            return
-        body: list[JsonValue] = msgspec.to_builtins(taints)
-        await patch_as_seen(self._api, NODE, node, {"spec": {"taints": body or None}})
+    async def _taint(self, node: Node) -> float:
+        """Taint a node; the seconds until it may lose its pods, 0 if it does or need not."""
+        evicting = is_evicting(node) and not self._zones.is_lost
+        turn_s = 0.0
+        if eviction_key(node) and not evicting:
+            turn_s = self._zones.wait_s(node, self._clock.monotonic())
+        taints = wanted_taints(node, self._clock.now(), evict=not turn_s)
+        if taints != node.spec.taints:
+            body: list[JsonValue] = msgspec.to_builtins(taints)
+            await patch_as_seen(self._api, NODE, node, {"spec": {"taints": body or None}})
+        return turn_s if turn_s != float("inf") else 0.0
 
     async def _mark_pods_not_ready(self, node: Node) -> None:
         for pod in self._pods.by_index("node", node.metadata.name):
@@ -147,6 +175,11 @@ class NodeLifecycleController:
         }
         await tell_of_pod(self._api, pod, {"conditions": [condition]})
         await self._events.emit(pod, "Warning", "NodeNotReady", "Node is not ready")
+
+
+def _counts(node: Node) -> tuple[str, dict[str, str]]:
+    """What of a node may count for its zone."""
+    return ready_status(node), node.metadata.labels
 
 
 def _heartbeats(node: Node) -> set[tuple[str, str, str | None]]:

@@ -5,7 +5,6 @@ Source: k8s.io/kubernetes/pkg/controller/tainteviction (v1.35).
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
@@ -18,27 +17,20 @@ from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.controllers.writing import tell_of_pod
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, ObjectReference, Pod, Taint, Toleration
-from tonnage.wire.timestamps import moment_of, timestamp
+from tonnage.wire.timestamps import timestamp
 
 _FOREVER: Final = float("inf")
 
 
-def eviction_in_s(taints: list[Taint], tolerations: list[Toleration], now: datetime) -> float:
-    """Seconds until a pod must go: 0 now, infinity never. A toleration's time runs from the taint's.
-
-    A taint without a time (one that a person set) counts from `now`: remember the first answer.
-    """
+def eviction_in_s(taints: list[Taint], tolerations: list[Toleration]) -> float:
+    """Seconds that a pod may stay beside these taints: 0 if it must go now, infinity if it need not."""
     left_s = _FOREVER
     for taint in taints:
-        if taint.effect != "NoExecute":
-            continue
         matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
         if not matching:
             return 0.0
         allowed = [t.toleration_seconds for t in matching if t.toleration_seconds is not None]
-        if allowed:
-            since_s = (now - moment_of(taint.time_added)).total_seconds() if taint.time_added else 0.0
-            left_s = min(left_s, max(max(min(allowed), 0) - since_s, 0.0))
+        left_s = min([left_s, *(max(float(seconds), 0.0) for seconds in allowed)])
     return left_s
 
 
@@ -52,11 +44,14 @@ class TaintEvictionController:
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)
-        self._pods = informers.of(POD, self._queue.add)
+        self._pods = informers.of(POD)
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
-        self._due_s: dict[str, tuple[tuple[str, ...], float]] = {}
-        """By pod uid: the taints that were answered for, and when the pod has to go."""
         self._pods.subscribe(self._pod_changed)
+        self._judged: set[Key] = set()
+        """Pods whose taints or tolerations are others than before."""
+        self._due_s: dict[Key, float] = {}
+        """When pods that may stay for a while have to go. Other taints change nothing: they may only be gone,
+        or be such as the pod does not tolerate."""
 
     async def run(self) -> None:
         """Evict until cancelled."""
@@ -64,86 +59,78 @@ class TaintEvictionController:
             group.create_task(work(self._queue, self._reconcile, workers=4))
 
     def _node_changed(self, delta: Delta[Node]) -> None:
-        before = delta.before.spec.taints if delta.before is not None else []
-        after = delta.after.spec.taints if delta.after is not None else []
-        node = delta.after or delta.before
-        if node is not None and before != after:
-            for pod in self._pods.by_index("node", node.metadata.name):
-                self._queue.add(key_of(pod))
+        before, after = _evicting(delta.before), _evicting(delta.after)
+        if delta.after is not None and before != after:
+            for pod in self._pods.by_index("node", delta.after.metadata.name):
+                self._judge(key_of(pod))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
-        if delta.after is None and delta.before is not None:
-            self._due_s.pop(delta.before.metadata.uid, None)
+        before, after = delta.before, delta.after
+        if after is None or before is None or _stand(before) != _stand(after):
+            pod = after or before
+            if pod is not None and (key_of(pod) in self._due_s or self._taints_of(pod)):
+                self._judge(key_of(pod))
+
+    def _judge(self, key: Key) -> None:
+        self._judged.add(key)
+        self._queue.add(key)
+
+    def _taints_of(self, pod: Pod) -> list[Taint]:
+        return _evicting(self._nodes.get(pod.spec.node_name)) if pod.spec.node_name else []
 
     async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(key[1], key[0])
-        if pod is None or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
+        now_s = self._clock.monotonic()
+        if key in self._judged:
+            self._judged.discard(key)
+            left_s = _FOREVER if pod is None else eviction_in_s(self._taints_of(pod), pod.spec.tolerations)
+            if left_s in (0.0, _FOREVER) and self._due_s.pop(key, None) is not None:
+                await self._tell(key, "Cancelling deletion of")
+            if left_s != _FOREVER:
+                self._due_s.setdefault(key, now_s + left_s)
+        due_s = self._due_s.get(key)
+        if pod is None or due_s is None:
             return None
-        node = self._nodes.get(pod.spec.node_name)
-        taints = [t for t in node.spec.taints if t.effect == "NoExecute"] if node is not None else []
-        left_s = self._left_s(pod, taints)
-        if left_s == _FOREVER:
-            if self._due_s.pop(pod.metadata.uid, None) is not None:
-                text = f"Cancelling deletion of Pod {pod.metadata.namespace}/{pod.metadata.name}"
-                await self._tell(pod, text)
-            return None
-        if left_s > 0:
-            return left_s
-        await self._evict(pod)
+        if due_s > now_s:
+            return due_s - now_s
+        del self._due_s[key]
+        await self._evict(key, pod)
         return None
 
-    def _left_s(self, pod: Pod, taints: list[Taint]) -> float:
-        if not taints:
-            return _FOREVER
-        left_s = eviction_in_s(taints, pod.spec.tolerations, self._clock.now())
-        if left_s == _FOREVER:
-            return left_s
-        seen = tuple(sorted(f"{t.key}={t.value}/{t.time_added}" for t in taints))
-        known = self._due_s.get(pod.metadata.uid)
-        now_s = self._clock.monotonic()
-        if known is None or known[0] != seen:
-            known = self._due_s[pod.metadata.uid] = (seen, now_s + left_s)
-        return max(known[1] - now_s, 0.0)
-
-    async def _evict(self, pod: Pod) -> None:
-        text = f"Marking for deletion Pod {pod.metadata.namespace}/{pod.metadata.name}"
-        await self._tell(pod, text)
-        await disrupt(
-            self._api,
-            self._clock,
-            pod,
-            "DeletionByTaintManager",
-            "Taint manager: deleting due to NoExecute taint",
-        )
+    async def _evict(self, key: Key, pod: Pod) -> None:
+        await self._tell(key, "Marking for deletion")
+        why = "Taint manager: deleting due to NoExecute taint"
+        await disrupt(self._api, self._clock, pod, "DeletionByTaintManager", why)
         with passing_over(404, 409):
-            await self._api.delete(
-                POD, pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
-            )
-        self._due_s.pop(pod.metadata.uid, None)
+            await self._api.delete(POD, key[1], namespace=key[0], uid=pod.metadata.uid)
 
-    async def _tell(self, pod: Pod, text: str) -> None:
+    async def _tell(self, key: Key, what: str) -> None:
         """An Event about the pod's name: this controller gives no uid."""
-        metadata = pod.metadata
-        named = ObjectReference(
-            api_version="v1", kind=POD.kind, name=metadata.name, namespace=metadata.namespace
-        )
-        await self._events.emit(named, "Normal", "TaintManagerEviction", text)
+        named = ObjectReference(api_version="v1", kind=POD.kind, name=key[1], namespace=key[0])
+        await self._events.emit(named, "Normal", "TaintManagerEviction", f"{what} Pod {key[0]}/{key[1]}")
 
 
-async def disrupt(
-    api: KubernetesApi, clock: Clock, pod: Pod, reason: str, message: str, *, fail: bool = False
-) -> None:
-    """Give the pod its DisruptionTarget condition, and the phase Failed if asked to, unless it is gone."""
-    condition: JsonObject = {
+def _evicting(node: Node | None) -> list[Taint]:
+    return [taint for taint in node.spec.taints if taint.effect == "NoExecute"] if node is not None else []
+
+
+def _stand(pod: Pod) -> tuple[str, list[Toleration]]:
+    """What counts of a pod."""
+    return pod.spec.node_name, pod.spec.tolerations
+
+
+async def disrupt(api: KubernetesApi, clock: Clock, pod: Pod, reason: str, message: str) -> None:
+    """Give the pod its DisruptionTarget condition, unless it is gone."""
+    await tell_of_pod(api, pod, {"conditions": [disruption(clock, pod, reason, message)]})
+
+
+def disruption(clock: Clock, pod: Pod, reason: str, message: str) -> JsonObject:
+    """The condition of a pod that is to be disrupted."""
+    return {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
         "message": message,
         "lastTransitionTime": timestamp(clock.now()),
+        **({"observedGeneration": pod.metadata.generation} if pod.metadata.generation else {}),
     }
-    status: JsonObject = {"conditions": [condition]}
-    if generation := pod.metadata.generation:
-        condition["observedGeneration"] = generation
-    if fail:
-        status |= {"phase": "Failed", **({"observedGeneration": generation} if generation else {})}
-    await tell_of_pod(api, pod, status)

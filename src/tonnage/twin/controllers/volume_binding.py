@@ -24,6 +24,7 @@ from tonnage.twin.controllers.volume_plan import (
     best_volume,
     class_of,
     default_class,
+    driver_for,
     is_reserved,
     mismatch,
     reservation,
@@ -217,8 +218,11 @@ class VolumeBindingController:
         elif chosen is None:
             why = f'storageclass.storage.k8s.io "{named}" not found'
             await self._events.emit(claim, "Warning", "ProvisioningFailed", why)
-        elif not chosen.provisioner.startswith(_IN_TREE):
-            await self._leave_to(chosen.provisioner, claim)
+        elif (driver := driver_for(chosen.provisioner)).startswith(_IN_TREE):
+            why = f"no volume plugin matched name: {driver}"
+            await self._events.emit(claim, "Warning", "ProvisioningFailed", why)
+        else:
+            await self._leave_to(driver, claim)
 
     async def _tell_refusal(self, claim: PersistentVolumeClaim, name: str) -> None:
         volume = self._volumes.get(name)

@@ -21,6 +21,16 @@ from tonnage.wire.kinds import VOLUME_CLAIM
 BOUND: Final = "pv.kubernetes.io/bind-completed"
 BY_US: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_MIGRATED: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+}
+"""Drivers by the provisioners that were part of Kubernetes. Source: k8s.io/csi-translation-lib."""
 _BELOW_TMP: Final = re.compile(r".*/tmp/.+")
 
 
@@ -66,6 +76,11 @@ def best_volume(
             modes, size = len(volume.spec.get("accessModes") or []), _size(volume.spec.get("capacity"))
             found.append(((modes, not reserved, size, volume.metadata.name), volume))
     return min(found, key=lambda row: row[0])[1] if found else None
+
+
+def driver_for(provisioner: str) -> str:
+    """Who makes volumes for a class with this provisioner."""
+    return _MIGRATED.get(provisioner, provisioner)
 
 
 def undeletable(volume: PersistentVolume) -> str:
