@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from tonnage.twin.apiserver.openapi import OpenApi
 from tonnage.twin.apiserver.openapi_second import encoded_second
-from tonnage.twin.apiserver.resources import Registry
-from tonnage.wire.schema import load_schema
+from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served
+from tonnage.wire.schema import KindRow, load_schema
 
 _POD_SPEC = "io.k8s.api.core.v1.PodSpec"
 
@@ -43,6 +44,19 @@ def test_what_the_third_combines_the_second_says_outright(second: Any) -> None:
 def test_values_are_listed_below_the_text(second: Any) -> None:
     about = second["definitions"][_POD_SPEC]["properties"]["restartPolicy"]["description"]
     assert about.endswith('\n\nPossible enum values:\n - `"Always"`\n - `"Never"`\n - `"OnFailure"`')
+
+
+def test_whole_objects_within_custom_ones_have_what_every_object_has() -> None:
+    whole = {"type": "object", "x-kubernetes-embedded-resource": True, "required": ["kind"]}
+    schema: Any = {"type": "object", "properties": {"held": {"type": "array", "items": whole}}}
+    row = KindRow("e.io", "v1", "Thing", "things", "thing", True, ("get",), "")
+    registry = Registry(load_schema())
+    registry.replace_custom("things.e.io", [Served(row, "ThingList", CustomVersion("", "e.io/v1", schema))])
+    document: Any = msgspec.json.decode(OpenApi(registry).document("apis/e.io/v1"))
+    shown = document["components"]["schemas"]["io.e.v1.Thing"]["properties"]["held"]["items"]
+    assert shown["required"] == ["kind", "apiVersion"]
+    assert list(shown["properties"]) == ["apiVersion", "kind", "metadata"]
+    assert "properties" not in whole
 
 
 def test_a_small_document_in_protobuf() -> None:

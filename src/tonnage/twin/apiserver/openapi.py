@@ -7,13 +7,15 @@ asked for (`descriptions`), and are nowhere kept.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import copied
+from tonnage.twin.apiserver.access import copied, flag, mapping, texts
 from tonnage.twin.apiserver.descriptions import Descriptions, public_name
+from tonnage.twin.apiserver.objects.structural import EMBEDDED
 from tonnage.twin.apiserver.openapi_second import second_openapi
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.wire.schema import Field, Schema
@@ -55,6 +57,7 @@ _HEAD: Final[JsonObject] = {
 }
 _PATHS: Final = ("api", "apis", "version", ".well-known/openid-configuration", "openid/v1/jwks")
 _ANY_KIND: Final = "core/v1.Pod"
+_MORE: Final = "additionalProperties"
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -180,20 +183,35 @@ class _Schemas:
 
     def _custom(self, schema: JsonObject) -> JsonObject:
         described = copied(schema)
-        own = described.setdefault("properties", {})
+        self._embed(described)
+        # What every kind has is described as the built-in kinds describe it.
+        self._identify(described, self._descriptions.of(_ANY_KIND)[1])
+        return described
+
+    def _identify(self, schema: JsonObject, described: Mapping[str, str]) -> None:
+        """Give a schema what every object has."""
+        own = schema.setdefault("properties", {})
         assert isinstance(own, dict)
         metadata = self._add_type("meta/v1.ObjectMeta")
-        own["apiVersion"] = {"type": "string"}
-        own["kind"] = {"type": "string"}
-        own["metadata"] = {"allOf": [{"$ref": f"#/components/schemas/{metadata}"}]}
-        # What every kind has is described as the built-in kinds describe it.
-        _, texts = self._descriptions.of(_ANY_KIND)
-        for name in ("apiVersion", "kind", "metadata"):
-            field = own[name]
-            assert isinstance(field, dict)
-            if texts.get(name):
-                field["description"] = texts[name]
-        return described
+        found: dict[str, JsonObject] = {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [{"$ref": f"#/components/schemas/{metadata}"}]},
+        }
+        for name, field in found.items():
+            own[name] = field | ({"description": described[name]} if described.get(name) else {})
+
+    def _embed(self, schema: JsonObject) -> None:
+        """Give the whole objects in a schema what every object has."""
+        inside = (*mapping(schema, "properties").values(), schema.get("items"), schema.get(_MORE))
+        for inner in inside:
+            if isinstance(inner, dict):
+                self._embed(inner)
+        if flag(schema, EMBEDDED):
+            about = self._descriptions.of(_ANY_KIND)[1].get("metadata", "")
+            self._identify(schema, {"metadata": about})
+            required = texts(schema, "required")
+            schema["required"] = [*required, *(one for one in ("kind", "apiVersion") if one not in required)]
 
     def _add_type(self, type_name: str) -> str:
         name = public_name(type_name)
