@@ -28,6 +28,7 @@ from tonnage.twin.apiserver.negotiation import (
     negotiated,
     not_acceptable,
     nothing_else,
+    reads_any,
 )
 from tonnage.twin.apiserver.openapi import OpenApi
 from tonnage.twin.apiserver.resources import Registry
@@ -76,7 +77,7 @@ class Discovery:
     def answers(self, path: str) -> bool:
         """Whether the path is one of these."""
         segments = path.removeprefix("/").removesuffix("/").split("/")
-        if "" in segments[1:] or path.startswith("//"):
+        if "" in segments[1:] or path.startswith("//") or path == "/openapi/v2/":
             return False
         match segments:
             case ["version"] | ["api"] | ["api", _] | ["apis"] | ["apis", _] | ["apis", _, _]:
@@ -96,7 +97,7 @@ class Discovery:
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer such a path. Raises ApiError 404."""
-        if exchange.method != "GET" and _reads_only(exchange.segments):
+        if exchange.method != "GET" and self._reads_only(exchange.segments):
             if exchange.segments[0] in ("api", "apis"):
                 self._classic(exchange.segments, "")
             raise method_not_allowed()
@@ -146,7 +147,8 @@ class Discovery:
         known = exchange.query.get("hash", "")
         if known and known != tag:
             where = (b"location", f"/openapi/v3/{path}?hash={tag}".encode())
-            await exchange.start(301, JSON, length=0, extra=[where, (b"vary", b"Accept")])
+            found = (b"etag", f'"{tag}"'.encode())
+            await exchange.start(301, JSON, length=0, extra=[where, found, (b"vary", b"Accept")])
             await exchange.chunk(b"", last=True)
             return
         exchange.cached = "public, immutable" if known else exchange.cached
@@ -185,6 +187,15 @@ class Discovery:
         )
         return sorted([*fixed, *named, *versions, *checked])
 
+    def _reads_only(self, segments: list[str]) -> bool:
+        """Whether a path knows no method but GET."""
+        match segments:
+            case ["api" | "version" | ".well-known" | "openid", *_] | ["apis", "apiregistration.k8s.io"]:
+                return True
+            case ["apis", group, _]:
+                return self._registry.builds_in(group)
+        return False
+
     def _classic(self, segments: list[str], host: str) -> JsonObject:
         groups = ordered_groups(self._registry)
         match segments:
@@ -207,12 +218,6 @@ def check_special(segments: list[str], path: str) -> None:
         case ["api", _, "watch" | "proxy"] | ["apis", _, _, "watch" | "proxy"]:
             why = f"failed to create RequestInfo: unable to determine kind and namespace from url, {path}"
             raise PlainError(500, "InternalError", f'Internal Server Error: "{path}": {why}\n')
-
-
-def _reads_only(segments: list[str]) -> bool:
-    """Whether a path knows no method but GET."""
-    root = segments[0]
-    return root in ("api", "version", ".well-known", "openid") or (root == "apis" and len(segments) > 2)
 
 
 def _form(exchange: Exchange) -> Form:
@@ -244,7 +249,7 @@ async def _undecipherable(
     exchange: Exchange, offered: tuple[str, ...], vary: tuple[bytes, ...] = (b"Accept",)
 ) -> bool:
     """Whether a client reads no form of a document, which it is told then."""
-    if negotiated(exchange.headers.get("accept", ""), offered, nothing_else, own=offered, pretty=False):
+    if reads_any(exchange.headers.get("accept", ""), offered):
         return False
     await exchange.start(406, "", length=0, extra=[(b"vary", name) for name in vary])
     await exchange.chunk(b"", last=True)

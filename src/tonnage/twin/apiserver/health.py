@@ -47,7 +47,7 @@ def told(root: str, *, verbose: bool, excluded: Sequence[str] = ()) -> str:
         return "ok"
     known = checks(root)
     lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in known]
-    strange = [f'"{name}"' for name in excluded if name not in known]
+    strange = [f'"{name}"' for name in sorted(set(excluded) - set(known))]
     if strange:
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {', '.join(strange)}")
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {','.join(strange)}")
     return "\n".join([*lines, f"{root} check passed\n"])

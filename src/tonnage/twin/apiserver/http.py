@@ -15,11 +15,12 @@ from tonnage.twin.apiserver import applying, metrics, parameters
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
+from tonnage.twin.apiserver.custom_routes import custom_route
 from tonnage.twin.apiserver.discovery import Discovery, check_special
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.go_json import go_json
-from tonnage.twin.apiserver.items import item_json, item_of, list_head
+from tonnage.twin.apiserver.items import item_json, item_of, whole_list
 from tonnage.twin.apiserver.listing import Page, check_version
 from tonnage.twin.apiserver.metrics import Metrics
 from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
@@ -34,6 +35,7 @@ from tonnage.twin.apiserver.statuses import (
     method_not_allowed,
     no_such_page,
     no_such_path,
+    not_found,
 )
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables, check_include
@@ -126,9 +128,11 @@ class Application:
             raise self._discovery.lost(exchange.segments)
         if address.subresource not in _LASTING and not parameters.flag_of(exchange.query, "watch"):
             parameters.check_timeout(exchange.query)
+        served, method = found(self._verbs.registry, address), exchange.method
+        if served.custom is not None:
+            address, method = custom_route(served, address, method)
         if address.rest and address.subresource != "proxy":
             raise unserved(self._verbs.registry, address)
-        served = found(self._verbs.registry, address)
         if address.subresource in UNROUTED:
             raise unrouted(self._verbs.store, served, address, exchange.method)
         if exchange.method not in _KUBELET.get(address.subresource, (exchange.method,)):
@@ -139,14 +143,16 @@ class Application:
             await self._admit_stream(exchange, address, user)
             await self._proxy.refuse(address, exchange.query.get("container", ""))
         else:
-            await self._resource(exchange, address, user)
+            await self._resource(exchange, address, user, method)
 
-    async def _resource(self, exchange: Exchange, address: Address, user: User) -> None:
+    async def _resource(self, exchange: Exchange, address: Address, user: User, method: str) -> None:
         if address.path[0] in REVIEWS:
             await self._review(exchange, address, user)
             return
         single = bool(address.name)
-        match exchange.method:
+        if address.watched and method != "GET":
+            raise method_not_allowed()
+        match method:
             case "GET" if address.watched or (not single and parameters.flag_of(exchange.query, "watch")):
                 parameters.check_listing(exchange.query, watch=True)
                 await self._watches.run(exchange, self._request("watch", exchange, address, user), address)
@@ -154,7 +160,7 @@ class Application:
                 await self._get(exchange, self._request("get", exchange, address, user))
             case "GET":
                 await self._list(exchange, self._request("list", exchange, address, user), address)
-            case "POST" if (not single or address.subresource) and not address.watched:
+            case "POST" if not single or address.subresource:
                 await self._create(exchange, self._write_request("create", exchange, address, user))
             case "PUT" if single:
                 request = self._write_request("update", exchange, address, user)
@@ -205,13 +211,13 @@ class Application:
             head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
             await exchange.answer({**head, "metadata": found.metadata, "items": partial or None})
             return
-        head = list_head(served, found.metadata)
         if form != Form():
             shown = [self._verbs.in_version(served, stored.object) for stored in found.items]
-            await exchange.answer({**head, "items": [item_of(served, obj) for obj in shown]})
+            await exchange.answer(whole_list(served, found.metadata, [item_of(served, obj) for obj in shown]))
             return
         texts = [item_json(served, stored, self._verbs.in_version) for stored in found.items]
-        await exchange.answer_list(go_json(head)[:-1] + b',"items":[', texts, b"]}\n")
+        before, after = go_json(whole_list(served, found.metadata, [])).split(b"[]", 1)
+        await exchange.answer_list(before + b"[", texts, b"]" + after + b"\n")
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
         body = await self._object(exchange, request)
@@ -232,6 +238,8 @@ class Application:
         if apply:
             await self._apply(exchange, request, data)
             return
+        if self._verbs.store.get(request.resource, request.key) is None:
+            raise not_found(request.named, request.name)
         patch_type = PatchType(content_type)
         changed = await self._verbs.patch(request, patch_type, parse_patch(data, patch_type))
         await self._show(exchange, request, changed.object)

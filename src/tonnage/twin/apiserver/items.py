@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Stored
 
 
-def list_head(served: Served, metadata: JsonObject) -> JsonObject:
-    """What a list says before its items; one of a custom kind always says where it goes on."""
-    if served.custom is not None:
-        metadata = {"continue": "", **metadata}
-    return {"kind": served.list_kind, "apiVersion": served.row.api_version, "metadata": metadata}
+def whole_list(served: Served, metadata: JsonObject, items: list[JsonValue]) -> JsonObject:
+    """A list; one of a custom kind is told in the order of names, and always says where it goes on."""
+    kind: JsonObject = {"kind": served.list_kind, "apiVersion": served.row.api_version}
+    if served.custom is None:
+        return {**kind, "metadata": metadata, "items": items}
+    metadata = dict(sorted({"continue": "", **metadata}.items()))
+    return dict(sorted({**kind, "metadata": metadata, "items": items}.items()))
 
 
 def is_current(served: Served, stored: Stored) -> bool:

@@ -100,6 +100,15 @@ def wants_pretty(query: Mapping[str, str], agent: str) -> bool:
     return agent.startswith(_HUMANS)
 
 
+def reads_any(accept: str, offered: tuple[str, ...]) -> bool:
+    """Whether a client reads one of these, whatever else it says of it.
+
+    >>> reads_any("application/json;as=Table", (JSON,)), reads_any("text/*", (JSON,))
+    (True, False)
+    """
+    return any(clause.matches(media) for clause in _clauses(accept or "*/*") for media in offered)
+
+
 def check_route(accept: str, offered: tuple[str, ...]) -> None:
     """Refuse what no route of a path answers with, whatever its parameters. Raises ApiError 406."""
     kinds = [clause.partition(";")[0].strip() for clause in (accept or "*/*").split(",")]
@@ -131,7 +140,9 @@ def no_such_form(form: Form, served: Served, kind: str) -> StatusError:
     """406 of the metadata of a list where an object is, or of an object where a list is."""
     shown = f"*{internal_package(served.row.group)}.{kind}"
     if served.custom is not None:
-        shown = "*unstructured.UnstructuredList" if kind.endswith("List") else "*unstructured.Unstructured"
+        if form.kind.endswith("List") and kind != "Scale":
+            return StatusError(500, "", "content is not a list")
+        shown = "*v1.Scale" if kind == "Scale" else "*unstructured.UnstructuredList"
     listed = "is not a list" if form.kind.endswith("List") else "is a list"
     return StatusError(
         406, "NotAcceptable", f"you requested {form.kind}, but the requested object {listed} ({shown})"

@@ -53,7 +53,7 @@ _NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
 """Scalars that people know by a name of their own."""
 _HEAD: Final[JsonObject] = {
     "openapi": "3.0.0",
-    "info": {"title": "Kubernetes", "version": "v1.35.8"},
+    "info": {"title": "Kubernetes", "version": "1.35"},
 }
 _PATHS: Final = ("api", "apis", "version", ".well-known/openid-configuration", "openid/v1/jwks")
 _ANY_KIND: Final = "core/v1.Pod"

@@ -46,7 +46,7 @@ def second_openapi(documents: Iterable[JsonObject]) -> JsonObject:
         paths |= mapping(document["paths"])
         schemas = mapping(mapping(document["components"])["schemas"])
         definitions |= {name: _schema(mapping(schema)) for name, schema in schemas.items()}
-    info: JsonObject = {"title": "Kubernetes", "version": "v1.35.8"}
+    info: JsonObject = {"title": "Kubernetes", "version": "1.35"}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
 
 

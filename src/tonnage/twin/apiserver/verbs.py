@@ -266,6 +266,8 @@ def found(registry: Registry, address: Address) -> Served:
         raise not_found(served.key, address.name) if served.custom is not None else no_such_path()
     scattered = bool(address.name) or "list" not in served.row.verbs
     if bool(address.namespace) != served.row.namespaced and (address.namespace or scattered):
+        raise no_such_path() if served.custom is None else no_such_page()
+    if address.watched and (address.subresource or "watch" not in served.row.verbs):
         raise no_such_path()
     return served
 
