@@ -21,6 +21,57 @@ def second() -> Any:
     return OpenApi(Registry(load_schema())).second()
 
 
+SPEC: Any = {
+    "either": {"x-kubernetes-int-or-string": True},
+    "port": {"x-kubernetes-int-or-string": True, "anyOf": [{"pattern": "a"}], "allOf": [{"pattern": "b"}]},
+    "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {}}},
+    "list": {"type": "array", "x-kubernetes-preserve-unknown-fields": True, "items": {"type": "string"}},
+    "none": {"type": "object", "nullable": True, "properties": {"a": {"type": "string"}}},
+    "one": {"type": "object", "oneOf": [{"required": ["a"]}]},
+}
+
+
+@pytest.fixture(scope="module")
+def pools() -> OpenApi:
+    """Documents about a custom kind, and about one that may hold anything."""
+    registry = Registry(load_schema())
+    root: Any = {"type": "object", "properties": {"spec": {"type": "object", "properties": SPEC}}}
+    anything: Any = {"type": "object", "description": "x", "x-kubernetes-preserve-unknown-fields": True}
+    for kind, schema in (("Pool", root), ("Any", anything)):
+        plural = f"{kind.lower()}s"
+        row = KindRow("example.com", "v1", kind, plural, kind.lower(), True, ("get",), "")
+        version = CustomVersion(plural, "example.com/v1", schema)
+        registry.replace_custom(plural, [Served(row, f"{kind}List", version)])
+    return OpenApi(registry)
+
+
+def test_the_third_says_what_extensions_of_custom_kinds_mean(pools: OpenApi) -> None:
+    document = msgspec.json.decode(pools.document("apis/example.com/v1"))
+    fields = document["components"]["schemas"]["com.example.v1.Pool"]["properties"]["spec"]["properties"]
+    either = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert fields["either"] == {**SPEC["either"], **either}
+    assert fields["port"] == {**SPEC["port"], "allOf": [either, {"pattern": "b"}]}
+
+
+def test_the_second_asks_nothing_of_what_may_be_null_or_anything(pools: OpenApi) -> None:
+    definitions: Any = pools.second()["definitions"]
+    fields = definitions["com.example.v1.Pool"]["properties"]["spec"]["properties"]
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    assert (fields["any"], fields["list"], fields["none"]) == (anything, anything, {})
+    assert fields["one"] == {"type": "object"}
+    assert fields["either"] == SPEC["either"]
+    assert definitions["com.example.v1.Any"].keys() == {"type", "x-kubernetes-group-version-kind"}
+
+
+def test_paths_say_what_can_be_done_with_a_kind(second: Any) -> None:
+    reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    pod = "/api/v1/namespaces/{namespace}/pods"
+    assert second["paths"][reviews].keys() == {"post"}
+    assert f"{reviews}/{{name}}" not in second["paths"]
+    assert second["paths"][pod].keys() == {"get", "post"}
+    assert second["paths"][f"{pod}/{{name}}"].keys() == {"get", "put", "patch", "delete"}
+
+
 def references(schema: Any) -> Iterator[str]:
     """Every reference in a schema."""
     if isinstance(schema, dict):
@@ -59,13 +110,24 @@ def test_whole_objects_within_custom_ones_have_what_every_object_has() -> None:
     assert "properties" not in whole
 
 
+def part(tag: int, *inner: bytes) -> bytes:
+    """A member of a message."""
+    data = b"".join(inner)
+    return bytes([tag, len(data)]) + data
+
+
 def test_a_small_document_in_protobuf() -> None:
+    patch = {"parameters": [{"name": "q"}], "x-kubernetes-group-version-kind": {}}
     document: Any = {
         "info": {"title": "T", "version": "v"},
+        "paths": {"/a": {"get": {}, "patch": patch}, "/b": {"get": {}}},
         "definitions": {"A": {"type": "object", "required": ["b"], "x-y": [1]}},
     }
+    query = part(0x1A, part(0x12, b"query"), part(0x22, b"q"))
+    kind = part(0x6A, part(0x0A, b"x-kubernetes-group-version-kind"), part(0x12, part(0x12, b"{}")))
+    patched = part(0x42, part(0x42, part(0x0A, part(0x12, query))), kind)
+    paths = part(0x42, part(0x12, part(0x0A, b"/a"), part(0x12, patched)))
     schema = b"\xb2\x01\x08\x0a\x06object" + b"\x9a\x01\x01b" + b"\xfa\x01\x0c\x0a\x03x-y\x12\x05\x12\x03[1]"
-    named = b"\x0a\x01A\x12" + bytes([len(schema)]) + schema
-    definitions = b"\x0a" + bytes([len(named)]) + named
-    expected = b"\x0a\x032.0" + b"\x12\x06\x0a\x01T\x12\x01v" + b"\x42\x00"
-    assert encoded_second(document) == expected + b"\x4a" + bytes([len(definitions)]) + definitions
+    definitions = part(0x4A, part(0x0A, part(0x0A, b"A"), part(0x12, schema)))
+    about = part(0x0A, b"2.0") + part(0x12, part(0x0A, b"T"), part(0x12, b"v"))
+    assert encoded_second(document) == about + paths + definitions

@@ -72,3 +72,19 @@ async def test_a_template_that_is_missing_is_told_until_it_comes(running: Cluste
 async def test_a_claim_that_a_pod_names_is_made_by_somebody_else(running: Cluster) -> None:
     await pod(running, resourceClaimName="mine")
     assert await running.all(RESOURCE_CLAIM) == []
+
+
+async def test_no_claim_is_made_before_one_that_the_pod_names_ahead_of_it_is_there(running: Cluster) -> None:
+    await template(running)
+    entries: JsonObject = {
+        "resourceClaims": [
+            {"name": "own", "resourceClaimName": "mine"},
+            {"name": "gpu", "resourceClaimTemplateName": "one"},
+        ]
+    }
+    await running.apply(POD, "train", running.template(**entries))
+    await running.clock.advance(1)
+    assert await running.all(RESOURCE_CLAIM) == []
+    await running.apply(RESOURCE_CLAIM, "mine", {"spec": DEVICES})
+    await running.clock.advance(1)
+    assert len(await running.all(RESOURCE_CLAIM)) == 2

@@ -13,9 +13,10 @@ from typing import Final
 import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import copied, flag, mapping, texts
+from tonnage.twin.apiserver.access import copied, flag, mapping, put, texts
 from tonnage.twin.apiserver.descriptions import Descriptions, public_name
 from tonnage.twin.apiserver.objects.structural import EMBEDDED
+from tonnage.twin.apiserver.openapi_custom import unfold
 from tonnage.twin.apiserver.openapi_second import second_openapi
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.wire.schema import Field, Schema
@@ -59,6 +60,14 @@ _PATHS: Final = ("api", "apis", "version", ".well-known/openid-configuration", "
 _ANY_KIND: Final = "core/v1.Pod"
 _MORE: Final = "additionalProperties"
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
+_OF_ALL: Final = (("list", "get", "list", ()), ("create", "post", "post", _WRITES))
+_OF_ONE: Final = (
+    ("get", "get", "get", ()),
+    ("update", "put", "put", _WRITES),
+    ("patch", "patch", "patch", (*_WRITES, "force")),
+    ("delete", "delete", "delete", ("dryRun",)),
+)
+"""A verb, its method, how it is called, and what may be said beside it."""
 
 
 class OpenApi:
@@ -143,15 +152,12 @@ def _paths(path: str, served: Served) -> JsonObject:
             "x-kubernetes-group-version-kind": kind,
         }
 
-    return {
-        base: {"get": operation("list"), "post": operation("post", *_WRITES)},
-        f"{base}/{{name}}": {
-            "get": operation("get"),
-            "put": operation("put", *_WRITES),
-            "patch": operation("patch", *_WRITES, "force"),
-            "delete": operation("delete", "dryRun"),
-        },
-    }
+    found: JsonObject = {}
+    for where, rows in ((base, _OF_ALL), (f"{base}/{{name}}", _OF_ONE)):
+        for verb, method, action, parameters in rows:
+            if verb in row.verbs:
+                put(found, operation(action, *parameters), where, method)
+    return found
 
 
 def _values(field: Field) -> str:
@@ -183,6 +189,7 @@ class _Schemas:
 
     def _custom(self, schema: JsonObject) -> JsonObject:
         described = copied(schema)
+        unfold(described)
         self._embed(described)
         # What every kind has is described as the built-in kinds describe it.
         self._identify(described, self._descriptions.of(_ANY_KIND)[1])

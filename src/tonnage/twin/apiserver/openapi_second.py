@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping
+from tonnage.twin.apiserver.access import mapping, mappings, text
 from tonnage.twin.apiserver.objects.protobuf_writing import (
     bytes_field,
     float_field,
@@ -35,6 +35,7 @@ _COUNTS: Final = {
     "minProperties": 18,
 }
 _HOLDERS: Final = frozenset({"properties", "items", "additionalProperties", "allOf"})
+_KIND: Final = "x-kubernetes-group-version-kind"
 _KNOWN: Final = frozenset({*_TEXTS, *_BOUNDS, *_COUNTS, *_HOLDERS, "default", "enum", "required", "type"})
 
 
@@ -51,11 +52,32 @@ def second_openapi(documents: Iterable[JsonObject]) -> JsonObject:
 
 
 def encoded_second(document: JsonObject) -> bytes:
-    """The definitions as protobuf, for clients that ask for nothing else of it."""
+    """The definitions as protobuf and what may be said beside patches: clients ask for nothing else of it."""
     info = mapping(document["info"])
     said = text_field(1, str(info["title"])) + text_field(2, str(info["version"]))
     named = _named(mapping(document["definitions"]))
-    return text_field(1, "2.0") + bytes_field(2, said) + bytes_field(8, b"") + bytes_field(9, named)
+    return (
+        text_field(1, "2.0")
+        + bytes_field(2, said)
+        + bytes_field(8, _paths(mapping(document["paths"])))
+        + bytes_field(9, named)
+    )
+
+
+def _paths(paths: JsonObject) -> bytes:
+    """The patches at every path, with the names of their parameters and their kind."""
+    return b"".join(
+        bytes_field(2, text_field(1, path) + bytes_field(2, bytes_field(8, _operation(mapping(patch)))))
+        for path, found in paths.items()
+        if (patch := mapping(found).get("patch"))
+    )
+
+
+def _operation(found: JsonObject) -> bytes:
+    names = [text(one, "name") for one in mappings(found, "parameters")]
+    queries = [bytes_field(3, text_field(2, "query") + text_field(4, name)) for name in names]
+    listed = b"".join(bytes_field(8, bytes_field(1, bytes_field(2, query))) for query in queries)
+    return listed + bytes_field(13, text_field(1, _KIND) + bytes_field(2, _any(found[_KIND])))
 
 
 def _schema(third: JsonObject) -> JsonObject:
@@ -65,8 +87,9 @@ def _schema(third: JsonObject) -> JsonObject:
     {'default': {}, 'description': 'A b.', '$ref': '#/definitions/a.B'}
     """
     second = {key: value for key, value in third.items() if key in _KNOWN or key.startswith("x-")}
-    if "oneOf" in third:
+    if "oneOf" in third and second.keys() <= {"description", "format"}:
         second["type"] = "string"
+    _forget(second, third)
     match second.pop("allOf", None):
         case [{"$ref": str(reference)}]:
             second["$ref"] = reference.replace("#/components/schemas/", "#/definitions/")
@@ -77,6 +100,21 @@ def _schema(third: JsonObject) -> JsonObject:
         properties = mapping(second["properties"])
         second["properties"] = {name: _schema(mapping(inner)) for name, inner in properties.items()}
     return second
+
+
+def _forget(second: JsonObject, third: JsonObject) -> None:
+    """Leave out what clients would hold against values that may be null or anything."""
+    anything = third.get("x-kubernetes-preserve-unknown-fields") is True
+    nullable = third.get("nullable") is True
+    if anything and _KIND in third:
+        for key in second.keys() - {"type", _KIND}:
+            del second[key]
+    if anything or nullable:
+        second.pop("items", None)
+        second.pop("properties", None)
+    bare = second.get("type") == "array" and "items" not in second
+    if nullable or bare or (anything and second.get("type") == "object" and _KIND not in third):
+        second.pop("type", None)
 
 
 def _message(schema: JsonObject) -> bytes:

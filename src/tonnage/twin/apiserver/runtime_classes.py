@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import parse_quantity
-from tonnage.twin.apiserver.access import at, copied, mapping, mappings, put, text
+from tonnage.twin.apiserver.access import at, copied, mapping, mappings, put
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.statuses import StatusError, forbidden, shown_name
@@ -61,9 +61,13 @@ class RuntimeOverheads:
 
 
 def _class_of(store: Store, pod: JsonObject) -> JsonObject:
-    """The class that a pod names; empty when it names none. Raises ApiError 403."""
-    if not (name := text(pod, "spec", "runtimeClassName")):
+    """The class that a pod names; empty when it names none. Raises ApiError 403, 500."""
+    name = at(pod, "spec", "runtimeClassName")
+    if name is None:
         return {}
+    if not name:
+        raise StatusError(500, "", "resource name may not be empty")
+    name = str(name)
     stored = store.get(RUNTIME_CLASS, ("", name))
     if stored is None:
         raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')

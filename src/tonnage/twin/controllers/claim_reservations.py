@@ -12,7 +12,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.ownership import controller_of
-from tonnage.twin.controllers.pod_claims import is_done
+from tonnage.twin.controllers.pod_claims import claim_keys, index_by_claims, is_done, pods_with
 from tonnage.twin.controllers.refusals import or_none
 from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.claims import ResourceClaim
@@ -34,7 +34,7 @@ class ClaimReservationsController:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._pods = informers.of(POD)
-        self._pods.add_index("device claim", lambda pod: ["/".join(key) for key in _wanted(pod)])
+        index_by_claims(self._pods)
         self._pods.subscribe(self._pod_changed)
         self._claims = informers.of(RESOURCE_CLAIM)
         self._claims.add_index("pod", lambda claim: [str(one.get("uid")) for one in consumers_of(claim)])
@@ -51,7 +51,7 @@ class ClaimReservationsController:
             for claim in self._claims.by_index("pod", pod.metadata.uid):
                 self._queue.add(key_of(claim))
         elif pod is not None and pod.spec.node_name:
-            for key in _wanted(pod):
+            for key in claim_keys(pod):
                 self._queue.add(key)
 
     def _claim_changed(self, delta: Delta[ResourceClaim]) -> None:
@@ -86,7 +86,7 @@ class ClaimReservationsController:
         reserved = {one.get("uid") for one in consumers_of(claim)}
         return [
             {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
-            for pod in self._pods.by_index("device claim", "/".join(key_of(claim)))
+            for pod in pods_with(self._pods, claim)
             if pod.spec.node_name
             and pod.metadata.deletion_timestamp is None
             and not is_done(pod)
@@ -113,14 +113,6 @@ def consumers_of(claim: ResourceClaim) -> list[JsonObject]:
 
 def _finalizers(claim: ResourceClaim) -> list[str]:
     return list(claim.metadata.finalizers)
-
-
-def _wanted(pod: Pod) -> list[Key]:
-    """The claims of a pod that have names."""
-    made = {one.get("name"): one.get("resourceClaimName") for one in pod.status.resource_claim_statuses}
-    entries = pod.spec.resource_claims
-    names = (one.get("resourceClaimName") or made.get(one.get("name")) for one in entries)
-    return [(pod.metadata.namespace, str(name)) for name in names if name]
 
 
 def _is_for(pod: Pod, claim: ResourceClaim) -> bool:

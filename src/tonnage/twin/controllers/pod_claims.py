@@ -5,10 +5,11 @@ Source: pkg/controller/resourceclaim of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -19,6 +20,7 @@ from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tonnage.wire.objects import Pod
 
+_CLAIM: Final = "device claim"
 _FOR: Final = "resource.kubernetes.io/pod-claim-name"
 _LONGEST: Final = 57
 """A generated name's base, so that a hyphen and five characters have room."""
@@ -36,6 +38,7 @@ class PodClaimsController:
         self._events = EventRecorder(api, clock, "resource_claim")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._pods = informers.of(POD)
+        index_by_claims(self._pods)
         self._pods.subscribe(self._pod_changed)
         self._claims = informers.of(RESOURCE_CLAIM)
         self._claims.add_index("owner", lambda claim: [o.uid for o in claim.metadata.owner_references])
@@ -56,6 +59,9 @@ class PodClaimsController:
         owner = controller_of(claim) if claim is not None else None
         if claim is not None and owner is not None and owner.kind == POD.kind:
             self._queue.add((claim.metadata.namespace, owner.name))
+        if delta.before is None and claim is not None:
+            for pod in pods_with(self._pods, claim):
+                self._queue.add(key_of(pod))
 
     async def _reconcile(self, key: Key) -> None:
         pod = self._pods.get(key[1], key[0])
@@ -71,6 +77,8 @@ class PodClaimsController:
         if pod.metadata.deletion_timestamp is not None:
             return
         told = {str(one.get("name")): str(one.get("resourceClaimName")) for one in _statuses(pod)}
+        if self._waits(pod, own):
+            return
         made: dict[str, str] = {}
         for entry in pod.spec.resource_claims:
             name, template = str(entry.get("name", "")), _template_of(entry)
@@ -80,6 +88,16 @@ class PodClaimsController:
             made[name] = found.metadata.name
         if made.items() - told.items():
             await self._tell(pod, [{"name": one, "resourceClaimName": claim} for one, claim in made.items()])
+
+    def _waits(self, pod: Pod, own: Mapping[str, ResourceClaim]) -> bool:
+        """Whether a claim that somebody else makes is missing, before the first that is to be made."""
+        for entry in pod.spec.resource_claims:
+            if named := entry.get("resourceClaimName"):
+                if self._claims.get(str(named), pod.metadata.namespace) is None:
+                    return True
+            elif entry.get("name") not in own:
+                return False
+        return False
 
     async def _make(self, pod: Pod, name: str, template: str) -> ResourceClaim:
         namespace = pod.metadata.namespace
@@ -124,6 +142,24 @@ def _template_of(entry: JsonObject) -> str:
 
 def _statuses(pod: Pod) -> list[JsonObject]:
     return list(pod.status.resource_claim_statuses)
+
+
+def claim_keys(pod: Pod) -> list[Key]:
+    """The claims of a pod that have names."""
+    made = {one.get("name"): one.get("resourceClaimName") for one in _statuses(pod)}
+    entries = pod.spec.resource_claims
+    names = (one.get("resourceClaimName") or made.get(one.get("name")) for one in entries)
+    return [(pod.metadata.namespace, str(name)) for name in names if name]
+
+
+def index_by_claims(pods: Informer[Pod]) -> None:
+    """Keep pods findable by their claims; see `pods_with`."""
+    pods.add_index(_CLAIM, lambda pod: ["/".join(key) for key in claim_keys(pod)])
+
+
+def pods_with(pods: Informer[Pod], claim: ResourceClaim) -> list[Pod]:
+    """Pods that name a claim, or for which it was made."""
+    return pods.by_index(_CLAIM, "/".join(key_of(claim)))
 
 
 def is_done(pod: Pod) -> bool:
