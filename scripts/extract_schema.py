@@ -64,6 +64,7 @@ PACKAGES: Final = {
     "events/v1": (API, "events/v1"),
     "discovery/v1": (API, "discovery/v1"),
     "resource/v1": (API, "resource/v1"),
+    "apidiscovery/v2": (API, "apidiscovery/v2"),
     "apiextensions/v1": (EXTENSIONS, "pkg/apis/apiextensions/v1"),
     "apiregistration/v1": (AGGREGATOR, "pkg/apis/apiregistration/v1"),
 }
@@ -110,6 +111,8 @@ ALSO: Final = (
         "meta/v1." + name
         for name in ("UpdateOptions", "PatchOptions", "TableOptions", "PartialObjectMetadata")
     ),
+    *("meta/v1." + name for name in ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")),
+    "apidiscovery/v2.APIGroupDiscoveryList",
     "admission/v1.AdmissionReview",
     "core/v1.SerializedReference",
     "core/v1.PodLogOptions",

@@ -7,6 +7,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
+import yaml
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.objects.protobuf_writing import encode_envelope
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NOT_KEPT = "no-cache, private"
@@ -44,6 +48,22 @@ async def test_aggregated_groups_say_nothing_of_when_they_were_made(running: Any
     assert kinds["scale"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     again = await running.http("GET", "/apis", accept=AGGREGATED, if_none_match=answer.headers["etag"])
     assert (again.code, "content-type" in again.headers) == (304, False)
+
+
+async def test_groups_come_in_the_form_that_clients_take(running: Any) -> None:
+    protobuf = "application/vnd.kubernetes.protobuf"
+    one = await running.http("GET", "/apis/batch", accept=protobuf)
+    assert one.headers["content-type"] == protobuf
+    assert "APIGroup\x12" in one.out
+    assert "\n\x08batch/v1\x12\x02v1" in one.out
+    plain = await running.http("GET", "/apis", accept=AGGREGATED)
+    turned = "application/yaml;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io, application/json"
+    written = await running.http("GET", "/apis", accept=turned)
+    assert written.headers["content-type"] == AGGREGATED.replace("json", "yaml", 1)
+    assert yaml.safe_load(written.out) == plain.json
+    assert written.headers["etag"] == plain.headers["etag"]
+    older = await running.http("GET", "/apis", accept=AGGREGATED.replace("v2", "v2beta1"))
+    assert older.code == 406
 
 
 async def test_documents_of_the_third_openapi_are_found_by_their_hash(running: Any) -> None:
@@ -162,3 +182,18 @@ async def test_metadata_of_custom_objects_comes_in_protobuf_too(running: Any) ->
     assert empty.json["items"] is None
     refused = await running.http("GET", path, accept="application/cbor")
     assert (refused.code, refused.json["message"].endswith(f"application/yaml, {protobuf}")) == (406, True)
+
+
+def test_verbs_of_a_kind_are_a_message_of_their_own_in_protobuf() -> None:
+    kind: JsonObject = {
+        "name": "as",
+        "singularName": "a",
+        "namespaced": True,
+        "kind": "A",
+        "verbs": ["get", "list"],
+    }
+    listed: JsonObject = {"kind": "APIResourceList", "groupVersion": "v1", "resources": [kind]}
+    resource = b"\n\x02as\x10\x01\x1a\x01A\x22\x0b\n\x03get\n\x04list\x32\x01aB\x00J\x00R\x00"
+    message = b"\n\x02v1\x12" + bytes([len(resource)]) + resource
+    envelope = b"\n\x13\n\x00\x12\x0fAPIResourceList\x12" + bytes([len(message)]) + message
+    assert encode_envelope(listed) == b"k8s\x00" + envelope + b"\x1a\x00\x22\x00"

@@ -22,8 +22,8 @@ from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.negotiation import (
     JSON,
     MEDIA,
-    PROTOBUF,
     Form,
+    aggregated_form,
     check_route,
     negotiated,
     not_acceptable,
@@ -40,7 +40,6 @@ from tonnage.twin.apiserver.statuses import (
     no_such_path,
 )
 
-AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 VERSION: Final[JsonObject] = {
     "major": "1",
     "minor": "35",
@@ -129,10 +128,13 @@ class Discovery:
                 whole = exchange.segments[1:] == []
                 await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF] if whole else [])
                 await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
-            case ["api" | "apis" as root] if exchange.aggregates:
+            case ["api" | "apis" as root] if form := aggregated_form(exchange.accept):
                 exchange.cached = "public"
-                listed = go_json(aggregated(self._registry, core=root == "api")) + b"\n"
-                await _tagged(exchange, listed, AGGREGATED, hashlib.sha512(listed).hexdigest().upper())
+                groups = aggregated(self._registry, core=root == "api")
+                told = {key: groups[key] for key in ("metadata", "items")}
+                tag = hashlib.sha512(go_json(told)).hexdigest().upper()
+                media = f"{form.media};g=apidiscovery.k8s.io;v=v2;as={form.kind}"
+                await _tagged(exchange, encoded(groups, form), media, tag)
             case segments:
                 classic = self._classic(segments, exchange.headers.get("host", ""))
                 exchange.form = _form(exchange)
@@ -228,8 +230,7 @@ def _form(exchange: Exchange) -> Form:
     form = negotiated(accept, MEDIA, nothing_else, pretty=exchange.pretty)
     if form is None:
         raise not_acceptable(MEDIA)
-    # The tables have no protobuf of these lists; every client reads JSON.
-    return form if form.media != PROTOBUF else Form()
+    return form
 
 
 def _parts(root: str) -> list[str]:

@@ -18,7 +18,15 @@ from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.cautions import bounded
 from tonnage.twin.apiserver.encoding import encoded, indented
 from tonnage.twin.apiserver.go_json import go_json
-from tonnage.twin.apiserver.negotiation import JSON, MEDIA, Form, negotiated, nothing_else, wants_pretty
+from tonnage.twin.apiserver.negotiation import (
+    JSON,
+    MEDIA,
+    Form,
+    aggregated_form,
+    negotiated,
+    nothing_else,
+    wants_pretty,
+)
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.statuses import PlainError, status_of
 
@@ -80,7 +88,7 @@ class Exchange:
     @property
     def aggregates(self) -> bool:
         """Whether the client takes all groups and kinds at once."""
-        return "apidiscovery.k8s.io;v=v2;" in self.accept
+        return aggregated_form(self.accept) is not None
 
     @property
     def pretty(self) -> bool:

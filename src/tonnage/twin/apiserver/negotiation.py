@@ -93,6 +93,20 @@ def metadata_too(_media: str, group: str, version: str, kind: str) -> bool:
     return known and kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
+def aggregated_form(accept: str) -> Form | None:
+    """In which form a client takes all groups and kinds at once, None if it wants them one by one.
+
+    >>> aggregated_form("application/yaml;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io").media
+    'application/yaml'
+    """
+    form = negotiated(accept, MEDIA, _all_at_once, pretty=False)
+    return form if form is not None and form.kind else None
+
+
+def _all_at_once(_media: str, group: str, version: str, kind: str) -> bool:
+    return (group, version, kind) == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
+
+
 def wants_pretty(query: Mapping[str, str], agent: str) -> bool:
     """Whether a person reads the answer."""
     if query.get("pretty"):

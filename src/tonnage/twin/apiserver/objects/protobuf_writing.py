@@ -21,6 +21,8 @@ from tonnage.twin.apiserver.objects.protobuf import MAGIC, type_of
 from tonnage.wire.schema import Field, ObjectType, Schema, load_schema
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
+_MESSAGES: Final = frozenset({"v1.Verbs"})
+"""Lists that are messages of their own."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -86,7 +88,10 @@ def _message(schema: Schema, described: ObjectType, value: JsonObject) -> bytes:
 
 def _field(schema: Schema, row: Field, value: JsonValue) -> Iterator[bytes]:
     """The field as often as it is written."""
-    if row.type == "array":
+    if row.go in _MESSAGES:
+        held = value if isinstance(value, list) else []
+        yield bytes_field(row.number, b"".join(_scalar(row.item, 1, one) for one in held))
+    elif row.type == "array":
         for one in value if isinstance(value, list) else ():
             yield _item(schema, row, row.item, row.number, one)
     elif row.type == "map":
