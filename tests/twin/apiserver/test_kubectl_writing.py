@@ -226,10 +226,10 @@ async def test_services_are_given_addresses_and_ports_and_keep_them(kubectl: Any
     await kubectl("create service clusterip none --tcp=80 --clusterip=None")
     first = (await kubectl("get services")).rows
     assert [row[:5] for row in first] == [
-        ["inner", "ClusterIP", "10.96.0.16", "<none>", "80/TCP"],
+        ["inner", "ClusterIP", "10.96.1.1", "<none>", "80/TCP"],
         ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP"],
         ["none", "ClusterIP", "None", "<none>", "80/TCP"],
-        ["outer", "NodePort", "10.96.0.17", "<none>", "80:30000/TCP"],
+        ["outer", "NodePort", "10.96.1.2", "<none>", "80:30086/TCP"],
     ]
     await kubectl("label service outer a=b")
     assert [row[:5] for row in (await kubectl("get services")).rows] == [row[:5] for row in first]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from ipaddress import IPv4Network
+from itertools import chain
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -29,8 +30,8 @@ from tonnage.twin.apiserver.statuses import forbidden, internal_error
 from tonnage.twin.apiserver.store import Resource, Store
 
 _RANGE: Final = IPv4Network("10.96.0.0/16")
-_RESERVED: Final = 16
-"""The first addresses are for the cluster's own services."""
+_ASKED_FOR: Final = 257
+"""The addresses before this one are given last: people ask for them."""
 SERVICE_RANGE: Final = str(_RANGE)
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
@@ -39,6 +40,8 @@ MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
 ALLOCATOR: Final = "ipallocator.k8s.io"
 """Who keeps the IPAddresses of services, as the label of that key says."""
 _NODE_PORTS: Final = range(30000, 32768)
+_GIVEN: Final = (*_NODE_PORTS[86:], *_NODE_PORTS[:86])
+"""In which order ports are given: people ask for the first ones."""
 _TAKEN: Final = "provided port is already allocated"
 _OUTSIDE: Final = (
     "provided port is not in the valid range. "
@@ -103,7 +106,8 @@ class ServiceAddresses:
 
     def _free_addresses(self) -> Iterator[str]:
         used = self._used_addresses()
-        addresses = (str(_RANGE[index]) for index in range(_RESERVED, _RANGE.num_addresses - 1))
+        places = chain(range(_ASKED_FOR, _RANGE.num_addresses - 1), range(1, _ASKED_FOR))
+        addresses = (str(_RANGE[index]) for index in places)
         return (address for address in addresses if address not in used)
 
     def _used_ports(self) -> set[int]:
@@ -142,7 +146,7 @@ class _Ports:
         """A free port; 0 if there is none."""
         if self._tried:
             return max(self._taken, default=_NODE_PORTS.stop) + 1
-        return next((one for one in _NODE_PORTS if one not in self._used), 0)
+        return next((one for one in _GIVEN if one not in self._used), 0)
 
 
 def _give_ports(spec: JsonObject, before: JsonObject, free: _Ports) -> Iterator[FieldError]:
