@@ -24,7 +24,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.controllers.refusals import passing_over
-from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts
+from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected
 from tonnage.twin.kubelet.device_claims import AGAIN_S, UNPREPARED, unprepared
 from tonnage.twin.kubelet.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
@@ -169,7 +169,7 @@ class LightNodes:
             return
         taken = occupied.take(pod)
         if isinstance(taken, AdmissionFailure):
-            status = _refused(taken, timestamp(self._clock.now()))
+            status = rejected(pod, taken, timestamp(self._clock.now()))
         else:
             node = self._nodes[pod.spec.node_name].spec
             status = _running(pod, timestamp(self._clock.now()), node.address, taken)
@@ -195,15 +195,6 @@ class LightNodes:
             grace_period_s=0,
             uid=pod.metadata.uid,
         )
-
-
-def _refused(failure: AdmissionFailure, now: str) -> JsonObject:
-    return {
-        "phase": "Failed",
-        "reason": failure.reason,
-        "message": f"Pod was rejected: {failure.message}",
-        "startTime": now,
-    }
 
 
 def _running(pod: Pod, now: str, host: str, address: str) -> JsonObject:

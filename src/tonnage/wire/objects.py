@@ -119,6 +119,7 @@ class Container(Wire):
     resize_policy: list[dict[str, Any]] = []
     termination_message_path: str = ""
     termination_message_policy: str = ""
+    security_context: dict[str, Any] | None = None
 
 
 class Toleration(Wire):
@@ -186,6 +187,8 @@ class PodSpec(Wire):
     runtime_class_name: str = ""
     hostname: str = ""
     subdomain: str = ""
+    security_context: dict[str, Any] | None = None
+    image_pull_secrets: list[dict[str, Any]] = []
 
 
 class PodStatus(Wire):

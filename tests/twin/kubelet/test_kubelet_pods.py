@@ -166,15 +166,25 @@ PORT = [
 
 
 @pytest.mark.parametrize(
-    ("spec", "predicate"),
+    ("spec", "predicate", "why"),
     [
-        pytest.param({"nodeSelector": {"zone": "elsewhere"}}, "NodeAffinity", id="another node's label"),
-        pytest.param({"containers": PORT}, "NodePorts", id="a port of the node that is taken"),
-        pytest.param({}, "TaintToleration", id="a taint that evicts"),
+        pytest.param(
+            {"nodeSelector": {"zone": "elsewhere"}},
+            "NodeAffinity",
+            "didn't match Pod's node affinity/selector",
+            id="another node's label",
+        ),
+        pytest.param(
+            {"containers": PORT},
+            "NodePorts",
+            "didn't have free ports for the requested pod ports",
+            id="a port of the node that is taken",
+        ),
+        pytest.param({}, "TaintToleration", "had untolerated taint(s)", id="a taint that evicts"),
     ],
 )
 async def test_the_kubelet_checks_again_what_the_scheduler_did(
-    world: World, spec: Any, predicate: str
+    world: World, spec: Any, predicate: str, why: str
 ) -> None:
     world.bind("first", containers=PORT)
     await world.phase("first", "Running")
@@ -184,7 +194,7 @@ async def test_the_kubelet_checks_again_what_the_scheduler_did(
     world.bind("late", **spec)
     status = await world.phase("late", "Failed")
     assert status["reason"] == predicate
-    assert status["message"] == f"Pod was rejected: Predicate {predicate} failed"
+    assert status["message"] == f"Pod was rejected: Predicate {predicate} failed: node(s) {why}"
 
 
 async def test_a_resource_whose_plugin_has_gone_for_good_is_out_of(world: World) -> None:

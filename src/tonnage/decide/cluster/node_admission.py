@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from tonnage.decide.cluster.filters.ports import clash
+from tonnage.decide.cluster.filters import node_affinity, ports, taints
 from tonnage.decide.cluster.matching import node_is_selected, untolerated
 from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests
 from tonnage.decide.cluster.view import NodeView
@@ -58,12 +58,12 @@ def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[
     `static`: the pod mirrors one from a file of the node, which no taint keeps away.
     """
     if not node_is_selected(pod, node.node):
-        yield _broken("NodeAffinity", lasting=True)
+        yield _broken("NodeAffinity", node_affinity.TEXT, lasting=True)
     taken = [port for other in node.pods for port in other.host_ports]
-    if any(clash(port, other) for port in pod.host_ports for other in taken):
-        yield _broken("NodePorts", lasting=False)
+    if any(ports.clash(port, other) for port in pod.host_ports for other in taken):
+        yield _broken("NodePorts", ports.TEXT, lasting=False)
     if not static and untolerated(node.node.taints, pod.tolerations, ("NoExecute",)):
-        yield _broken("TaintToleration", lasting=True)
+        yield _broken("TaintToleration", taints.TEXT, lasting=True)
 
 
 def shortfalls(asked: Amounts, used: Amounts, allocatable: Amounts) -> Iterator[Turned]:
@@ -90,5 +90,5 @@ def _is_known(name: str, allocatable: Amounts) -> bool:
     return "/" not in name or name in allocatable
 
 
-def _broken(predicate: str, *, lasting: bool) -> Turned:
-    return Turned(predicate, f"Predicate {predicate} failed", lasting)
+def _broken(predicate: str, why: str, *, lasting: bool) -> Turned:
+    return Turned(predicate, f"Predicate {predicate} failed: {why}", lasting)

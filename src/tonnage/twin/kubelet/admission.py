@@ -14,8 +14,10 @@ from tonnage.adapters.reading import node_from, pod_from
 from tonnage.decide.cluster.node_admission import broken_rules, shortfalls
 from tonnage.decide.cluster.requests import PODS, pod_requests
 from tonnage.decide.cluster.view import NodeView
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import integer_value, milli_value
 from tonnage.model.well_known import MIRROR
+from tonnage.twin.kubelet.pod_conditions import OWN
 from tonnage.wire.objects import Container, Node, Pod
 
 CPU: Final = "cpu"
@@ -67,6 +69,20 @@ def own_cpus(pod: Pod) -> dict[str, int]:
 def _guaranteed(container: Container) -> bool:
     limits, requests = amounts_of(container.resources.limits), amounts_of(container.resources.requests)
     return all(limits.get(name, 0) > 0 and requests.get(name, limits[name]) == limits[name] for name in _OWN)
+
+
+def rejected(pod: Pod, failure: AdmissionFailure, start: str) -> JsonObject:
+    """The status of a pod that is not let in. The kubelet's own conditions go, as it has nothing to say."""
+    types = [condition.type for condition in pod.status.conditions]
+    gone: list[JsonValue] = [{"type": one, "$patch": "delete"} for one in types if one in OWN]
+    return {
+        "phase": "Failed",
+        "reason": failure.reason,
+        "message": f"Pod was rejected: {failure.message}",
+        "startTime": start,
+        **({"conditions": gone if len(gone) < len(types) else None} if gone else {}),
+        **({"observedGeneration": pod.metadata.generation} if pod.metadata.generation else {}),
+    }
 
 
 def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import zlib
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +12,13 @@ _SHELL_IMAGES: Final = frozenset(
     {"busybox", "alpine", "ubuntu", "debian", "bash", "python", "nvidia/cuda", "nvcr.io/nvidia/cuda"}
 )
 _SMALLEST_BYTES: Final = 5 << 20
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_LABEL: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_HOST: Final = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE: Final = re.compile(
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@{_DIGEST})?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,40 @@ def full_image(text: str) -> str:
         return f"{image.repository}{separator}{image.tag}"
     path = image.repository if "/" in image.repository else f"library/{image.repository}"
     return f"docker.io/{path}{separator}{image.tag}"
+
+
+def image_id(text: str) -> str:
+    """The image that a reference leads to, by a digest that is always the same for the same name.
+
+    >>> image_id("busybox:1").partition("@")[0], image_id("x@sha256:12")
+    ('docker.io/library/busybox', 'docker.io/library/x@sha256:12')
+    """
+    full = full_image(text)
+    if "@" in full:
+        return full
+    return f"{full.rpartition(':')[0]}@sha256:{hashlib.sha256(full.encode()).hexdigest()}"
+
+
+def wrong_reference(text: str) -> str:
+    """Why this is no reference to an image, in the words of distribution/reference; empty when it is one.
+
+    >>> wrong_reference("Bad//x"), wrong_reference("localhost:5000/a/b:1")
+    ('invalid reference format', '')
+    >>> wrong_reference("Nginx")
+    'invalid reference format: repository name (library/Nginx) must be lowercase'
+    """
+    head, slash, rest = text.partition("/")
+    hosted = slash and (any(one in head for one in ".:") or head == "localhost" or head != head.lower())
+    path = rest if hosted else text if slash else f"library/{text}"
+    name = path.partition("@")[0].partition(":")[0]
+    if name != name.lower():
+        return f"invalid reference format: repository name ({name}) must be lowercase"
+    return "" if _REFERENCE.fullmatch(f"{head}/{path}" if hosted else path) else "invalid reference format"
+
+
+def runs_as_root(text: str) -> bool:
+    """Whether the image is known to run its command as root."""
+    return parse_image(text).repository in _SHELL_IMAGES
 
 
 def default_command(text: str) -> tuple[str, ...]:

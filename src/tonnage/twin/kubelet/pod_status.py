@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.twin.kubelet.images import full_image
+from tonnage.twin.kubelet.images import full_image, image_id
 from tonnage.twin.kubelet.pod_conditions import conditions_of
 from tonnage.twin.kubelet.restarts import starts_again
 from tonnage.twin.kubelet.runtime import RunningContainer
+from tonnage.twin.kubelet.security import user_of
 from tonnage.twin.kubelet.slots import CONTAINER_CREATING, POD_INITIALIZING, PodProgress, Slot
 from tonnage.wire.objects import Container, Pod
 from tonnage.wire.timestamps import timestamp
@@ -99,7 +100,7 @@ def _container_status(slot: Slot, creating: tuple[str, str], *, ended: bool) -> 
     status: dict[str, Any] = {
         "name": container.name,
         "image": container.image if newest is None else full_image(container.image),
-        "imageID": "" if newest is None else f"{full_image(container.image)}@sha256:{newest.id}",
+        "imageID": "" if newest is None else image_id(container.image),
         "ready": slot.ready and slot.part != "ephemeralContainers",
         "restartCount": slot.restarts,
         "state": _state(slot, creating, ended=ended),
@@ -113,6 +114,7 @@ def _container_status(slot: Slot, creating: tuple[str, str], *, ended: bool) -> 
     if newest is not None:
         status["containerID"] = f"containerd://{newest.id}"
         status |= _resources(container)
+        status["user"] = {"linux": user_of(newest.config.pod, container)}
     return status
 
 

@@ -19,7 +19,7 @@ from tonnage.twin.kubelet.backoff import FIRST_S, Backoff, go_duration
 from tonnage.twin.kubelet.cdi import ANNOTATION_PREFIX, resolve_cdi
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.environment import ConfigurationError, arguments_of, environment_of
-from tonnage.twin.kubelet.images import full_image, parse_image
+from tonnage.twin.kubelet.images import full_image, parse_image, wrong_reference
 from tonnage.twin.kubelet.plugins import PluginError
 from tonnage.twin.kubelet.runtime import (
     ContainerConfig,
@@ -29,6 +29,7 @@ from tonnage.twin.kubelet.runtime import (
     RunningContainer,
     StartError,
 )
+from tonnage.twin.kubelet.security import root_refusal
 from tonnage.twin.kubelet.slots import CONTAINER_CREATING, Slot
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.kubelet.volumes import ObjectReader, tree_of
@@ -45,6 +46,16 @@ class StarterNode:
     host_ip: str
     paths: NodePaths
     nvidia_runtime: bool
+
+
+class _UnfitImageError(Exception):
+    """An image that is not even looked for: the reason why the container waits, the Event's, and its text."""
+
+    def __init__(self, reason: str, event: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.event = event
+        self.message = message
 
 
 class ContainerStarter:
@@ -85,6 +96,12 @@ class ContainerStarter:
             try:
                 await self._ensure_image(pod, slot)
                 break
+            except _UnfitImageError as error:
+                self._tell(pod, slot, "Warning", error.event, error.message)
+                self._tell(pod, slot, "Warning", "Failed", f"Error: {error.reason}")
+                slot.waiting = (error.reason, error.message)
+                publish()
+                await self._clock.sleep(FIRST_S)
             except ImageError as error:
                 await self._wait_for_image(pod, slot, pulls, str(error), publish)
         while True:
@@ -113,7 +130,16 @@ class ContainerStarter:
         policy = slot.container.image_pull_policy
         if not policy:
             policy = "Always" if parse_image(image).tag == "latest" else "IfNotPresent"
-        if full_image(image) in self._runtime.images() and policy != "Always":
+        if wrong := wrong_reference(image):
+            told = (
+                f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": {wrong}'
+            )
+            raise _UnfitImageError("InvalidImageName", "InspectFailed", told)
+        present = full_image(image) in self._runtime.images()
+        if policy == "Never" and not present:
+            told = f'Container image "{image}" is not present with pull policy of Never'
+            raise _UnfitImageError("ErrImageNeverPull", "ErrImageNeverPull", told)
+        if present and policy != "Always":
             text = f'Container image "{image}" already present on machine and can be accessed by the pod'
             self._tell(pod, slot, "Normal", "Pulled", text)
             return
@@ -145,6 +171,8 @@ class ContainerStarter:
 
     async def _configure(self, pod: Pod, slot: Slot, pod_ip: str) -> ContainerConfig:
         container = slot.container
+        if refusal := root_refusal(pod, container):
+            raise ConfigurationError(refusal)
         env = await environment_of(pod, container, pod_ip=pod_ip, host_ip=self._node.host_ip, api=self._api)
         injected = await self._injection(pod, container.name)
         return ContainerConfig(

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.twin.kubelet.admission import AdmissionFailure
+from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
 from tonnage.twin.kubelet.device_claims import prepared
 from tonnage.twin.kubelet.keeping import keep
 from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
+from tonnage.twin.kubelet.mounting import mounted
 from tonnage.twin.kubelet.pod_status import phase_of
 from tonnage.twin.kubelet.slots import Slot
 from tonnage.twin.kubelet.stopping import stop_all, stop_container
@@ -130,6 +131,7 @@ class PodWorker:
             async with asyncio.timeout(None) as self._limit:
                 self._aside(self._deadline())
                 if not adopted:
+                    await mounted(live)
                     await prepared(live)
                 self._open_sandbox()
                 for slot in live.progress.ephemeral:
@@ -200,15 +202,7 @@ class PodWorker:
 
     async def _refuse(self, failure: AdmissionFailure) -> None:
         self.live.tell("Warning", failure.reason, failure.message)
-        self._node.statuses.put(
-            self.pod,
-            {
-                "phase": "Failed",
-                "reason": failure.reason,
-                "message": f"Pod was rejected: {failure.message}",
-                "startTime": self.live.progress.start_time,
-            },
-        )
+        self._node.statuses.put(self.pod, rejected(self.pod, failure, self.live.progress.start_time))
         await self._finish()
 
     async def _finish(self) -> None:

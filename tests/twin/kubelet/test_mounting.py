@@ -1,0 +1,171 @@
+"""Pods that cannot start for what is not there: objects of volumes, secrets for images, images themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.wire import kinds
+
+World = Any
+_BAD, _WRONG = '"Bad//x"', "invalid reference format"
+_WHERE = '(pod: "web_default(uid-web)", container: c)'
+_KEYS: Any = {"name": "there", "items": [{"key": "a", "path": "a"}, {"key": "b", "path": "b"}]}
+_BOTH: Any = {"sources": [{"secret": {"name": "gone"}}, {"configMap": {"name": "lost"}}]}
+_ONE: Any = {"sources": [{"secret": {"name": "gone"}}, {"configMap": {"name": "there"}}]}
+
+
+def _put(world: World) -> None:
+    for kind in (kinds.CONFIG_MAP, kinds.SECRET):
+        data = {"a": "eA=="}
+        world.api.put(kind, {"metadata": {"name": "there", "namespace": "default"}, "data": data})
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ({"configMap": {"name": "gone"}}, 'configmap "gone" not found'),
+        ({"secret": {"secretName": "gone"}}, 'secret "gone" not found'),
+        ({"configMap": _KEYS}, "configmap references non-existent config key: b"),
+        (
+            {"secret": {"secretName": "there", "items": _KEYS["items"]}},
+            "references non-existent secret key: b",
+        ),
+        ({"projected": _BOTH}, '[secret "gone" not found, configmap "lost" not found]'),
+        ({"projected": _ONE}, 'secret "gone" not found'),
+    ],
+)
+async def test_a_volume_whose_object_is_missing_keeps_the_pod_waiting(
+    world: World, source: Any, why: str
+) -> None:
+    _put(world)
+    world.bind("web", volumes=[{"name": "v", **source}])
+    await world.clock.advance(3)
+    told = f'Warning FailedMount MountVolume.SetUp failed for volume "v" : {why}'
+    assert world.api.events("web") == [f"{told} x3"]
+    status = world.api.pod("web")["status"]
+    assert status["phase"] == "Pending"
+    assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert next(c["status"] for c in status["conditions"] if c["type"] == "PodReadyToStartContainers") == (
+        "False"
+    )
+
+
+async def test_what_is_missing_is_waited_for_and_now_and_then_given_up(world: World) -> None:
+    world.bind("web", volumes=[{"name": "v", "configMap": {"name": "there"}}])
+    await world.clock.advance(130)
+    assert (
+        "Warning FailedMount Unable to attach or mount volumes: unmounted volumes=[v], "
+        "unattached volumes=[], failed to process volumes=[]: context deadline exceeded x1"
+    ) in world.api.events("web")
+    _put(world)
+    await world.clock.advance(125)
+    assert world.api.pod("web")["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"configMap": {"name": "gone", "optional": True}},
+        {"configMap": {**_KEYS, "optional": True}},
+        {"secret": {"secretName": "there"}},
+        {"projected": {"sources": [{"secret": {"name": "gone", "optional": True}}]}},
+        {"emptyDir": {}},
+    ],
+)
+async def test_a_volume_that_may_be_empty_keeps_nobody_waiting(world: World, source: Any) -> None:
+    _put(world)
+    world.bind("web", volumes=[{"name": "v", **source}])
+    await world.phase("web", "Running")
+
+
+async def test_secrets_for_images_that_are_missing_are_told_of(world: World) -> None:
+    _put(world)
+    world.bind("web", imagePullSecrets=[{"name": "one"}, {"name": "there"}, {"name": "two"}])
+    await world.phase("web", "Running")
+    assert world.api.events("web")[0] == (
+        "Warning FailedToRetrieveImagePullSecret Unable to retrieve some image pull secrets (one, two); "
+        "attempting to pull the image may not succeed. x1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("container", "context", "reason", "event", "message"),
+    [
+        (
+            {"image": "mine:1", "imagePullPolicy": "Never"},
+            {},
+            "ErrImageNeverPull",
+            "ErrImageNeverPull",
+            'Container image "mine:1" is not present with pull policy of Never',
+        ),
+        (
+            {"image": "Bad//x"},
+            {},
+            "InvalidImageName",
+            "InspectFailed",
+            f"Failed to apply default image tag {_BAD}: couldn't parse image name {_BAD}: {_WRONG}",
+        ),
+        (
+            {"image": "busybox:1", "securityContext": {"runAsNonRoot": True}},
+            {},
+            "CreateContainerConfigError",
+            "",
+            f"container has runAsNonRoot and image will run as root {_WHERE}",
+        ),
+        (
+            {"image": "mine:1", "securityContext": {"runAsNonRoot": True}},
+            {"runAsUser": 0},
+            "CreateContainerConfigError",
+            "",
+            f"container's runAsUser breaks non-root policy {_WHERE}",
+        ),
+    ],
+)
+async def test_a_container_that_may_not_start_says_why(
+    world: World, container: Any, context: Any, reason: str, event: str, message: str
+) -> None:
+    world.bind("web", containers=[{"name": "c", **container}], securityContext=context)
+    await world.clock.advance(2)
+    state = world.api.pod("web")["status"]["containerStatuses"][0]["state"]
+    assert state == {"waiting": {"reason": reason, "message": message}}
+    events = world.api.events("web")
+    if event:
+        assert events == [f"Warning {event} {message} x1", f"Warning Failed Error: {reason} x1"]
+    else:
+        assert events[-1] == f"Warning Failed Error: {message} x1"
+
+
+@pytest.mark.parametrize(
+    ("context", "own", "user"),
+    [
+        ({}, {}, {"uid": 0, "gid": 0, "supplementalGroups": [0]}),
+        ({"runAsUser": 7, "fsGroup": 9}, {}, {"uid": 7, "gid": 0, "supplementalGroups": [0, 9]}),
+        (
+            {"runAsUser": 7, "runAsGroup": 8, "supplementalGroups": [8, 9]},
+            {"runAsUser": 1, "runAsNonRoot": True},
+            {"uid": 1, "gid": 8, "supplementalGroups": [8, 9]},
+        ),
+    ],
+)
+async def test_a_status_says_as_whom_a_container_runs(
+    world: World, context: Any, own: Any, user: Any
+) -> None:
+    world.bind(
+        "web", containers=[{"name": "c", "image": "i", "securityContext": own}], securityContext=context
+    )
+    status = await world.phase("web", "Running")
+    assert status["containerStatuses"][0]["user"] == {"linux": user}
+    assert status["containerStatuses"][0]["imageID"].startswith("docker.io/library/i@sha256:")
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_a_pod_that_is_turned_away_loses_the_kubelets_conditions(world: World, gate: bool) -> None:
+    conditions = [{"type": "PodScheduled", "status": "True"}]
+    conditions += [{"type": "example.com/ok", "status": "True"}] if gate else []
+    asked = {"resources": {"requests": {"cpu": "9999"}}}
+    world.bind("web", containers=[{"name": "c", "image": "i", **asked}], status={"conditions": conditions})
+    status = await world.phase("web", "Failed")
+    left = [one["type"] for one in status.get("conditions") or ()]
+    assert left == (["example.com/ok"] if gate else [])
