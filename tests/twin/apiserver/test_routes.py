@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 _MERGE = "application/merge-patch+json"
+_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 _NAMES = {"plural": "foos", "kind": "Foo"}
 _VERSION = {
     "name": "v1",
@@ -90,6 +91,26 @@ async def test_custom_objects_and_lists_are_told_in_the_order_of_names(served: A
     assert list(alone.json["metadata"])[:3] == ["name", "namespace", "uid"]
     refused = await served.http("GET", f"{_HERE}/f", accept=part.format("List"))
     assert (refused.code, refused.json["message"]) == (500, "content is not a list")
+
+
+async def test_parts_of_the_control_plane_have_no_version_and_no_pages(running: Any) -> None:
+    listed = (await running.http("GET", "/api/v1/componentstatuses?limit=1")).json
+    assert (listed["metadata"], len(listed["items"])) == ({}, 3)
+    assert {tuple(one["metadata"]) for one in listed["items"]} == {("name",)}
+    alone = (await running.http("GET", "/api/v1/componentstatuses/etcd-0", accept=_TABLE)).json
+    assert (alone["metadata"], alone["rows"][0]["object"]["metadata"]) == ({}, {"name": "etcd-0"})
+
+
+@pytest.mark.parametrize(("plural", "rows"), [("limitranges", None), ("pods", [])])
+async def test_rows_of_empty_tables_are_those_of_their_printer(running: Any, plural: str, rows: Any) -> None:
+    table = await running.http("GET", f"/api/v1/{plural}", accept=_TABLE)
+    assert table.json["rows"] == rows
+
+
+async def test_extension_servers_find_the_authority_of_clients(running: Any) -> None:
+    path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    told = (await running.http("GET", path)).json
+    assert told["data"] == {"client-ca-file": running.endpoint.ca_pem.decode()}
 
 
 async def test_bodies_of_another_kind_than_the_server_within_knows_are_told_of(served: Any) -> None:

@@ -17,13 +17,13 @@ from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
+from tonnage.twin.apiserver.resources import COMPONENTS
 from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
 from tonnage.twin.apiserver.store import Name, Resource, Store
 from tonnage.wire.timestamps import timestamp
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 OWN_SERVICE: Final[Name] = ("default", "kubernetes")
-COMPONENTS: Final[Resource] = ("", "componentstatuses")
 _CLASSES: Final = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
     "but can be moved to another node if necessary.",
@@ -122,6 +122,18 @@ def _own(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
 def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
     for resource, obj in default_roles():
         yield resource, obj, mapping(obj, "metadata")
+
+
+def publish_authority(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, pem: str) -> None:
+    """Tell extension servers by which CA the certificates of clients are signed."""
+    key = ("kube-system", "extension-apiserver-authentication")
+    if store.get(("", "configmaps"), key) is None:
+        born: JsonObject = {"uid": uid(), "creationTimestamp": timestamp(clock.now())}
+        head: JsonObject = {"kind": "ConfigMap", "apiVersion": "v1"}
+        metadata: JsonObject = {"name": key[1], "namespace": key[0], **born}
+        store.create(
+            ("", "configmaps"), key, bring({**head, "metadata": metadata, "data": {"client-ca-file": pem}})
+        )
 
 
 def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:

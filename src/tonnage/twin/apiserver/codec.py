@@ -23,7 +23,7 @@ from tonnage.twin.apiserver.objects.shapes import Shapes, in_order_of_names
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
-from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served, internal_package
+from tonnage.twin.apiserver.resources import COMPONENTS, CustomVersion, Registry, Served, internal_package
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import KindRow, Schema
 
@@ -163,6 +163,8 @@ class Codec:
 
     def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
         """A stored object as the version of `served` shows it; the object itself where they are the same."""
+        if served.key == COMPONENTS:
+            return {**obj, "metadata": {"name": text(obj, "metadata", "name")}}
         if served.custom is not None and text(obj, "kind") == served.row.kind:
             return _custom_in_version(served, served.custom, obj)
         if text(obj, "apiVersion") == served.row.api_version or text(obj, "kind") not in (

@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
 from tonnage.twin.apiserver.requests import Address, Options, Request, User
-from tonnage.twin.apiserver.resources import REVIEWS
+from tonnage.twin.apiserver.resources import COMPONENTS, REVIEWS
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.statuses import (
     StatusError,
@@ -198,7 +198,7 @@ class Application:
         served, form = request.served, exchange.form
         if form.kind == "Table":
             rows = [stored.object for stored in found.items]
-            if served.custom is not None:
+            if served.custom is not None or served.key == COMPONENTS:
                 rows = [self._verbs.in_version(served, obj) for obj in rows]
             await exchange.answer(self._table(exchange, request, rows, found.metadata))
             return
@@ -206,7 +206,8 @@ class Application:
             if not form.kind.endswith("List"):
                 raise no_such_form(form, served, served.list_kind)
             partial: list[JsonValue] = [
-                self._tables.partial(served, stored.object, form.version) for stored in found.items
+                self._tables.partial(served, self._verbs.in_version(served, stored.object), form.version)
+                for stored in found.items
             ]
             head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
             await exchange.answer({**head, "metadata": found.metadata, "items": partial or None})

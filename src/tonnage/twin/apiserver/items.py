@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.go_json import go_json
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import COMPONENTS, Served
 from tonnage.twin.apiserver.store import Stored
 
 
@@ -25,6 +25,7 @@ def whole_list(served: Served, metadata: JsonObject, items: list[JsonValue]) -> 
 def is_current(served: Served, stored: Stored) -> bool:
     """Whether an object reads as it was written: in this version, and under the schema that there is now."""
     outdated = served.custom is not None and stored.revision < served.custom.revision
+    outdated = outdated or served.key == COMPONENTS
     return not outdated and stored.object.get("apiVersion") == served.row.api_version
 
 

@@ -16,7 +16,7 @@ from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
 from tonnage.twin.apiserver.objects.field_selectors import field_terms, parse_fields
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.objects.selectors import labels_of, matches_labels, parse_labels
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import COMPONENTS, Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, too_new
 from tonnage.twin.apiserver.store import Name, Store, Stored, TooOldError
 from tonnage.twin.apiserver.watching import Matches, everything
@@ -56,7 +56,7 @@ class Page:
     @property
     def metadata(self) -> JsonObject:
         """The list's metadata."""
-        result: JsonObject = {"resourceVersion": str(self.revision)}
+        result: JsonObject = {"resourceVersion": str(self.revision)} if self.revision else {}
         if self.continue_token:
             result["continue"] = self.continue_token
         if self.remaining is not None:
@@ -94,6 +94,8 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
         found = _by_name(found, query.field_selector)
     # What is read from memory at any version is never cut.
     limit = 0 if query.resource_version == "0" else query.limit
+    if served.key == COMPONENTS:
+        return Page(_cut(found, matches, len(found))[0], 0)
     shown, rest = _cut(found, matches, limit or len(found))
     if not rest:
         return Page(shown, revision)

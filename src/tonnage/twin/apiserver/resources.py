@@ -70,6 +70,8 @@ class Served:
         return "status" in self.subresources
 
 
+COMPONENTS: Final[Resource] = ("", "componentstatuses")
+"""Parts of the control plane, of which a genuine server keeps nothing: they have no version."""
 BINDINGS: Final[Resource] = ("", "bindings")
 """The older way to bind pods; nothing is kept there."""
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})

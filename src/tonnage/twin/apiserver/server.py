@@ -16,7 +16,7 @@ from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.authentication.users import ADMIN
-from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
+from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
@@ -119,7 +119,9 @@ class ApiServer:
         listener = Listener(self.verbs, self._clock, self._random, authority, self._security)
         bound = await listener.start(host, port)
         self._listener = listener
-        publish_api(self.store, self._clock, self._uid, self.verbs.bring, bound)
+        told = self.store, self._clock, self._uid, self.verbs.bring
+        publish_authority(*told, authority.certificate_pem.decode())
+        publish_api(*told, bound)
         await self.store.on_disk()
         shown = f"[{host}]" if ":" in host else host
         return Endpoint(f"https://{shown}:{bound}", authority.certificate_pem, token)

@@ -14,7 +14,17 @@ import msgspec
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, text
-from tonnage.twin.apiserver.columns import NAME, UNKNOWN, Column, Printer, age, age_column, name_of, since
+from tonnage.twin.apiserver.columns import (
+    NAME,
+    UNKNOWN,
+    Column,
+    Printer,
+    age,
+    age_column,
+    created,
+    name_of,
+    since,
+)
 from tonnage.twin.apiserver.jsonpath import JsonPath
 from tonnage.twin.apiserver.objects.go_text import go_value
 from tonnage.twin.apiserver.objects.problems import quoted
@@ -62,7 +72,8 @@ class Tables:
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": metadata,
             "columnDefinitions": [column.definition() for column in printer.columns],
-            "rows": rows,
+            # What says only when things were made is in Go a list that nobody has begun.
+            "rows": rows or (None if printer.cells is created else []),
         }
 
     def partial(self, served: Served, obj: JsonObject, version: str) -> JsonObject:
