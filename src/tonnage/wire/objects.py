@@ -189,6 +189,7 @@ class PodSpec(Wire):
     subdomain: str = ""
     security_context: dict[str, Any] | None = None
     image_pull_secrets: list[dict[str, Any]] = []
+    os: dict[str, Any] | None = None
 
 
 class PodStatus(Wire):

@@ -52,6 +52,46 @@ async def test_a_volume_whose_object_is_missing_keeps_the_pod_waiting(
     )
 
 
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (None, 'failed to fetch PVC from API server: persistentvolumeclaims "mine" not found'),
+        ({"status": {"phase": "Pending"}}, "PVC is not bound"),
+    ],
+)
+async def test_a_claim_that_is_not_bound_keeps_the_pod_waiting(world: World, claim: Any, why: str) -> None:
+    where: Any = {"metadata": {"name": "mine", "namespace": "default"}}
+    if claim is not None:
+        world.api.put(kinds.VOLUME_CLAIM, {**where, **claim})
+    world.bind("web", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "mine"}}])
+    await world.clock.advance(3)
+    told = "unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]"
+    text = f"Unable to attach or mount volumes: {told}: error processing PVC default/mine: {why}"
+    assert world.api.events("web") == [f"Warning FailedMount {text} x1"]
+    world.api.put(kinds.VOLUME_CLAIM, {**where, "status": {"phase": "Bound"}})
+    await world.clock.advance(5)
+    await world.phase("web", "Running")
+
+
+async def test_a_pod_for_another_system_is_turned_away(world: World) -> None:
+    world.bind("web", os={"name": "windows"})
+    status = await world.phase("web", "Failed")
+    assert (status["reason"], status["message"]) == (
+        "PodOSNotSupported",
+        "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS",
+    )
+
+
+async def test_a_pod_that_goes_before_it_runs_keeps_its_conditions(world: World) -> None:
+    world.bind("web", volumes=[{"name": "v", "configMap": {"name": "gone"}}])
+    await world.clock.advance(1)
+    await world.api.delete(kinds.POD, "web", namespace="default")
+    await world.clock.advance(5)
+    last = world.api.history("pods", "web")[-1]["status"]
+    assert last["phase"] == "Failed"
+    assert {c["reason"] for c in last["conditions"] if c["type"].endswith("Ready")} == {"ContainersNotReady"}
+
+
 async def test_what_is_missing_is_waited_for_and_now_and_then_given_up(world: World) -> None:
     world.bind("web", volumes=[{"name": "v", "configMap": {"name": "there"}}])
     await world.clock.advance(130)

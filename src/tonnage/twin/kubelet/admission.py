@@ -22,6 +22,7 @@ from tonnage.wire.objects import Container, Node, Pod
 
 CPU: Final = "cpu"
 _OWN: Final = ("cpu", "memory")
+_SYSTEM: Final = "linux"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,14 @@ def rejected(pod: Pod, failure: AdmissionFailure, start: str) -> JsonObject:
         **({"conditions": gone if len(gone) < len(types) else None} if gone else {}),
         **({"observedGeneration": pod.metadata.generation} if pod.metadata.generation else {}),
     }
+
+
+def system_failure(pod: Pod) -> AdmissionFailure | None:
+    """Why a pod for another operating system is not let in."""
+    if (pod.spec.os or {}).get("name", _SYSTEM) == _SYSTEM:
+        return None
+    told = "Failed to admit pod as the OS field doesn't match node OS"
+    return AdmissionFailure("PodOSNotSupported", told)
 
 
 def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:

@@ -132,7 +132,7 @@ def pull_problem(text: str) -> str:
     url = f"https://{image.registry}/v2/{path}/manifests/{image.tag}"
     full = full_image(text)
     return (
-        f'failed to pull and unpack image "{full}": failed to resolve reference "{full}": '
+        f'failed to pull and unpack image "{full}": failed to resolve image: '
         f'failed to do request: Head "{url}": dial tcp: '
         f"lookup {image.registry.partition(':')[0]}: no such host"
     )

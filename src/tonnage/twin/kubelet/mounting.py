@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Final
 
 from tonnage.adapters.ports import KubernetesApi
+from tonnage.adapters.reading import pod_from
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.wire import kinds
@@ -16,6 +17,7 @@ from tonnage.wire.objects import Pod
 
 _FIRST_S: Final = 0.5
 _LONGEST_S: Final = 122.0
+_CLAIMS_S: Final = 5.0
 _PATIENCE_S: Final = 123.0
 """After so long the kubelet says that it gives the pod up for now."""
 
@@ -23,6 +25,12 @@ _PATIENCE_S: Final = 123.0
 async def mounted(live: LivePod) -> None:
     """Return once there is everything that the pod's volumes are made of."""
     clock = live.node.clock
+    while unfit := await _unfit_claims(live.node.api, live.pod):
+        names = " ".join(sorted(unfit))
+        told = f"unmounted volumes=[{names}], unattached volumes=[], failed to process volumes=[{names}]"
+        why = next(iter(unfit.values())) if len(unfit) == 1 else f"[{', '.join(unfit.values())}]"
+        live.tell("Warning", "FailedMount", f"Unable to attach or mount volumes: {told}: {why}")
+        await clock.sleep(_CLAIMS_S)
     pause_s, patience_ends = _FIRST_S, clock.monotonic() + _PATIENCE_S
     while lacking := await _lacking(live.node.api, live.pod):
         for name, why in lacking.items():
@@ -50,6 +58,26 @@ async def _tell_of_secrets(live: LivePod) -> None:
         text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); "
         text += "attempting to pull the image may not succeed."
         live.tell("Warning", "FailedToRetrieveImagePullSecret", text)
+
+
+async def _unfit_claims(api: KubernetesApi, pod: Pod) -> dict[str, str]:
+    """By volume: why its claim cannot be mounted, in the kubelet's words."""
+    found: dict[str, str] = {}
+    for volume in pod_from(pod).volumes:
+        where = f"{pod.metadata.namespace}/{volume.claim}"
+        try:
+            claim = await api.get(kinds.VOLUME_CLAIM, volume.claim, pod.metadata.namespace)
+        except ApiError as error:
+            why = f"failed to fetch PVC from API server: {error.message}"
+        except ClusterError:
+            continue
+        else:
+            ends = claim.metadata.deletion_timestamp is not None
+            bound = claim.status.get("phase") == "Bound"
+            why = "PVC is being deleted" if ends else "" if bound else "PVC is not bound"
+        if why:
+            found[volume.name] = f"error processing PVC {where}: {why}"
+    return found
 
 
 async def _lacking(api: KubernetesApi, pod: Pod) -> dict[str, str]:

@@ -20,7 +20,9 @@ _DONE: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 def conditions_of(pod: Pod, progress: PodProgress, phase: str, now: str) -> list[dict[str, Any]]:
     """The kubelet's conditions. `progress.conditions` remembers their times and is brought up to date."""
-    containers_ready = _containers_ready(progress, phase)
+    # Of a pod that goes before its containers are there, conditions stay as they were.
+    seen = "" if progress.ended and any(slot.untouched for slot in progress.main) else phase
+    containers_ready = _containers_ready(progress, phase if progress.failure != ("", "") else seen)
     wanted = (
         {"status": "True" if progress.sandbox and phase not in _DONE else "False"},
         _initialized(progress, phase),

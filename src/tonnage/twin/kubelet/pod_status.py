@@ -152,6 +152,9 @@ def _unknown_end() -> dict[str, Any]:
 
 
 def _last_state(slot: Slot) -> dict[str, Any]:
+    """How the container ended before; of what has ended for now, the kubelet keeps nothing older."""
+    if slot.current is not None and not slot.current.running:
+        return {}
     if slot.last is not None:
         return {"terminated": terminated(slot.last)}
     return {"terminated": slot.past} if slot.past and not slot.over else {}

@@ -21,6 +21,7 @@ from tonnage.twin.kubelet.admission import (
     own_cpus,
     pod_amounts,
     predicate_failure,
+    system_failure,
 )
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.live_pod import NodeServices
@@ -141,7 +142,8 @@ class Pods:
                     for entry in self._entries.values()
                     if entry.admitted and not entry.worker.finished
                 ]
-                failure = fit_failure(pod, others, self._allocatable()) or await self._broken(pod, others)
+                failure = system_failure(pod) or fit_failure(pod, others, self._allocatable())
+                failure = failure or await self._broken(pod, others)
                 if failure is not None:
                     await self._devices.release(uid)
             entry = self._entries.get(uid)
