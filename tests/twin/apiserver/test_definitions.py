@@ -150,3 +150,13 @@ async def test_who_keeps_unknown_fields_may_have_no_defaults() -> None:
     wrong = _definition(preserveUnknownFields=True, versions=[version])
     with pytest.raises(ApiError, match="must be false in order to use defaults in the schema"):
         await verbs.create(verbs.request("create", Address(_DEFINITIONS)), wrong)
+
+
+async def test_a_definition_of_a_version_that_is_served_no_more_is_known() -> None:
+    verbs = ApiServer(SystemClock()).verbs
+    body = {**_definition(), "apiVersion": "apiextensions.k8s.io/v1beta1"}
+    with pytest.raises(ApiError, match="does not match the expected API version"):
+        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), body)
+    nameless: dict[str, Any] = {**_definition(), "metadata": {"generateName": "x-"}}
+    with pytest.raises(ApiError, match=r'metadata\.generateName: Invalid value: "x-": must be spec'):
+        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), nameless)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,6 +84,17 @@ async def test_a_service_leads_to_its_endpoints(server: ApiServer, hooks: dict[s
     }
     server.store.create(("", "endpoints"), ("default", "hook"), endpoints)  # loopback is refused of clients
     assert await refusal(server) == 'admission webhook "one.example.org" denied the request: not today'
+
+
+async def test_a_host_that_nobody_knows_is_told_as_one(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(*_arguments: Any, **_options: Any) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("asyncio.open_connection", unknown)
+    await configure(server, {"url": "https://nowhere.invalid/x"})
+    assert re.search(r"dial tcp: lookup nowhere\.invalid( on \S+:53)?: no such host$", await refusal(server))
 
 
 async def test_a_webhook_that_hangs_holds_up_no_other_request(

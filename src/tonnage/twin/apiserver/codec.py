@@ -27,6 +27,8 @@ from tonnage.twin.apiserver.resources import COMPONENTS, CustomVersion, Registry
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import KindRow, Schema
 
+_ONCE = ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition")
+"""A kind that a server still knows in a version that it serves no more."""
 _SCHEME = "pkg/runtime/scheme.go:111"
 _OWN_SCHEMES = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
 """Groups of servers within the server, which know no other groups' kinds."""
@@ -90,7 +92,7 @@ class Codec:
         if version.count("/") > 1:
             return BodyError(f"unexpected GroupVersion string: {version}")
         foreign = row.group in _OWN_SCHEMES and version.rpartition("/")[0] != row.group
-        if foreign or type_of(self._schema, version, kind.removesuffix("List")) is None:
+        if foreign or not self._is_known(version, kind):
             shown = version.removeprefix("/")
             words = f'no kind "{kind}" is registered for version "{shown}" in scheme "{_SCHEME}"'
             return BodyError(words, subject=subject)
@@ -100,6 +102,10 @@ class Codec:
             decode(self._schema, other.type, body)
         wanted = f"{internal_package(row.group)}.{row.kind}"
         return BodyError(f"converting ({last}.{kind}) to ({wanted}): unknown conversion", subject=subject)
+
+    def _is_known(self, version: str, kind: str) -> bool:
+        listed = kind.removesuffix("List")
+        return (version, listed) == _ONCE or type_of(self._schema, version, listed) is not None
 
     def default(self, served: Served, obj: JsonObject) -> JsonObject:
         """The object, just decoded, with what the writer left out filled in."""

@@ -9,10 +9,13 @@ import asyncio
 import base64
 import binascii
 import json
+import re
+import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,6 +27,8 @@ from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.webhooks.review import CallError
 
+_RESOLVER: Final = Path("/etc/resolv.conf")
+_NAMESERVER: Final = re.compile(r"^nameserver\s+(\S+)", re.MULTILINE)
 _MOST_ANSWER: Final = 3 << 20
 """Bytes of an answer; etcd would not take a larger object."""
 
@@ -119,6 +124,8 @@ async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) ->
     except ConnectionRefusedError:
         dialled = f"dial tcp {_joined(target)}: connect: connection refused"
         raise _post_failed(target.url, dialled) from None
+    except socket.gaierror:
+        raise _post_failed(target.url, f"dial tcp: lookup {target.host}{_asked()}: no such host") from None
     except (OSError, h11.ProtocolError) as error:
         raise _post_failed(target.url, str(error) or "EOF") from None
     if not 200 <= code < 300:
@@ -127,6 +134,14 @@ async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) ->
         told = f"0-length response with status code: {code} and content type: {kind}"
         raise CallError(f"failed to call webhook: {told}")
     return data
+
+
+def _asked() -> str:
+    """The server that names are looked up at."""
+    with suppress(OSError):
+        found = _NAMESERVER.search(_RESOLVER.read_text())
+        return f" on {found[1]}:53" if found else ""
+    return ""
 
 
 async def _exchange(client: JsonObject, target: Target, body: bytes) -> tuple[int, str, bytes]:

@@ -28,9 +28,10 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 def definition(obj: JsonObject) -> Found:
     """A new CustomResourceDefinition."""
     spec = mapping(obj, "spec")
-    name, wanted = text(obj, "metadata", "name"), f"{text(spec, 'names', 'plural')}.{text(spec, 'group')}"
-    if name and name != wanted:
-        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    wanted = f"{text(spec, 'names', 'plural')}.{text(spec, 'group')}"
+    for key in ("generateName", "name"):
+        if (name := text(obj, "metadata", key)) and name != wanted:
+            yield invalid(f"metadata.{key}", name, 'must be spec.names.plural+"."+spec.group')
     yield from _spec(spec)
     yield from _stored(obj)
     yield from _approved(obj)
