@@ -39,6 +39,15 @@ async def test_a_wrong_token_gets_401_everywhere(running: Any, path: str, token:
     )
 
 
+@pytest.mark.parametrize("path", ["/version", "/readyz", "/nonsense", "/api/v1/nodes", "/openapi/v2"])
+async def test_a_timeout_that_is_none_is_refused_before_anything_else(running: Any, path: str) -> None:
+    answer = await running.http("GET", f"{path}?timeout=invalid", token="wrong")
+    assert answer.code == 400
+    assert answer.json["message"] == (
+        'invalid timeout specified in the request URL - time: invalid duration "invalid"'
+    )
+
+
 async def test_a_body_of_100_mb_is_refused_before_it_is_read(running: Any) -> None:
     reader, writer = await running.http.open()
     head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n"

@@ -17,6 +17,7 @@ from tonnage.twin.apiserver.objects.body import DEEPEST, BodyError, Repeated, pa
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import apply_defaults
 from tonnage.twin.apiserver.objects.protobuf import decode_envelope
+from tonnage.twin.apiserver.objects.protobuf_writing import encode_envelope
 from tonnage.wire.schema import KindRow, load_schema
 
 
@@ -238,3 +239,28 @@ def test_defaults_leave_the_given_object_alone() -> None:
     before = json.dumps(given_object)
     apply_defaults(load_schema(), row("Pod"), given_object)
     assert json.dumps(given_object) == before
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": {"type": "string"}},
+        {"items": [{"type": "string"}, {"type": "integer"}]},
+        {"additionalProperties": True, "additionalItems": False},
+        {"additionalProperties": {"type": "object", "properties": {"a": {"items": {"type": "string"}}}}},
+        {"dependencies": {"a": ["b", "c"], "d": {"type": "object"}}},
+        {"default": {"a": [1, None]}, "enum": ["x", 2, None], "minimum": 0.5},
+    ],
+)
+def test_what_may_stand_for_a_schema_is_read_from_protobuf(schema: JsonObject) -> None:
+    """Clients that are made for protobuf send definitions in it."""
+    version: JsonObject = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
+    definition: JsonObject = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "spec": {"group": "example.com", "versions": [version]},
+    }
+    read = decode_envelope(load_schema(), encode_envelope(definition))
+    kind = "apiextensions/v1.CustomResourceDefinition"
+    found, wanted = (decode(load_schema(), kind, obj).value["spec"] for obj in (read, definition))
+    assert found == wanted

@@ -76,6 +76,8 @@ class Application:
             exchange.pairs = _query(scope)
             exchange.query = parameters.Query(exchange.pairs)
             check_special(exchange.segments, exchange.path)
+            if not _lasts(exchange):
+                parameters.check_timeout(exchange.query)
             user = self._security.gate.let_in(exchange)
             exchange.admitted = True
             if scope["type"] == "websocket":
@@ -126,8 +128,6 @@ class Application:
         address = parameters.address_of(exchange.segments)
         if address is None:
             raise self._discovery.lost(exchange.segments)
-        if address.subresource not in _LASTING and not parameters.flag_of(exchange.query, "watch"):
-            parameters.check_timeout(exchange.query)
         served, method = found(self._verbs.registry, address), exchange.method
         if served.custom is not None:
             address, method = custom_route(served, address, method)
@@ -341,6 +341,14 @@ def _noted(exchange: Exchange, body: JsonValue) -> JsonValue:
     if exchange.trail is not None:
         exchange.trail.sent(mapping(body, "metadata"))
     return body
+
+
+def _lasts(exchange: Exchange) -> bool:
+    """Whether the request may last, so that no timeout is heeded."""
+    address = parameters.address_of(exchange.segments)
+    return address is not None and (
+        address.watched or address.subresource in _LASTING or parameters.flag_of(exchange.query, "watch")
+    )
 
 
 def _query(scope: Scope) -> list[tuple[str, str]]:

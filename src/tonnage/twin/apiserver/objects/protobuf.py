@@ -131,7 +131,25 @@ def _item(schema: Schema, row: Field, word: str, value: int | bytes, depth: int)
         # A list in a map or a list travels as a message whose first field repeats.
         inner = word.partition(":")[2]
         return [_scalar(inner, element) for number, _, element in _fields(_raw(value)) if number == 1]
+    if word.startswith("schema-or-"):
+        return _union(schema, word, value, depth)
     return _scalar(word, value)
+
+
+def _union(schema: Schema, word: str, value: int | bytes, depth: int) -> JsonValue:
+    """A JSON schema, or what may stand instead of it."""
+    described = schema.types["apiextensions/v1.JSONSchemaProps"]
+    parts = {1: list[int | bytes](), 2: list[int | bytes]()}
+    for number, _, inner in _fields(_raw(value)):
+        parts.get(number, []).append(inner)
+    ones, twos = parts[1], parts[2]
+    if word == "schema-or-bool":
+        return _message(schema, described, _raw(twos[-1]), depth + 1) if twos else bool(ones and ones[-1])
+    if twos and word == "schema-or-array":
+        return [_message(schema, described, _raw(one), depth + 1) for one in twos]
+    if twos:
+        return [_text(one) for one in twos]
+    return _message(schema, described, _raw(ones[-1]), depth + 1) if ones else None
 
 
 def _scalar(word: str, value: int | bytes) -> JsonValue:
