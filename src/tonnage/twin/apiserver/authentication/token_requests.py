@@ -86,7 +86,7 @@ class TokenRequests:
         request.notes.audit[_ISSUED] = f"JTI={claims['jti']}"
         token = self._key.sign(claims)
         answer: JsonObject = {**asked, "status": {"token": token, "expirationTimestamp": until}}
-        return self._store.shapes.shaped(answer)
+        return self._store.shapes.shaped(answer, _ROW.type)
 
     def _check_metadata(self, request: Request, metadata: JsonObject) -> None:
         if text(metadata, "namespace") not in ("", request.namespace):

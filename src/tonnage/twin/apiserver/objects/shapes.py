@@ -19,8 +19,10 @@ class Shapes:
         self._schema = schema
         self._plans: dict[str, _Plan] = {}
 
-    def shaped(self, obj: JsonObject) -> JsonObject:
-        """The object in the order of its kind."""
+    def shaped(self, obj: JsonObject, type_name: str = "") -> JsonObject:
+        """The object in the order of its kind, or of that type where it is of no kind that is kept."""
+        if type_name:
+            return self._struct(type_name, obj)
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
         row = self._schema.kind(group, version, str(obj.get("kind", "")))
         return self._struct(row.type, obj) if row is not None else in_order_of_names(obj)
