@@ -225,6 +225,25 @@ def test_a_broken_rule_may_stay_broken_but_not_fail(rule: str, stays: bool) -> N
     assert (len(errors), len(stayed)) == ((0, 1) if stays else (1, 0))
 
 
+@pytest.mark.parametrize(
+    ("listed", "new", "old", "same"),
+    [
+        ({"x-kubernetes-list-type": "set"}, ["a", "b"], ["b", "a"], True),
+        ({"x-kubernetes-list-type": "set"}, ["a", "b"], ["b", "c"], False),
+        ({}, ["a", "b"], ["b", "a"], False),
+        (LISTED, [{"k": 1, "v": [2]}, {"k": 2}], [{"k": 2}, {"k": 1, "v": [2]}], True),
+        (LISTED, [{"k": 1, "v": [2]}, {"k": 2}], [{"k": 2}, {"k": 1, "v": [3]}], False),
+    ],
+)
+def test_what_has_no_order_is_compared_without_one(
+    listed: JsonObject, new: list[JsonValue], old: list[JsonValue], same: bool
+) -> None:
+    rules: JsonValue = [{"rule": "self == oldSelf"}]
+    schema: JsonObject = {"type": "object", "properties": {"x": {"type": "array", **listed}}}
+    errors, _ = rule_problems({**schema, "x-kubernetes-validations": rules}, {"x": new}, {"x": old})
+    assert (errors == ()) is same
+
+
 def test_a_rule_that_goes_on_for_long_is_the_last() -> None:
     rules: JsonValue = [{"rule": "self.all(a, self.all(b, a + b >= 0))"}, {"rule": "false"}]
     field: JsonObject = {"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": rules}

@@ -201,8 +201,44 @@ def _error(rule: JsonObject, path: str, place: _Place, value: JsonValue, words: 
 
 def _values(place: _Place, value: JsonValue, old: JsonValue) -> dict[str, object]:
     own = _typed(value, place.schema, root=place.root)
-    before = _typed(old, place.schema, root=place.root) if old is not None else None
+    seen = in_order_of(value, old, place.schema)
+    before = _typed(seen, place.schema, root=place.root) if old is not None else None
     return {"self": own, "oldSelf": before, "olds": [] if old is None else [before]}
+
+
+def in_order_of(new: JsonValue, old: JsonValue, schema: JsonObject) -> JsonValue:
+    """An old value with what has no order in it (sets, lists with keys) in that of the new one.
+
+    >>> in_order_of(["a", "b"], ["c", "b", "a"], {"type": "array", "x-kubernetes-list-type": "set"})
+    ['a', 'b', 'c']
+    """
+    if new == old:
+        return old
+    if isinstance(new, dict) and isinstance(old, dict):
+        return {
+            key: in_order_of(new.get(key), part, _described(schema, key, whole=False))
+            for key, part in old.items()
+        }
+    if not isinstance(new, list) or not isinstance(old, list):
+        return old
+    kind, held = text(schema, LIST_TYPE), mapping(schema, "items")
+    if kind not in ("set", "map"):
+        return old
+    places = [_place_in(new, one, schema) for one in old]
+    ordered = sorted(zip(places, old, strict=True), key=lambda pair: pair[0])
+    return [in_order_of(new[index], one, held) if index < len(new) else one for index, one in ordered]
+
+
+def _place_in(members: list[JsonValue], element: JsonValue, schema: JsonObject) -> int:
+    """Where the same element stands in another list, or how many there are."""
+    keys = texts(schema, LIST_KEYS) if isinstance(element, dict) else []
+    for index, one in enumerate(members):
+        if keys and isinstance(one, dict) and isinstance(element, dict):
+            if all(one.get(key) == element.get(key) for key in keys):
+                return index
+        elif same_json(one, element):
+            return index
+    return len(members)
 
 
 def _evaluated(expression: str, place: _Place, values: dict[str, object], *, optional: bool) -> JsonValue:
