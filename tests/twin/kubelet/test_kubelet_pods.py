@@ -352,6 +352,23 @@ async def test_the_node_registers_with_labels_conditions_and_lease(start: Any) -
         assert world.api.objects["leases"]["kube-node-lease", "t4-0"]["spec"]["renewTime"] > first
 
 
+async def test_events_say_that_a_kubelet_begins_and_that_its_node_is_well(world: World) -> None:
+    name = world.kubelet.spec.name
+    began = [
+        "Normal Starting Starting kubelet. x1",
+        f"Normal NodeHasSufficientMemory Node {name} status is now: NodeHasSufficientMemory x1",
+        f"Normal NodeHasNoDiskPressure Node {name} status is now: NodeHasNoDiskPressure x1",
+        f"Normal NodeHasSufficientPID Node {name} status is now: NodeHasSufficientPID x1",
+        "Normal NodeAllocatableEnforced Updated Node Allocatable limit across pods x1",
+        f"Normal NodeReady Node {name} status is now: NodeReady x1",
+    ]
+    await world.clock.advance(1)
+    assert world.api.events(name) == began
+    await world.kubelet.restart()
+    await world.clock.advance(1)
+    assert world.api.events(name)[len(began) :] == [began[0], began[4]]
+
+
 async def test_an_api_server_that_is_away_at_first_is_tried_again(start: Any) -> None:
     async with start() as world:
         world.api.down = True

@@ -111,7 +111,7 @@ class NodeLifecycleController:
             self._registered.add(name)
             if not self._vouched(name):
                 text = f"Node {name} event: Registered Node {name} in Controller"
-                await self._events.emit(node, "Normal", "RegisteredNode", text)
+                await self._events.emit(_reference_to(node), "Normal", "RegisteredNode", text)
         silent_s = self._clock.monotonic() - self._heard_s.get(name, self._clock.monotonic())
         if self._vouched(name):
             silent_s = 0.0
@@ -138,7 +138,7 @@ class NodeLifecycleController:
             subresource="status",
         )
         text = f"Node {node.metadata.name} status is now: NodeNotReady"
-        await self._events.emit(marked, "Normal", "NodeNotReady", text)
+        await self._events.emit(_reference_to(marked), "Normal", "NodeNotReady", text)
         return marked
 
     async def _complete(self, node: Node) -> Node:
@@ -186,3 +186,9 @@ def _heartbeats(node: Node) -> set[tuple[str, str, str | None]]:
     """What a kubelet writes; our own verdicts (Unknown) are no heartbeat."""
     told = (condition for condition in node.status.conditions if condition.status != "Unknown")
     return {(condition.type, condition.status, condition.last_heartbeat_time) for condition in told}
+
+
+def _reference_to(node: Node) -> ObjectReference:
+    """The node as Events name it, in whatever version."""
+    meta = node.metadata
+    return ObjectReference(api_version=node.api_version, kind=NODE.kind, name=meta.name, uid=meta.uid)

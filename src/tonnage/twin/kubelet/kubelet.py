@@ -15,7 +15,7 @@ from tonnage.twin.kubelet.cpu_manager import CpuManager
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.files import LocalDisk, NodeDisk
 from tonnage.twin.kubelet.live_pod import NodeServices
-from tonnage.twin.kubelet.node_status import NodeReporter
+from tonnage.twin.kubelet.node_status import Machine, NodeReporter
 from tonnage.twin.kubelet.pod_resources import PodResources
 from tonnage.twin.kubelet.pods import Pods
 from tonnage.twin.kubelet.registration import Registration
@@ -43,8 +43,9 @@ class _Incarnation:
         own = spec.own_cpus
         cpus = CpuManager(own, paths.cpu_state, disk) if own is not None else None
         self.devices = DeviceManager(paths, disk, clock, spec.topology, self._devices_changed, cpus)
-        self.reporter = NodeReporter(spec, api, clock, self.devices, runtime, lambda: self.port)
         self._outbox = Outbox(EventRecorder(api, clock, "kubelet", spec.name))
+        machine = Machine(self.devices, runtime, lambda: self.port)
+        self.reporter = NodeReporter(spec, api, clock, machine, self._outbox)
         self._statuses = StatusWriter(api, clock)
         node = StarterNode(spec.address, paths, spec.nvidia_runtime)
         services = NodeServices(

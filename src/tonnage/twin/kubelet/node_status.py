@@ -9,6 +9,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
@@ -19,8 +20,9 @@ from tonnage.twin.kubelet.admission import amounts_of
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.runtime import ContainerRuntime
 from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire import kinds
-from tonnage.wire.objects import Node
+from tonnage.wire.objects import Node, ObjectReference
 from tonnage.wire.timestamps import micro_timestamp, timestamp
 
 _LOG: Final = logging.getLogger(__name__)
@@ -38,27 +40,42 @@ _CONDITIONS: Final = (
 )
 
 
+_READY: Final = "Ready"
+_WELL: Final = {
+    "MemoryPressure": "NodeHasSufficientMemory",
+    "DiskPressure": "NodeHasNoDiskPressure",
+    "PIDPressure": "NodeHasSufficientPID",
+}
+"""What Events say of a node that is well, by condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a node reports of. `port` tells where the kubelet's server listens."""
+
+    devices: DeviceManager
+    runtime: ContainerRuntime
+    port: Callable[[], int]
+
+
 class NodeReporter:
-    """Keeps one Node and its Lease. `port` tells where the kubelet's server listens."""
+    """Keeps one Node and its Lease."""
 
     def __init__(
-        self,
-        spec: NodeSpec,
-        api: KubernetesApi,
-        clock: Clock,
-        devices: DeviceManager,
-        runtime: ContainerRuntime,
-        port: Callable[[], int],
+        self, spec: NodeSpec, api: KubernetesApi, clock: Clock, machine: Machine, events: Outbox
     ) -> None:
         self._spec = spec
         self._api = api
         self._clock = clock
-        self._devices = devices
-        self._runtime = runtime
-        self._port = port
+        self._devices = machine.devices
+        self._runtime = machine.runtime
+        self._port = machine.port
+        self._events = events
         self._changed = asyncio.Event()
         self._extended: set[str] = set()
         self._since: dict[str, str] = {}
+        self._stood: dict[str, str] = {}
+        """By type: the conditions that the node had when the kubelet began."""
         self._told: dict[str, Any] = {}
         self._told_at = 0.0
 
@@ -75,7 +92,9 @@ class NodeReporter:
 
     async def run(self) -> None:
         """Register, then report and renew until cancelled. An unreachable server is tried again."""
+        self._tell("Starting", "Starting kubelet.")
         node = await self._persist(self._register)
+        self._tell_of_changes()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._report())
             group.create_task(self._renew(node))
@@ -100,10 +119,25 @@ class NodeReporter:
         node = await self._api.get(kinds.NODE, spec.name)
         self._extended = {name for name in node.status.capacity if "/" in name}
         self._since = {c.type: c.last_transition_time or "" for c in node.status.conditions if c.status}
+        self._stood = {c.type: c.status for c in node.status.conditions}
         if any(node.metadata.labels.get(key) != value for key, value in labels.items()):
             # A person may have changed labels since: only the kubelet's own ones are put right.
             node = await self._api.patch(kinds.NODE, spec.name, {"metadata": {"labels": dict(labels)}})
         return node
+
+    def _tell_of_changes(self) -> None:
+        """Say what of the node's conditions is not as it was, as a kubelet does when it begins."""
+        changed = {kind for kind, status, _, _ in _CONDITIONS if self._stood.get(kind) != status}
+        for kind, reason in _WELL.items():
+            if kind in changed:
+                self._tell(reason, f"Node {self._spec.name} status is now: {reason}")
+        self._tell("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+        if _READY in changed:
+            self._tell("NodeReady", f"Node {self._spec.name} status is now: NodeReady")
+
+    def _tell(self, reason: str, message: str) -> None:
+        subject = ObjectReference(api_version="v1", kind=kinds.NODE.kind, name=self._spec.name)
+        self._events.tell(subject, "Normal", reason, message)
 
     async def _report(self) -> None:
         """Patch the status at once when a device changes, else within ten seconds, and every five minutes."""
