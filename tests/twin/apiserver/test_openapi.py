@@ -13,6 +13,8 @@ from tonnage.twin.apiserver.openapi_second import encoded_second
 from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served
 from tonnage.wire.schema import KindRow, load_schema
 
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
 _POD_SPEC = "io.k8s.api.core.v1.PodSpec"
 
 
@@ -39,7 +41,7 @@ def pools() -> OpenApi:
     anything: Any = {"type": "object", "description": "x", "x-kubernetes-preserve-unknown-fields": True}
     for kind, schema in (("Pool", root), ("Any", anything)):
         plural = f"{kind.lower()}s"
-        row = KindRow("example.com", "v1", kind, plural, kind.lower(), True, ("get",), "")
+        row = KindRow("example.com", "v1", kind, plural, kind.lower(), True, ("get", "patch"), "")
         version = CustomVersion(plural, "example.com/v1", schema)
         registry.replace_custom(plural, [Served(row, f"{kind}List", version)])
     return OpenApi(registry)
@@ -70,6 +72,15 @@ def test_paths_say_what_can_be_done_with_a_kind(second: Any) -> None:
     assert f"{reviews}/{{name}}" not in second["paths"]
     assert second["paths"][pod].keys() == {"get", "post"}
     assert second["paths"][f"{pod}/{{name}}"].keys() == {"get", "put", "patch", "delete"}
+
+
+def test_patches_say_what_they_may_be(second: Any, pools: OpenApi) -> None:
+    strategic = "application/strategic-merge-patch+json"
+    taken = {path: found["patch"]["consumes"] for path, found in second["paths"].items() if "patch" in found}
+    assert all(strategic in media for media in taken.values())
+    custom = msgspec.json.decode(pools.document("apis/example.com/v1"))["paths"].values()
+    bodies = [found["patch"]["requestBody"]["content"] for found in custom if "patch" in found]
+    assert [list(body) for body in bodies] == [[APPLY, "application/json-patch+json", MERGE]] * 2
 
 
 def references(schema: Any) -> Iterator[str]:

@@ -135,6 +135,25 @@ def test_the_order_that_a_patch_states_is_kept(
     ]
 
 
+@pytest.mark.parametrize(
+    ("order", "patch", "expected"),
+    [
+        pytest.param("f", "f -a -d -e", "bcf", id="gone ones leave room for what is new"),
+        pytest.param("af", "a f -d", "abcef", id="what is new stands where the last one was"),
+        pytest.param("fdb", "-c f d -a", "efdb", id="directives stand anywhere"),
+        pytest.param("fca", "f -d c a", "befca", id="the server's own may come first"),
+        pytest.param("cfgab", "f g a b -e", "cdfgab", id="more are new than are gone"),
+    ],
+)
+def test_what_only_the_server_has_stands_where_a_genuine_one_puts_it(
+    order: str, patch: str, expected: str
+) -> None:
+    named = [{"name": word[-1]} | ({"$patch": "delete"} if "-" in word else {}) for word in patch.split()]
+    body = {"$setElementOrder/containers": [{"name": name} for name in order], "containers": named}
+    merged = merge({"spec": {"containers": [{"name": name} for name in "abcde"]}}, {"spec": body})
+    assert "".join(item["name"] for item in merged["spec"]["containers"]) == expected
+
+
 @given(st.lists(st.sampled_from("abcd"), unique=True), st.lists(st.sampled_from("abcd"), unique=True))
 def test_finalizers_merge_like_a_set_and_leave_by_name(old: list[str], gone: list[str]) -> None:
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": gone}}

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied, flag, mapping, put, texts
 from tonnage.twin.apiserver.descriptions import Descriptions, public_name
@@ -33,6 +34,7 @@ _SCALARS: Final[dict[str, JsonObject]] = {
 }
 _MACHINERY: Final = "io.k8s.apimachinery.pkg"
 _EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+_PATCH: Final = f"{_MACHINERY}.apis.meta.v1.Patch"
 _NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
     "quantity": (
         f"{_MACHINERY}.api.resource.Quantity",
@@ -122,6 +124,7 @@ class OpenApi:
 
     def _make(self, path: str, found: list[Served]) -> JsonObject:
         schemas = _Schemas(self._registry.schema, Descriptions())
+        schemas.add_named(_PATCH, {"type": "object"})
         paths: JsonObject = {}
         for served in found:
             schemas.add_kind(served)
@@ -145,8 +148,10 @@ def _paths(path: str, served: Served) -> JsonObject:
             {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
             for name in parameters
         ]
+        body: JsonObject = {"requestBody": _patch_body(custom=served.custom is not None)}
         return {
             "parameters": listed,
+            **(body if action == "patch" else {}),
             "responses": {"200": {"description": "OK"}},
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": kind,
@@ -158,6 +163,13 @@ def _paths(path: str, served: Served) -> JsonObject:
             if verb in row.verbs:
                 put(found, operation(action, *parameters), where, method)
     return found
+
+
+def _patch_body(*, custom: bool) -> JsonObject:
+    """What patches of a kind may be: kubectl asks this before it merges with what it knows of the kind."""
+    types = (PatchType.APPLY, PatchType.JSON, PatchType.MERGE, *(() if custom else (PatchType.STRATEGIC,)))
+    schema: JsonObject = {"schema": {"$ref": f"#/components/schemas/{_PATCH}"}}
+    return {"content": {one.value: copied(schema) for one in types}, "required": True}
 
 
 def _values(field: Field) -> str:
@@ -186,6 +198,12 @@ class _Schemas:
             described = self.found[name] = self._custom(served.custom.schema)
         assert isinstance(described, dict)
         described["x-kubernetes-group-version-kind"] = [kind]
+
+    def add_named(self, name: str, described: JsonObject) -> None:
+        """Add a type that is no struct."""
+        if name not in self.found:
+            about = self._descriptions.published(name)
+            self.found[name] = copied(described) | ({"description": about} if about else {})
 
     def _custom(self, schema: JsonObject) -> JsonObject:
         described = copied(schema)
@@ -275,8 +293,6 @@ class _Schemas:
         named = _NAMED.get(field.go.removeprefix("[]") if word == "raw" else word)
         if named is not None:
             name, described = named
-            if name not in self.found:
-                about = self._descriptions.published(name)
-                self.found[name] = copied(described) | ({"description": about} if about else {})
+            self.add_named(name, described)
             return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
         return copied(_SCALARS.get(word, {"type": "object"}))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.access import items, mapping, mappings, text
 from tonnage.twin.apiserver.objects.protobuf_writing import (
     bytes_field,
     float_field,
@@ -44,7 +44,7 @@ def second_openapi(documents: Iterable[JsonObject]) -> JsonObject:
     paths: JsonObject = {}
     definitions: JsonObject = {}
     for document in documents:
-        paths |= mapping(document["paths"])
+        paths |= {path: _operations(mapping(found)) for path, found in mapping(document["paths"]).items()}
         schemas = mapping(mapping(document["components"])["schemas"])
         definitions |= {name: _schema(mapping(schema)) for name, schema in schemas.items()}
     info: JsonObject = {"title": "Kubernetes", "version": "1.35"}
@@ -77,7 +77,19 @@ def _operation(found: JsonObject) -> bytes:
     names = [text(one, "name") for one in mappings(found, "parameters")]
     queries = [bytes_field(3, text_field(2, "query") + text_field(4, name)) for name in names]
     listed = b"".join(bytes_field(8, bytes_field(1, bytes_field(2, query))) for query in queries)
-    return listed + bytes_field(13, text_field(1, _KIND) + bytes_field(2, _any(found[_KIND])))
+    taken = b"".join(text_field(7, str(media)) for media in items(found, "consumes"))
+    return taken + listed + bytes_field(13, text_field(1, _KIND) + bytes_field(2, _any(found[_KIND])))
+
+
+def _operations(third: JsonObject) -> JsonObject:
+    """What can be done at a path; the kinds of bodies are told by themselves."""
+    second: JsonObject = {}
+    for method, found in third.items():
+        operation = dict(mapping(found))
+        body = mapping(operation.pop("requestBody", None))
+        taken: JsonObject = {"consumes": list(mapping(body, "content"))} if body else {}
+        second[method] = operation | taken
+    return second
 
 
 def _schema(third: JsonObject) -> JsonObject:

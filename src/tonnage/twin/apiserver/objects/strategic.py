@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mappings
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.go_text import go_map, go_type, go_value
 from tonnage.twin.apiserver.objects.patch import PatchError, same_json
@@ -208,13 +209,40 @@ def _merge_ordered(
         _check_order(patch, order, row.merge_key)
     if current is None and patch is None:
         return
+    before = list(current or [])
     if current is None:
         merged: JsonValue = _fresh(patch)
     elif patch is None:
         merged = current
     else:
         merged = _merge_value(schema, type_name, key, current, patch)
-    result[key] = _ordered(_slice(merged), order, current or [], row.merge_key)
+        if row.merge_key and "merge" in row.patch_strategy:
+            before = _left_behind(current, patch, row.merge_key)
+    result[key] = _ordered(_slice(merged), order, before, row.merge_key)
+
+
+def _left_behind(current: list[JsonValue], patch: list[JsonValue], merge_key: str) -> list[JsonValue]:
+    """What upstream leaves: it deletes in place, and puts new elements where old ones were.
+
+    It tells where the server's own elements stand. Source: deleteMatchingEntries, mergeSlice.
+    """
+    left, size, replaced = list(current), len(current), False
+    additions: list[JsonObject] = []
+    for item in mappings(patch):
+        match item.get(DIRECTIVE):
+            case "delete":
+                while (found := _index(left[:size], merge_key, item.get(merge_key))) >= 0:
+                    left[found : size - 1] = left[found + 1 : size]
+                    size -= 1
+            case "replace":
+                replaced = True
+            case _:
+                additions.append(item)
+    for item in additions:
+        if not replaced and _index(left[:size], merge_key, item.get(merge_key)) < 0:
+            left[size : size + 1] = [item]
+            size += 1
+    return left[: len(current)]
 
 
 def _check_order(patch: list[JsonValue], order: list[JsonValue], merge_key: str) -> None:
