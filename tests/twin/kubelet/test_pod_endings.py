@@ -255,6 +255,12 @@ async def test_a_resize_waits_for_room_and_says_so(world: World) -> None:
     later = "Node didn't have enough resource: cpu, requested: 10000, used: 60000, capacity: 64000"
     await world.api.until(lambda: pending(world) == ("Deferred", later))
     assert main(world)["allocatedResources"] == {"cpu": "1"}
+    summary = (
+        '{"containers":[{"name":"main","resources":{"requests":{"cpu":"%s"}}}],"generation":0,"error":"%s"}'
+    )
+    for reason, cpu, why in (("Infeasible", "65", too_much), ("Deferred", "10", later)):
+        text = f"Warning Resize{reason} Pod resize {reason}: {summary % (cpu, why)} x1"
+        assert text in world.api.events("web")
     await world.api.delete(kinds.POD, "other", namespace="default")
     await world.api.until(lambda: main(world)["allocatedResources"] == {"cpu": "10"})
     assert pending(world) == ("", "")
@@ -268,5 +274,7 @@ async def test_a_resize_restarts_the_container_that_wants_it(world: World) -> No
     await resize(world, "web", "2", resizePolicy=policy)
     await world.api.until(lambda: main(world)["restartCount"] == 1)
     assert main(world)["resources"] == {"requests": {"cpu": "2"}}
-    text = "Container main resize requires restart, will be restarted"
-    assert f"Normal Killing {text} x1" in world.api.events("web")
+    assert "Normal Killing Container main resize requires restart x1" in world.api.events("web")
+    summary = '{"containers":[{"name":"main","resources":{"requests":{"cpu":"2"}}}],"generation":0}'
+    assert f"Normal ResizeStarted Pod resize started: {summary} x1" in world.api.events("web")
+    assert f"Normal ResizeCompleted Pod resize completed: {summary} x1" in world.api.events("web")

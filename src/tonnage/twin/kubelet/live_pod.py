@@ -22,6 +22,7 @@ from tonnage.wire.timestamps import timestamp
 
 _DEFAULT_GRACE_S: Final = 30
 _LOST_EXIT: Final = 255
+RESIZED: Final = "resize requires restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class LivePod:
             if before.image != wanted.image:
                 changed.append((slot, "definition changed"))
             elif _restarts_to_resize(before, wanted):
-                changed.append((slot, "resize requires restart"))
+                changed.append((slot, RESIZED))
         return changed
 
     def grace_s(self) -> float:

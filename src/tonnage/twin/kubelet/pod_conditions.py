@@ -38,7 +38,9 @@ def _resize(pod: Pod, progress: PodProgress, now: str) -> list[dict[str, Any]]:
     """That a resize waits; as long as the object says so of one that does not, that this is to go."""
     if progress.pending is not None:
         reason, message = progress.pending
-        return [_dated(pod, progress, PENDING, {"status": "True", "reason": reason, "message": message}, now)]
+        waits = {"status": "True", "reason": reason, "message": message}
+        pending = _dated(pod, progress, PENDING, waits, now)
+        return [{**pending, "lastProbeTime": pending["lastTransitionTime"]}]
     progress.conditions.pop(PENDING, None)
     told = any(condition.type == PENDING for condition in pod.status.conditions)
     return [{"type": PENDING, "$patch": "delete"}] if told else []

@@ -14,9 +14,10 @@ from tonnage.model.errors import ApiError, ClusterError
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
 from tonnage.twin.kubelet.device_claims import prepared
 from tonnage.twin.kubelet.keeping import keep
-from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
+from tonnage.twin.kubelet.live_pod import RESIZED, LivePod, NodeServices
 from tonnage.twin.kubelet.mounting import mounted
 from tonnage.twin.kubelet.pod_status import phase_of
+from tonnage.twin.kubelet.resizing import tell_of_resize
 from tonnage.twin.kubelet.slots import Slot
 from tonnage.twin.kubelet.stopping import stop_all, stop_container
 from tonnage.wire import kinds
@@ -52,6 +53,7 @@ class PodWorker:
         self._gone = asyncio.Event()
         self._others: set[asyncio.Task[None]] = set()
         self._limit: asyncio.Timeout | None = None
+        self._told_of_resize: tuple[tuple[str, str] | None, int] = (None, 0)
         self.finished = False
 
     @property
@@ -61,7 +63,7 @@ class PodWorker:
 
     def update(self, pod: Pod) -> None:
         """The object changed: labels, images, more containers, conditions; or it is to end."""
-        self.live.progress.pending = self._waits(pod) if self.live.resized(pod) else None
+        self._weigh_resize(pod)
         allowed_s = self.pod.spec.active_deadline_seconds
         changed = self.live.refresh(pod)
         if pod.metadata.deletion_timestamp is not None:
@@ -76,13 +78,23 @@ class PodWorker:
                 self._aside(keep(self.live, slot))
             self.live.publish()
 
+    def _weigh_resize(self, pod: Pod) -> None:
+        """Whether what the containers ask for now has to wait; say so, or that it does not."""
+        resized = self.live.resized(pod)
+        pending = self._waits(pod) if resized else None
+        told = pending, pod.metadata.generation
+        if resized and self.live.progress.sandbox and (pending is None or told != self._told_of_resize):
+            tell_of_resize(self.live, pod, pending)
+        self.live.progress.pending = pending
+        self._told_of_resize = told
+
     def _replace(self, slot: Slot, why: str) -> None:
         """A container is another one now: end it, and start it again whatever its policy."""
         if slot.running and (slot.part == "containers" or slot.sidecar):
             slot.again = True
             what = "Init container" if slot.sidecar else "Container"
             text = f"{what} {slot.container.name} {why}"
-            text += "" if slot.sidecar else ", will be restarted"
+            text += "" if slot.sidecar or why == RESIZED else ", will be restarted"
             self._aside(stop_container(self.live, slot, self.live.grace_s(), text))
 
     def _aside(self, work: Any) -> None:
