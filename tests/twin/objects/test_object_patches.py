@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tonnage.model.errors import ApiError
@@ -126,6 +126,7 @@ def test_containers_merge_like_a_map_by_name(old: list[dict[str, str]], patch: l
 def test_the_order_that_a_patch_states_is_kept(
     old: list[dict[str, str]], patch: list[dict[str, str]], names: list[str]
 ) -> None:
+    assume(old or patch)  # else there is nothing to order, which is an error
     order = [{"name": name} for name in names]
     in_order = sorted(patch, key=lambda item: names.index(item["name"]))
     body = {"spec": {"$setElementOrder/containers": order, "containers": in_order}}
@@ -232,6 +233,11 @@ def test_what_the_keys_to_retain_leave_out_goes() -> None:
             {"spec": {"$setElementOrder/containers": [{"name": "b"}], "containers": [{"name": "a"}]}},
             "The order in patch list:\n[map[name:a]]\n doesn't match $setElementOrder list:\n[map[name:b]]\n",
             id="an order that lacks an element",
+        ),
+        pytest.param(
+            {"spec": {"$setElementOrder/volumes": [{"name": "a"}], "volumes": []}},
+            "no elements in any of the given slices",
+            id="an order of nothing",
         ),
     ],
 )

@@ -58,7 +58,18 @@ def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValu
     # The converter that strategic patches go through heeds neither kind nor version.
     kind = {"kind", "apiVersion"}
     changes: JsonObject = {key: value for key, value in patch.items() if key not in kind}
-    return lambda old: strategic_merge(schema, type_name, old, changes)
+    return lambda old: _by_key(strategic_merge(schema, type_name, old, changes))
+
+
+def _by_key(value: JsonValue) -> JsonValue:
+    """A document with its keys in order, in which the converter tells of fields that it does not know."""
+    match value:
+        case dict():
+            return {key: _by_key(value[key]) for key in sorted(value)}
+        case list():
+            return [_by_key(item) for item in value]
+        case _:
+            return value
 
 
 def strictly(

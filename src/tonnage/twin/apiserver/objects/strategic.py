@@ -218,6 +218,7 @@ def _merge_ordered(
         merged = _merge_value(schema, type_name, key, current, patch)
         if row.merge_key and "merge" in row.patch_strategy:
             before = _left_behind(current, patch, row.merge_key)
+    _check_elements(before, patch or [])
     result[key] = _ordered(_slice(merged), order, before, row.merge_key)
 
 
@@ -337,8 +338,10 @@ def _unknown_directive(value: JsonValue, item: JsonObject) -> PatchError:
 
 
 def _check_elements(current: list[JsonValue], patch: list[JsonValue]) -> None:
-    """Refuse lists whose elements are of several types, and lists of lists."""
+    """Refuse lists whose elements are of several types, lists of lists, and two without elements."""
     found = [go_type(item) for item in (*current, *patch)]
+    if not found:
+        raise PatchError("no elements in any of the given slices", code=500)
     if found[0] == "[]interface {}":
         text = "lists of lists are not supported"
         raise PatchError(text, message=text)
