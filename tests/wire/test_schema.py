@@ -36,8 +36,9 @@ _NAMED: Final = {
     "schema-or-bool": f"{_EXTENSIONS}.JSONSchemaPropsOrBool",
     "schema-or-strings": f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray",
 }
-# Types that upstream's OpenAPI does not publish: options that travel as query parameters, and the like.
-_UNPUBLISHED: Final = 30
+# Types that upstream's OpenAPI does not publish: options that travel as query parameters, what discovery
+# sends, and the like.
+_UNPUBLISHED: Final = 33
 
 
 @cache
