@@ -39,6 +39,7 @@ data:
 """
 _MAPS = ("", "v1", "configmaps")
 _THINGS = ("example.org", "v1", "things")
+_VERSION = "example.org/v1"
 
 
 def test_of_a_key_of_yaml_that_stands_twice_the_last_counts_and_each_is_told() -> None:
@@ -123,7 +124,7 @@ async def _with_things() -> Verbs:
     made: Any = await verbs.get(verbs.request("get", Address(path.path, name=definition["metadata"]["name"])))
     names = ["plural", "singular", "shortNames", "kind", "listKind", "categories"]
     assert list(made["status"]["acceptedNames"]) == names
-    thing: Any = {"kind": "Thing", "metadata": {"name": "one"}, "spec": {"size": "s"}}
+    thing: Any = {"apiVersion": _VERSION, "kind": "Thing", "metadata": {"name": "one"}, "spec": {"size": "s"}}
     await verbs.create(verbs.request("create", Address(_THINGS, "default")), thing)
     return verbs
 
@@ -134,8 +135,8 @@ async def test_a_custom_object_is_refused_for_its_kind_and_then_from_the_inside_
     with pytest.raises(
         ApiError, match=r'^Other.example.org "o" is invalid: kind: Invalid value: "Other": must'
     ):
-        await verbs.create(make, {"kind": "Other", "metadata": {"name": "o"}})
-    wrong: Any = {"kind": "Thing", "metadata": {"name": "w"}, "spec": {"replicas": 9}}
+        await verbs.create(make, {"apiVersion": _VERSION, "kind": "Other", "metadata": {"name": "o"}})
+    wrong: Any = {"apiVersion": _VERSION, "kind": "Thing", "metadata": {"name": "w"}, "spec": {"replicas": 9}}
     with pytest.raises(ApiError, match=r"\[spec.replicas: Invalid value: 9: .*, spec.size: Required value"):
         await verbs.create(make, wrong)
     with pytest.raises(
