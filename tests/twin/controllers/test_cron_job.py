@@ -158,3 +158,16 @@ async def test_another_schedule_holds_from_its_next_time_on(running: Cluster) ->
     assert await jobs(running) == [], "what was missed before is made up for at the next time"
     await running.clock.advance(60)
     assert len(await jobs(running)) == 1
+
+
+async def test_a_job_that_is_there_already_is_not_taken_for_the_one_to_start(running: Cluster) -> None:
+    await start(running, schedule="*/5 * * * *")
+    await running.clock.advance(301)
+    forgotten: Any = {"status": {"lastScheduleTime": None, "active": None}}
+    await running.api.patch(CRON_JOB, "tick", forgotten, namespace="default", subresource="status")
+    await running.clock.advance(30)
+    status = (await running.api.get(CRON_JOB, "tick", "default")).status
+    assert (status.active, status.last_schedule_time) == ([], None)
+    assert (await running.events("UnexpectedJob"))[0].endswith(f"forgot: {(await jobs(running))[0]}")
+    await running.clock.advance(300)
+    assert len(await jobs(running)) == 2

@@ -266,6 +266,12 @@ async def test_endpoints_follow_the_pods_of_a_service_and_end_with_it(cluster: C
     found = await cluster.api.get(ENDPOINTS, "web", "default")
     assert [one["ip"] for one in found.subsets[0]["addresses"]] == ["10.0.0.5"]
     (only,) = await cluster.all(ENDPOINT_SLICE)
+    await cluster.api.patch(SERVICE, "web", {"metadata": {"annotations": {"a": "b"}}}, namespace="default")
+    await cluster.go_on()
+    for before in (found, only):
+        kind = ENDPOINTS if before is found else ENDPOINT_SLICE
+        after = await cluster.api.get(kind, before.metadata.name, "default")
+        assert after == before, "what changes nothing leads to no write"
     assert [(one["addresses"], one["zone"]) for one in only.endpoints] == [(["10.0.0.5"], "east")]
     await cluster.api.delete(ENDPOINT_SLICE, only.metadata.name, namespace="default")
     await cluster.api.delete(ENDPOINTS, "web", namespace="default")

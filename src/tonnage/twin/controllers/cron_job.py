@@ -189,18 +189,12 @@ class CronJobController:
         try:
             job = await self._api.create(JOB, job_body(cron_job, time), namespace=namespace)
         except ApiError as error:
-            if error.reason != "AlreadyExists":
+            if error.reason != "AlreadyExists":  # of which a genuine controller says nothing, and tries again
                 why = f"Error creating job: {message_of(error)}"
                 await self._events.emit(cron_job, "Warning", "FailedCreate", why)
-                raise
-            job = await self._api.get(JOB, job_name(cron_job, time), namespace)
-            owner = controller_of(job)
-            known = {reference.uid for reference in cron_job.status.active}
-            if owner is None or owner.uid != cron_job.metadata.uid or job.metadata.uid in known:
-                return
-        else:
-            told = f"Created job {job.metadata.name}"
-            await self._events.emit(cron_job, "Normal", "SuccessfulCreate", told)
+            raise
+        told = f"Created job {job.metadata.name}"
+        await self._events.emit(cron_job, "Normal", "SuccessfulCreate", told)
         reference = ObjectReference(
             api_version=JOB.api_version,
             kind=JOB.kind,

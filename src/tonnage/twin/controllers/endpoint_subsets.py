@@ -37,7 +37,9 @@ def subsets_of(service: Service, pods: Iterable[Pod]) -> list[Subset]:
             if service.spec.get("clusterIP") == "None":
                 found.append({field: [address], "ports": []})
             continue
-        found += [{field: [address], "ports": [port]} for port in ports_of(pod, service)]
+        # The server leaves out a name that is empty.
+        ports = [{key: value for key, value in port.items() if value} for port in ports_of(pod, service)]
+        found += [{field: [address], "ports": [port]} for port in ports]
     return repacked(found)
 
 
