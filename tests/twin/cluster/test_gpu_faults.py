@@ -33,8 +33,12 @@ async def test_an_error_that_asks_for_a_reboot_stays_until_one(fleet: Fleet) -> 
     assert found.message.startswith("1 of 2 GPUs may be used; ")
     assert found.message.endswith(f": {reason}")
     assert await fleet.capacity() == 2
-    status = (await fleet.api.get(NODE_GPU_STATUS, NODE_NAME)).status
-    assert [device.get("reason", "") for device in status["devices"]] == ["", reason]
+
+    async def shown() -> bool:
+        status = (await fleet.api.get(NODE_GPU_STATUS, NODE_NAME)).status
+        return [device.get("reason", "") for device in status["devices"]] == ["", reason]
+
+    await fleet.until(shown)
 
     async def posted() -> bool:
         events = (await fleet.api.list(EVENT)).items
