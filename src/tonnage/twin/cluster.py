@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER, account_user
+from tonnage.twin.apiserver.compaction import compact
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.api_endpoints import ApiEndpointsController, host_address
 from tonnage.twin.controllers.request_signing import RequestSigningController
@@ -134,6 +135,7 @@ class Cluster:
         service = ApiEndpointsController(itself, self._clock, informers, host_address())
         self._loops.run("api service", service.run())
         self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
+        self._loops.run("compaction", compact(self.server.store, self._clock))
         binder = self.server.local("kube-scheduler", SCHEDULER)
         scheduler = Scheduler(
             binder, self._clock, informers, version=self._scenario.server_version, host=platform.node()

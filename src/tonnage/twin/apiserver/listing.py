@@ -1,7 +1,8 @@
 """Lists: selectors, and pages that all show one moment.
 
-A continue token names the revision of the first page and the last name given out. It holds as long as the log
-covers that revision; after that it answers 410, with a token that goes on at the present one.
+A continue token names the revision of the first page and the last name given out. It holds for five to
+ten minutes, if the log covers that revision; after that it answers 410, with a token that goes on at the
+present one.
 """
 
 from __future__ import annotations

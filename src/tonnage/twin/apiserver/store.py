@@ -157,6 +157,8 @@ class Store:
         self.revision = self._born = revision
         self.shapes = Shapes(load_schema())
         self._log_length = log_length
+        self.compacted = 0
+        """Lists as they were before this revision are gone; watches may still begin there."""
         self._disk = None if journal is None else GroupCommit(journal.keep, self._shown, self._undo)
         self._unkept = self._disk.pending if self._disk is not None else []
         self._objects: dict[Resource, dict[Name, Stored]] = {}
@@ -193,6 +195,8 @@ class Store:
         """Objects in the order of their names, `after` a name, now or `at` a revision. Raises TooOldError."""
         objects, names = self._objects.get(resource, {}), self._names.get(resource, [])
         if at is not None and at < self.revision:
+            if at < self.compacted:
+                raise TooOldError(at, self.compacted)
             objects = self._as_of(resource, at)
             names = sorted(objects)
         first = bisect_left(names, (namespace, "")) if namespace else 0
