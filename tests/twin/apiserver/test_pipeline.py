@@ -23,6 +23,7 @@ from tonnage.wire.kinds import (
     NODE,
     POD,
     PRIORITY_CLASS,
+    RESOURCE_QUOTA,
 )
 
 
@@ -45,6 +46,12 @@ class Twin:
         """The pod as stored, None when it is gone."""
         stored = self.server.store.get(("", "pods"), ("default", name))
         return None if stored is None else stored.object
+
+    def writers(self, kind: Any, name: str) -> set[tuple[str, str]]:
+        """Who has written an object and which part of it."""
+        stored: Any = self.server.store.get((kind.group, kind.plural), ("default", name))
+        entries = stored.object["metadata"]["managedFields"]
+        return {(entry["manager"], entry.get("subresource", "")) for entry in entries}
 
     async def refused(self, coming: Any) -> ApiError:
         with pytest.raises(ApiError) as caught:
@@ -249,6 +256,17 @@ async def test_an_eviction_keeps_within_the_disruption_budget(twin: Twin) -> Non
     await twin.api.patch(DISRUPTION_BUDGET, "b", allowed, namespace="default", subresource="status")
     await twin.api.create_subresource(POD, "p", "eviction", eviction, namespace="default")
     assert "deletionTimestamp" in twin.raw()["metadata"]
+    assert ("kube-apiserver", "status") in twin.writers(DISRUPTION_BUDGET, "b")
+
+
+async def test_the_server_signs_what_admission_writes_to_a_quota(twin: Twin) -> None:
+    quota: JsonObject = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
+    counted: JsonObject = {"status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}}
+    await twin.api.create(RESOURCE_QUOTA, quota, namespace="default")
+    await twin.api.patch(RESOURCE_QUOTA, "q", counted, namespace="default", subresource="status")
+    before = twin.writers(RESOURCE_QUOTA, "q")
+    await twin.pod()
+    assert twin.writers(RESOURCE_QUOTA, "q") - before == {("kube-apiserver", "status")}
 
 
 @pytest.mark.parametrize(

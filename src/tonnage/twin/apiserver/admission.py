@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, p
 from tonnage.twin.apiserver.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
+from tonnage.twin.apiserver.ownership.tracking import Ownership
 from tonnage.twin.apiserver.pod_security import PodSecurity
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.quotas import ResourceQuotas
@@ -200,7 +201,9 @@ def default_plugins(
     return (*own, MutatingWebhooks(store, registry, codec, own, authority), ServiceAddresses(store))
 
 
-def default_gates(store: Store, registry: Registry, codec: Codec, authority: Authority) -> tuple[Plugin, ...]:
+def default_gates(
+    store: Store, registry: Registry, codec: Codec, ownership: Ownership, authority: Authority
+) -> tuple[Plugin, ...]:
     """The plugins that are asked of valid objects, in upstream's order."""
     return (
         LimitBounds(store),
@@ -209,5 +212,5 @@ def default_gates(store: Store, registry: Registry, codec: Codec, authority: Aut
         RuntimeOverheads(store),
         AdmissionPolicies(store, registry, codec, authority),
         ValidatingWebhooks(store, registry, codec, authority),
-        ResourceQuotas(store),
+        ResourceQuotas(store, ownership),
     )

@@ -31,6 +31,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import quantity_format
 from tonnage.twin.apiserver.access import at, mapping, opened, put, text
 from tonnage.twin.apiserver.limits import written_manifest
+from tonnage.twin.apiserver.ownership.tracking import Ownership
 from tonnage.twin.apiserver.quota_usage import added, bounds, charges_of, counted
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import DEVICE_CLAIM, POD
@@ -51,8 +52,9 @@ class ResourceQuotas:
     What a status says is used is believed: only what it does not say yet is counted here.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, ownership: Ownership) -> None:
         self._store = store
+        self._ownership = ownership
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse an object that costs too much, dry runs too; charge one that does not."""
@@ -90,6 +92,7 @@ class ResourceQuotas:
             return
         obj = opened(stored.object)
         put(obj, {**used, **added(told, asked, write.formats)}, "status", "used")
+        self._ownership.own(RESOURCE_QUOTA, obj, stored.object)
         self._store.update(RESOURCE_QUOTA, (quota.namespace, quota.name), obj, read=stored)
 
 

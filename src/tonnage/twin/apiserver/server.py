@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.authentication.users import ADMIN
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.apiserver.ownership.tracking import Ownership
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
@@ -79,7 +80,7 @@ class ApiServer:
         admission = (*built_in, restriction, escalation, *plugins)
         gates = (
             Signers(rights.authority),
-            *default_gates(self.store, self.registry, codec, rights.authority),
+            *default_gates(self.store, self.registry, codec, Ownership(codec, clock), rights.authority),
         )
         pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
         key = token_key or TokenKey()

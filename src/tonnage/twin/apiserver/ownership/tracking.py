@@ -37,11 +37,12 @@ from tonnage.twin.apiserver.ownership.updating import (
     Writer,
     updated,
 )
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
 from tonnage.wire.timestamps import timestamp
 
+_SERVER: Final = "kube-apiserver"
 _STATUS: Final[FieldSet] = {"f:status": {}}
 _SPEC: Final[FieldSet] = {"f:spec": {}}
 _NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
@@ -123,6 +124,16 @@ class Ownership:
         except BadElementError:
             # A list that the type forbids: nobody can be said to own what is in it, or anything else.
             return []
+
+    def own(self, resource: Resource, obj: JsonObject, old: JsonObject) -> None:
+        """Put the entries into an object whose status the server itself has changed, at some other write."""
+        group, plural = resource
+        served = self._registry.find(group, "v1", plural)
+        if served is not None:
+            namespace, name = text(obj, "metadata", "namespace"), text(obj, "metadata", "name")
+            options = Options(field_manager=_SERVER)
+            request = Request("update", served, namespace, name, "status", options)
+            put_entries(obj, self.updated(request, obj, old, None))
 
     def settled(self, obj: JsonObject, stored: JsonObject) -> JsonObject:
         """The object to store: the stored one where nothing but the times of entries would change."""
