@@ -26,6 +26,11 @@ from tonnage.decide.cluster.cel.go_regexps import compiled, regexp_problem
         ("^[[:^digit:]]$", "1", False),
         (r"^\x{41}\z", "A", True),
         ("^(?<name>a)$", "a", True),
+        ("^(?i)(abort|warn)?$", "WARN", True),
+        ("^((?i)mon|tues)day$", "MONday", True),
+        ("^((?i)mon|tues)day$", "monDAY", False),
+        (r"^\Q\C\E$", r"\C", True),
+        (r"^(a|aa)+$", "a" * 5000 + "b", False),
     ],
 )
 def test_patterns_find_what_they_find_in_go(pattern: str, text: str, found: bool) -> None:
@@ -45,6 +50,15 @@ def test_patterns_find_what_they_find_in_go(pattern: str, text: str, found: bool
         ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
         (r"\1", r"invalid escape sequence: `\1`"),
         ("[", "missing closing ]: `[`"),
+        (r"a\C", r"invalid escape sequence: `\C`"),
+        ("a(?<=b)>c", "invalid named capture: `(?<=b)>`"),
+        ("(?<!b)", "invalid named capture: `(?<!b)`"),
+        ("(?z)", "invalid or unsupported Perl syntax: `(?z`"),
+        ("(?P<n-", "invalid named capture: `(?P<n-`"),
+        ("+", "missing argument to repetition operator: `+`"),
+        ("a)", "unexpected ): `a)`"),
+        ("(a", "missing closing ): `(a`"),
+        ("\\", "trailing backslash at end of expression: ``"),
     ],
 )
 def test_patterns_that_are_none_are_refused_in_gos_words(pattern: str, words: str) -> None:

@@ -180,7 +180,7 @@ def _make_url(value: object) -> Any:
     return value_of(_URL, text)
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
+def _pattern(pattern: str) -> Any:
     if wrong := regexp_problem(pattern):
         raise CelError(f"Illegal regex: {wrong}")
     return compiled(pattern)
