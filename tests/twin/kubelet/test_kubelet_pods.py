@@ -132,6 +132,15 @@ async def test_an_init_container_that_fails_for_good_fails_the_pod(world: World)
     assert container(status)["state"] == {"waiting": {"reason": "PodInitializing"}}
 
 
+async def test_an_init_container_that_is_pretended_is_not_waited_for(world: World) -> None:
+    foreign = {"image": "quay.io/example/reloader:v1", "args": ["--once"]}
+    inits = [{"name": "one", **foreign}, {"name": "side", **foreign, "restartPolicy": "Always"}]
+    world.bind("staged", initContainers=inits)
+    status = await world.phase("staged", "Running")
+    assert container(status, "one")["state"]["terminated"]["exitCode"] == 0
+    assert "running" in container(status, "side")["state"]
+
+
 async def test_a_sidecar_stays_beside_the_containers_and_ends_after_them(world: World) -> None:
     side = {
         "name": "side",

@@ -41,13 +41,23 @@ def complain(context: ContainerContext, text: str) -> int:
 
 
 async def pretend(context: ContainerContext) -> int:
-    """Stay up doing nothing, and say so once: the twin does not run this command."""
+    """Stay up doing nothing, and say so once: the twin does not run this command.
+
+    What others wait for, the pod's init container, is done with it at once.
+    """
     context.serving.set()
     command = " ".join(context.argv) or f"the server of image {context.container.image}"
     shown = command if len(command) <= 200 else command[:199] + "…"
     say(context, f"pretended by the twin, not run: {' '.join(shown.split())}")
-    while True:
+    while not _is_waited_for(context):
         await context.clock.sleep(86400 * 365)
+    return 0
+
+
+def _is_waited_for(context: ContainerContext) -> bool:
+    return (
+        context.container in context.pod.spec.init_containers and context.container.restart_policy != "Always"
+    )
 
 
 def seconds_of(text: str) -> float | None:
