@@ -81,7 +81,7 @@ def test_a_selector_object_matches_what_holds_all_its_labels(
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "namespace": "ml"},
     "spec": {"nodeName": "a100-0"},
-    "status": {"phase": "Running"},
+    "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]},
 }
 
 
@@ -92,6 +92,8 @@ POD: dict[str, Any] = {
         pytest.param("spec.nodeName=a100-0,status.phase!=Pending", True, id="its node and phase"),
         pytest.param("spec.nodeName=", False, id="unscheduled"),
         pytest.param("spec.hostNetwork=false", True, id="a flag that is not set"),
+        pytest.param("status.podIP=10.0.0.1", True, id="its address"),
+        pytest.param("status.podIPs=10.0.0.1", False, id="all its addresses, which nobody looks at"),
     ],
 )
 def test_fields_match(selector: str, matches: bool) -> None:
@@ -124,3 +126,16 @@ def test_events_are_selected_by_what_they_are_about() -> None:
     }
     found = parse_fields(row("", "v1", "Event"), "involvedObject.name=p,type=Warning,reason=Failed")
     assert all(requirement.matches(event) for requirement in found)
+
+
+@pytest.mark.parametrize(
+    ("event", "source"),
+    [
+        pytest.param({"source": {"component": "a"}, "reportingComponent": "b"}, "a", id="the older field"),
+        pytest.param({"reportingComponent": "b"}, "b", id="the newer one, where the older is not set"),
+        pytest.param({"source": {}}, "", id="neither"),
+    ],
+)
+def test_events_are_selected_by_their_source(event: dict[str, Any], source: str) -> None:
+    (found,) = parse_fields(row("", "v1", "Event"), f"source={source}")
+    assert found.matches(event)

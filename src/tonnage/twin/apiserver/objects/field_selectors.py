@@ -138,12 +138,12 @@ def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str] | None) 
 def field_value(item: JsonObject, path: str) -> str:
     """A field's text as selectors compare it; empty if it is not set."""
     if path == "source":
-        path = "source.component"
+        return field_value(item, "source.component") or field_value(item, "reportingComponent")
     value: JsonValue = item
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    if path == "status.podIPs" and isinstance(value, list):
-        return ",".join(str(one.get("ip")) for one in value if isinstance(one, dict))
+    if path == "status.podIPs":
+        return ""  # a label that pods may be asked for, and none has
     if isinstance(value, bool) or path in ("spec.unschedulable", "spec.hostNetwork"):
         return "true" if value else "false"
     if value is None:
