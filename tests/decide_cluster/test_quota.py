@@ -14,7 +14,10 @@ from tonnage.adapters.reading_documents import manifests_from_documents, snapsho
 from tonnage.decide.cluster.admission.charges import charged_to_claims, claim_charges, pod_charges
 from tonnage.decide.cluster.admission.limit_ranges import formats_of
 from tonnage.decide.cluster.admission.quota import OverQuota, QuotaRefusal, claim_refusals, pod_refusals
-from tonnage.model.cluster import Manifest, Snapshot
+from tonnage.decide.cluster.admission.scopes import counts_object
+from tonnage.model.cluster import Manifest, Quota, Snapshot
+from tonnage.model.json import JsonObject
+from tonnage.model.policies import QuotaScope
 from tonnage.model.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
 
 Body = dict[str, Any]
@@ -169,6 +172,42 @@ def test_a_scope_counts_some_pods_and_not_others(scope: Any, inside: Body, outsi
     full = quota({"pods": "0"}, {"pods": "0"}, **scope)
     assert said(manifest({}, **inside), full)
     assert said(manifest({}, **outside), full) == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "spec", "status", "is_counted"),
+    [
+        ("Exists", (), {"volumeAttributesClassName": "gold"}, {}, True),
+        ("Exists", (), {"volumeAttributesClassName": ""}, {}, False),
+        ("DoesNotExist", (), {}, {}, True),
+        ("DoesNotExist", (), {}, {"currentVolumeAttributesClassName": "gold"}, False),
+        ("In", ("gold",), {}, {}, False),
+        ("In", ("gold",), {"volumeAttributesClassName": "silver"}, {}, False),
+        ("In", ("gold",), {}, {"modifyVolumeStatus": {"targetVolumeAttributesClassName": "gold"}}, True),
+        ("NotIn", ("gold",), {}, {}, True),
+        ("NotIn", ("gold",), {"volumeAttributesClassName": "gold"}, {}, False),
+        (
+            "NotIn",
+            ("gold",),
+            {"volumeAttributesClassName": "gold"},
+            {"currentVolumeAttributesClassName": "silver"},
+            True,
+        ),
+    ],
+)
+def test_a_scope_of_volume_classes_goes_by_any_class_that_a_claim_names(
+    operator: str, values: tuple[str, ...], spec: JsonObject, status: JsonObject, is_counted: bool
+) -> None:
+    scoped = Quota("default", "q", scopes=(QuotaScope("VolumeAttributesClass", operator, values),))
+    claim: JsonObject = {"spec": spec, "status": status}
+    assert counts_object(scoped, ("", "persistentvolumeclaims"), claim) is is_counted
+    assert not counts_object(scoped, ("", "configmaps"), claim)
+
+
+@pytest.mark.parametrize("name", ["Terminating", "BestEffort", "PriorityClass"])
+def test_a_scope_of_pods_counts_no_claim(name: str) -> None:
+    scoped = Quota("default", "q", scopes=(QuotaScope(name),))
+    assert not counts_object(scoped, ("", "persistentvolumeclaims"), {})
 
 
 def test_a_scope_of_volume_classes_counts_no_pod() -> None:

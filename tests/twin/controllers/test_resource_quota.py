@@ -257,3 +257,33 @@ async def test_a_pod_that_was_there_first_is_counted_though_it_was_not_seen_yet(
         await cluster.apply(POD, f"p{number}", asking({GPU: 1}))
         assert (await used(cluster))["used"] == {"pods": str(number + 1)}
         await cluster.api.delete(RESOURCE_QUOTA, "gpus", namespace="default")
+
+
+async def test_a_claim_is_counted_by_each_class_of_volumes_that_it_names(running: Cluster) -> None:
+    async def told() -> list[str]:
+        await running.clock.advance(1)
+        quotas = [await running.api.get(RESOURCE_QUOTA, name, "default") for name in ("gold", "silver")]
+        return [one.status["used"]["requests.storage"] for one in quotas]
+
+    def claim(of: str) -> JsonObject:
+        asked: JsonObject = {"requests": {"storage": "1Gi"}}
+        modes: JsonObject = {"accessModes": ["ReadWriteOnce"], "volumeName": "v"}
+        return {"spec": {"volumeAttributesClassName": of, "resources": asked, **modes}}
+
+    for name in ("gold", "silver"):
+        chosen: JsonObject = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": [name]}
+        hard: JsonObject = {"persistentvolumeclaims": "1", "requests.storage": "5Gi"}
+        scoped: JsonObject = {"hard": hard, "scopeSelector": {"matchExpressions": [chosen]}}
+        await running.apply(RESOURCE_QUOTA, name, {"spec": scoped})
+    await running.apply(VOLUME_CLAIM, "a", claim("gold"))
+    assert await told() == ["1Gi", "0"]
+    with pytest.raises(ApiError) as error:
+        await running.apply(VOLUME_CLAIM, "b", claim("gold"))
+    assert "exceeded quota: gold, requested: persistentvolumeclaims=1, used" in error.value.message
+    given: JsonObject = {"phase": "Bound", "currentVolumeAttributesClassName": "gold"}
+    await running.api.patch(VOLUME_CLAIM, "a", {"status": given}, namespace="default", subresource="status")
+    await running.api.patch(VOLUME_CLAIM, "a", claim("silver"), namespace="default")
+    assert await told() == ["1Gi", "1Gi"]
+    given = {"currentVolumeAttributesClassName": "silver"}
+    await running.api.patch(VOLUME_CLAIM, "a", {"status": given}, namespace="default", subresource="status")
+    assert await told() == ["0", "1Gi"]

@@ -21,7 +21,7 @@ from tonnage.decide.cluster.admission.charges import (
 )
 from tonnage.decide.cluster.admission.object_charges import UNCOUNTED, Resource, counted_by, object_charges
 from tonnage.decide.cluster.admission.quota import Formats, form_of
-from tonnage.decide.cluster.admission.scopes import counts
+from tonnage.decide.cluster.admission.scopes import counts, counts_object
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
 from tonnage.twin.apiserver.resource_names import DEVICE_CLAIM, POD
@@ -43,8 +43,7 @@ def counted(
     [limits] = found.quotas
     charges: list[Charges] = [pod_charges(pod) for pod in found.pods if counts(limits, pod)]
     for resource, there in objects.items():
-        if not limits.scopes:
-            charges += [charges_of(resource, one) for one in there or ()]
+        charges += [charges_of(resource, one) for one in there or () if counts_object(limits, resource, one)]
     before = quota.status.get("used", {})
     used = {
         key: write_quantity(

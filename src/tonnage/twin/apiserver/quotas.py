@@ -24,7 +24,7 @@ from tonnage.decide.cluster.admission.quota import (
     pod_change,
     pod_refusals,
 )
-from tonnage.decide.cluster.admission.scopes import counts
+from tonnage.decide.cluster.admission.scopes import counts, counts_object
 from tonnage.model import cluster
 from tonnage.model.cluster import Quota, Snapshot
 from tonnage.model.json import JsonObject
@@ -34,7 +34,7 @@ from tonnage.twin.apiserver.limits import written_manifest
 from tonnage.twin.apiserver.ownership.tracking import Ownership
 from tonnage.twin.apiserver.quota_usage import added, bounds, charges_of, counted
 from tonnage.twin.apiserver.requests import Request
-from tonnage.twin.apiserver.resource_names import DEVICE_CLAIM, POD
+from tonnage.twin.apiserver.resource_names import CLAIM, DEVICE_CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store, Stored
 from tonnage.wire.claims import ResourceClaim
@@ -65,8 +65,9 @@ class ResourceQuotas:
             return
         quotas = [self._counted(request, one) for one in stored]
         write = _written(request.resource, obj, old)
-        for refusal in _refusals(request, obj, write, quotas):
-            raise forbidden(request.resource, text(obj, "metadata", "name"), refusal.text)
+        if request.subresource != "status":  # What is there already is only charged.
+            for refusal in _refusals(request, obj, write, quotas):
+                raise forbidden(request.resource, text(obj, "metadata", "name"), refusal.text)
         if not request.options.dry_run:
             for one, quota in zip(stored, quotas, strict=True):
                 self._charge(one, quota, write)
@@ -99,7 +100,7 @@ class ResourceQuotas:
 def _may_cost(request: Request, obj: JsonObject, old: JsonObject | None) -> bool:
     """Whether a write is one that quotas are asked about."""
     if request.subresource:
-        return request.subresource == "resize"
+        return request.subresource == "resize" or (request.subresource, request.resource) == ("status", CLAIM)
     if old is None or request.resource in _CHANGING:
         return request.resource not in UNCOUNTED
     ends = ("spec", "activeDeadlineSeconds")
@@ -110,7 +111,9 @@ def _may_cost(request: Request, obj: JsonObject, old: JsonObject | None) -> bool
 class _Write:
     """What is written, as quotas look at it; `pod` and `before` are None for other kinds."""
 
-    asked: Charges
+    resource: Resource
+    obj: JsonObject
+    old: JsonObject | None
     formats: Formats
     pod: cluster.Pod | None = None
     before: cluster.Pod | None = None
@@ -119,20 +122,24 @@ class _Write:
         """What it costs of a quota."""
         if self.pod is not None:
             return pod_change(quota, self.pod, self.before) if counts(quota, self.pod) else {}
-        return {} if quota.scopes else self.asked
+        if not counts_object(quota, self.resource, self.obj):
+            return {}
+        known = self.old is not None and counts_object(quota, self.resource, self.old)
+        before = charges_of(self.resource, self.old) if self.old is not None and known else {}
+        return more(charges_of(self.resource, self.obj), before)
 
 
 def _written(resource: Resource, obj: JsonObject, old: JsonObject | None) -> _Write:
     if resource == POD:
         manifest = written_manifest(obj)
         before = written_manifest(old).pod if old is not None else None
-        return _Write({}, formats_of(manifest), manifest.pod, before)
-    asked = more(charges_of(resource, obj), charges_of(resource, old) if old is not None else {})
-    storage = [key for key in asked if key.endswith("requests.storage")]
+        return _Write(resource, obj, old, formats_of(manifest), manifest.pod, before)
+    storage = [key for key in charges_of(resource, obj) if key.endswith("requests.storage")]
     if not storage:
-        return _Write(asked, {})
+        return _Write(resource, obj, old, {})
     form = quantity_format(str(at(obj, "spec", "resources", "requests", "storage")))
-    return _Write(asked, {f"requests.{key.removeprefix('requests.')}": form for key in storage})
+    formats = {f"requests.{key.removeprefix('requests.')}": form for key in storage}
+    return _Write(resource, obj, old, formats)
 
 
 def _refusals(
@@ -144,5 +151,5 @@ def _refusals(
     if request.resource == DEVICE_CLAIM:
         [claim] = snapshot_from([msgspec.convert(obj, ResourceClaim)]).claims
         return claim_refusals(claim, snapshot, minor=_MINOR)
-    found = (object_refusal(quota, write.asked, write.formats) for quota in quotas)
+    found = (object_refusal(quota, write.cost(quota), write.formats) for quota in quotas)
     return [refusal for refusal in found if refusal is not None]

@@ -19,7 +19,7 @@ from tonnage.model.well_known import OLD_STORAGE_CLASS
 Resource = tuple[str, str]
 """(API group, plural)."""
 
-_CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
+CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 _SERVICE: Final[Resource] = ("", "services")
 _OF_CLASS: Final = ".storageclass.storage.k8s.io/"
 _SERVICE_KEYS: Final = ("services", "services.nodeports", "services.loadbalancers")
@@ -51,7 +51,7 @@ def counted_by(key: str) -> Resource | None:
     if key in _SERVICE_KEYS:
         return _SERVICE
     if key in ("persistentvolumeclaims", "requests.storage") or _OF_CLASS in key:
-        return _CLAIM
+        return CLAIM
     return ("", key) if key in _NAMES else None
 
 
@@ -60,7 +60,7 @@ def object_charges(resource: Resource, obj: JsonObject) -> dict[str, Fraction]:
     found = {count_key(resource): Fraction(1)}
     if resource == _SERVICE:
         found |= _service(mapping(obj.get("spec")))
-    elif resource == _CLAIM:
+    elif resource == CLAIM:
         found |= _claim(obj)
     elif not resource[0] and resource[1] in _NAMES:
         found[resource[1]] = Fraction(1)

@@ -153,12 +153,8 @@ def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> t
 
 
 def object_refusal(quota: Quota, asked: Charges, formats: Formats | None = None) -> OverQuota | None:
-    """What a quota says against an object that is neither pod nor claim for devices.
-
-    A quota with scopes counts no objects.
-    """
-    keys = sorted(asked.keys() & quota.hard.keys()) if not quota.scopes else ()
-    return _exceeded(quota, keys, asked, list, formats or {})
+    """What a quota says that counts this much of an object, neither pod nor claim for devices."""
+    return _exceeded(quota, sorted(asked.keys() & quota.hard.keys()), asked, list, formats or {})
 
 
 def _tracked(quota: Quota, counted: Callable[[str], bool]) -> list[str]:

@@ -1,19 +1,45 @@
-"""Which pods a quota with scopes counts.
+"""Which pods and other objects a quota with scopes counts.
 
-Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go (podMatchesScopeFunc), 1.35.
+Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core (pods.go, podMatchesScopeFunc;
+persistent_volume_claims.go, pvcMatchesScopeFunc), 1.35.
 """
 
 from __future__ import annotations
 
+from tonnage.decide.cluster.admission.object_charges import CLAIM, Resource
+from tonnage.decide.cluster.admission.written_pod import mapping
 from tonnage.model.cluster import Pod, PodTerm, Quota
+from tonnage.model.json import JsonObject
 from tonnage.model.policies import QuotaScope
 
 _COMPUTE = ("cpu", "memory")
+_ATTRIBUTES = "VolumeAttributesClass"
 
 
 def counts(quota: Quota, pod: Pod) -> bool:
     """Whether the pod matches all scopes of the quota; one without scopes counts every pod."""
     return all(_matches(scope, pod) for scope in quota.scopes)
+
+
+def counts_object(quota: Quota, resource: Resource, obj: JsonObject) -> bool:
+    """Whether an object that is no pod matches all scopes of the quota; no scope but one is about such."""
+    return all(
+        resource == CLAIM
+        and scope.name == _ATTRIBUTES
+        and any(_of_class(scope, name) for name in _attribute_classes(obj))
+        for scope in quota.scopes
+    )
+
+
+def _attribute_classes(claim: JsonObject) -> set[str]:
+    """The VolumeAttributesClasses that a claim asks for, has and is being given; the empty name of none."""
+    spec, status = mapping(claim.get("spec")), mapping(claim.get("status"))
+    names = (
+        spec.get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        mapping(status.get("modifyVolumeStatus")).get("targetVolumeAttributesClassName"),
+    )
+    return {str(name) for name in names if name} or {""}
 
 
 def _matches(scope: QuotaScope, pod: Pod) -> bool:
@@ -32,7 +58,7 @@ def _matches(scope: QuotaScope, pod: Pod) -> bool:
             weighed = (preferred.term for preferred in pod.affinity.pods_preferred)
             terms = (*pod.affinity.pods, *pod.affinity.anti, *weighed)
             return any(_crosses(term) for term in terms)
-        case _:  # VolumeAttributesClass counts volume claims
+        case _:  # The one of volume claims.
             return False
 
 
