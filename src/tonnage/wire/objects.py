@@ -186,7 +186,10 @@ class PodSpec(Wire):
     service_account: str = ""
     runtime_class_name: str = ""
     hostname: str = ""
+    hostname_override: str | None = None
+    set_hostname_as_fqdn: bool = msgspec.field(name="setHostnameAsFQDN", default=False)
     subdomain: str = ""
+    enable_service_links: bool = True
     security_context: dict[str, Any] | None = None
     image_pull_secrets: list[dict[str, Any]] = []
     os: dict[str, Any] | None = None

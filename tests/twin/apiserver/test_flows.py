@@ -9,7 +9,7 @@ import pytest
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.flows import Flows
+from tonnage.twin.apiserver.flows import Flows, nominal_seats
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Address, User
 from tonnage.twin.apiserver.server import ApiServer
@@ -104,3 +104,11 @@ async def test_answers_name_schema_and_level_once_it_is_known_who_asks(running: 
     assert said[0]
     assert said[1] not in (said[0], None)
     assert said[2] is None
+
+
+async def test_levels_share_the_servers_seats_by_their_shares(running: Any) -> None:
+    server = ApiServer(SystemClock())
+    found = nominal_seats(server.store)
+    assert (found["exempt"], found["leader-election"], found["workload-low"]) == (0, 25, 245)
+    told = (await running.http("GET", "/metrics")).out
+    assert 'apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245\n' in told

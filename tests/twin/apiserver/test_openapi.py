@@ -142,3 +142,10 @@ def test_a_small_document_in_protobuf() -> None:
     definitions = part(0x4A, part(0x0A, part(0x0A, b"A"), part(0x12, schema)))
     about = part(0x0A, b"2.0") + part(0x12, part(0x0A, b"T"), part(0x12, b"v"))
     assert encoded_second(document) == about + paths + definitions
+
+
+def test_no_operation_of_the_third_has_an_empty_list_of_parameters(pools: OpenApi) -> None:
+    # Clients write such a document again without it, and find that it is not what they read.
+    for path in ("api/v1", "apis/example.com/v1"):
+        found = msgspec.json.decode(pools.document(path))["paths"].values()
+        assert [one for path in found for one in path.values() if one.get("parameters") == []] == []

@@ -101,6 +101,7 @@ async def node(tmp_path: Path) -> Any:
         pytest.param("exit 3; echo never", (3, ""), id="exit"),
         pytest.param("A=1; B=$A$A; echo \"$B ${C:-none}\" '$B'", (0, "11 none $B\n"), id="variables, quotes"),
         pytest.param("echo $GREETING $((2 + 3 * 4 % 5))", (0, "hello 4\n"), id="environment, arithmetic"),
+        pytest.param("printenv 0 || echo none", (0, "none\n"), id="arguments are no variables of programs"),
         pytest.param("for x in a b; do echo $x; done", (0, "a\nb\n"), id="for"),
         pytest.param(
             "if false; then echo a; elif [ 2 -gt 1 ]; then echo b; else echo c; fi", (0, "b\n"), id="if"

@@ -264,3 +264,12 @@ def test_what_may_stand_for_a_schema_is_read_from_protobuf(schema: JsonObject) -
     kind = "apiextensions/v1.CustomResourceDefinition"
     found, wanted = (decode(load_schema(), kind, obj).value["spec"] for obj in (read, definition))
     assert found == wanted
+
+
+def test_moments_of_the_first_year_come_back_from_protobuf() -> None:
+    body: Any = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "spec": {"acquireTime": "0001-01-01T00:00:02.000000Z"},
+    }
+    assert decode_envelope(load_schema(), encode_envelope(body))["spec"] == body["spec"]

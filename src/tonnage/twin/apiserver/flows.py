@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import flag, mappings, number, text, texts
+from tonnage.twin.apiserver.access import flag, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.rbac.rules import ALL, Attributes
 from tonnage.twin.apiserver.requests import User
@@ -23,6 +23,8 @@ _LEVELS: Final[Resource] = (_GROUP, "prioritylevelconfigurations")
 _LASTING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _PROFILES: Final = "/debug/pprof/"
 """Subresources and paths whose requests last too long to count."""
+_SEATS: Final = 400 + 200
+"""Requests that a server runs at once by default: those that read and those that write."""
 _MOST_KNOWN: Final = 4096
 Headers = tuple[tuple[bytes, bytes], ...]
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
@@ -73,6 +75,19 @@ class Flows:
             self._known.clear()
         if not self._watches:
             self._watches = [self._store.watch(one, self._store.revision) for one in (_SCHEMAS, _LEVELS)]
+
+
+def nominal_seats(store: Store) -> dict[str, int]:
+    """How many requests each priority level may run at once, by its share of all, rounded up."""
+    shares = {
+        text(level.object, "metadata", "name"): number(
+            mapping(level.object, "spec", "limited") or mapping(level.object, "spec", "exempt"),
+            "nominalConcurrencyShares",
+        )
+        for level in store.list(_LEVELS)
+    }
+    total = sum(shares.values())
+    return {name: -(-_SEATS * share // total) for name, share in shares.items()} if total else {}
 
 
 def _precedence(schema: JsonObject) -> tuple[int, str]:

@@ -150,7 +150,7 @@ def _paths(path: str, served: Served) -> JsonObject:
         ]
         body: JsonObject = {"requestBody": _patch_body(custom=served.custom is not None)}
         return {
-            "parameters": listed,
+            **({"parameters": listed} if listed else {}),
             **(body if action == "patch" else {}),
             "responses": {"200": {"description": "OK"}},
             "x-kubernetes-action": action,

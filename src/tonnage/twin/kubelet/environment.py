@@ -1,6 +1,7 @@
 """A container's environment and arguments, as the kubelet works them out from the pod.
 
-Source: Kubernetes 1.36, pkg/kubelet/kubelet_pods.go and third_party/forked/golang/expansion.
+Source: Kubernetes 1.36, pkg/kubelet/kubelet_pods.go and kubelet_resources.go, pkg/api/v1/resource/helpers.go,
+third_party/forked/golang/expansion.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from typing import Any, Final, TypeVar
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.twin.kubelet.admission import amount_of
+from tonnage.twin.kubelet.hostnames import hostname_of
+from tonnage.twin.kubelet.service_variables import service_variables
 from tonnage.wire import kinds
 from tonnage.wire.objects import Container, EnvVar, Object, Pod
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
+"""What has a limit in the eyes of the downward API even if nobody set one."""
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -52,7 +57,8 @@ async def environment_of(
 ) -> dict[str, str]:
     """All variables, the pod's over the defaults. Raises ConfigurationError."""
     reader = EnvironmentReader(pod, container, pod_ip, host_ip, api)
-    variables = {"PATH": _PATH, "HOSTNAME": pod.metadata.name, "HOME": "/root"}
+    variables = {"PATH": _PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root"}
+    variables |= await service_variables(api, pod)
     for source in container.env_from:
         variables |= await reader.all_of(source)
     for entry in container.env:
@@ -89,8 +95,8 @@ class EnvironmentReader:
                 return expand(entry.value, variables)
             case {"fieldRef": {"fieldPath": str(path)}}:
                 return self._field(path)
-            case {"resourceFieldRef": {"resource": str(resource)}}:
-                return self._resource(resource)
+            case {"resourceFieldRef": {"resource": str(resource)} as reference}:
+                return await self._resource(resource, reference)
             case {"configMapKeyRef": {"name": str(name), "key": str(key), **rest}}:
                 optional = bool(rest.get("optional"))
                 data = await self._config_map(name, optional=optional)
@@ -129,12 +135,30 @@ class EnvironmentReader:
             raise ConfigurationError(f"unsupported fieldPath: {path}")
         return self._fields[path]
 
-    def _resource(self, path: str) -> str:
+    async def _resource(self, path: str, reference: Mapping[str, Any]) -> str:
+        """An amount in units of the divisor, rounded up; what has no limit may have all that the node has."""
         kind, _, resource = path.partition(".")
-        resources = self._container.resources
-        quantity = (resources.limits if kind == "limits" else resources.requests).get(resource, 0)
-        amount = amount_of(resource, quantity)
-        return str(-(-amount // 1000) if resource == "cpu" else amount)
+        resources = self._named(str(reference.get("containerName") or "")).resources
+        amount = amount_of(
+            resource, (resources.limits if kind == "limits" else resources.requests).get(resource, 0)
+        )
+        if kind == "limits" and not amount and resource in _LIMITED:
+            amount = await self._most(resource)
+        divisor = amount_of(resource, reference.get("divisor") or 0) or amount_of(resource, 1)
+        return str(-(-amount // divisor))
+
+    def _named(self, name: str) -> Container:
+        everyone = (*self._pod.spec.containers, *self._pod.spec.init_containers)
+        return next((one for one in everyone if one.name == name), self._container)
+
+    async def _most(self, resource: str) -> int:
+        """What the pod as a whole may use, or all that its node can give."""
+        spec = self._pod.spec
+        limits = spec.resources.limits if spec.resources else {}
+        if amount := amount_of(resource, limits.get(resource, 0)):
+            return amount
+        node = await self._api.get(kinds.NODE, spec.node_name)
+        return amount_of(resource, node.status.allocatable.get(resource, 0))
 
     async def _config_map(self, name: str, *, optional: bool) -> dict[str, str]:
         found = await self._found(kinds.CONFIG_MAP, name, optional=optional)

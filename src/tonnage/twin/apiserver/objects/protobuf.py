@@ -18,6 +18,7 @@ import msgspec
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.wire.schema import Field, ObjectType, Schema
+from tonnage.wire.timestamps import micro_timestamp, timestamp
 
 MAGIC: Final = b"k8s\x00"
 DEEPEST: Final = 100
@@ -189,7 +190,7 @@ def _instant(seconds: int, nanos: int, word: str) -> JsonValue:
         moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:
         raise BodyError("proto: time out of range") from None
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ" if word == "time" else "%Y-%m-%dT%H:%M:%S.%fZ")
+    return timestamp(moment) if word == "time" else micro_timestamp(moment)
 
 
 def _json(data: bytes) -> JsonValue:

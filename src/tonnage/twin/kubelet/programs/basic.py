@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.twin.kubelet.programs.gpus import device_nodes
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
 
@@ -143,7 +144,8 @@ async def printenv(context: ContainerContext) -> int:
 
 
 async def hostname(context: ContainerContext) -> int:
-    say(context, context.env.get("HOSTNAME", context.pod.metadata.name))
+    whole = any(word in ("-f", "--fqdn") for word in context.argv[1:])
+    say(context, whole_hostname_of(context.pod) if whole else hostname_of(context.pod))
     return 0
 
 

@@ -265,7 +265,7 @@ class _Interpreter:
         context = replace(
             self._context,
             argv=tuple(words),
-            env={**self._variables, **values},
+            env={**{name: value for name, value in self._variables.items() if not name.isdigit()}, **values},
             stdio=streams,
             interactive=False,
             main=False,
