@@ -197,7 +197,7 @@ class Ownership:
             if name == row.api_version:
                 return self._version(request.served, request.subresource)
             group, _, short = name.rpartition("/")
-            served = self._registry.find(group, short, row.plural)
+            served = self._registry.find(group, short, row.plural) if group == row.group else None
             return None if served is None else self._version(served, request.subresource)
 
         return version
