@@ -10,6 +10,7 @@ import pytest
 
 from tonnage.decide.cluster.topology_manager import TopologyPolicy, TopologyScope
 from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.wire import kinds
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
 from tonnage.wire.kubelet.methods import Method
@@ -21,6 +22,24 @@ World = Any
 async def test_a_registered_plugin_shows_on_the_node(world: World) -> None:
     await world.plugin(count=4)
     assert (world.capacity(), world.allocatable()) == ("4", "4")
+
+
+async def test_pods_may_use_what_somebody_gives_the_node_by_hand_until_it_is_taken(world: World) -> None:
+    """As a cluster's administrator advertises dongles, which no plugin knows."""
+    await world.plugin(count=4)
+    dongles = "example.com/dongle"
+
+    async def given(amount: str | None) -> None:
+        status = {"capacity": {dongles: amount}}
+        await world.api.patch(kinds.NODE, "a100-0", {"status": status}, subresource="status")
+        await world.clock.advance(11)
+
+    await given("4")
+    await world.api.until(lambda: world.allocatable(dongles) == "4")
+    assert (world.capacity(dongles), world.allocatable()) == ("4", "4")
+    await given(None)
+    await world.api.until(lambda: world.allocatable(dongles) is None)
+    assert world.capacity(dongles) is None
 
 
 async def test_an_unhealthy_device_lowers_allocatable_and_not_capacity(world: World) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.decide.cluster.requests import is_extended
 from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.model.well_known import LEASE_NAMESPACE
 from tonnage.twin.kubelet.admission import amounts_of
@@ -73,6 +75,8 @@ class NodeReporter:
         self._events = events
         self._changed = asyncio.Event()
         self._extended: set[str] = set()
+        self._offered: dict[str, int] = {}
+        """Extended resources that somebody else has given the node."""
         self._since: dict[str, str] = {}
         self._stood: dict[str, str] = {}
         """By type: the conditions that the node had when the kubelet began."""
@@ -85,7 +89,7 @@ class NodeReporter:
 
     def allocatable(self) -> dict[str, int]:
         """What pods may use, in counted units; devices that are held count even if they are unhealthy."""
-        amounts = amounts_of(without_reserved(self._spec))
+        amounts = amounts_of(without_reserved(self._spec)) | self._offered
         for name, (_, healthy) in self._devices.resources.capacity().items():
             amounts[name] = max(healthy, len(self._devices.allocated(name)))
         return amounts
@@ -145,6 +149,7 @@ class NodeReporter:
             self._changed.clear()
             if self._told != self._facts() or self._clock.monotonic() - self._told_at >= _REPORT_S:
                 await self._persist(self._patch)
+            await self._take_over()
             alarm = asyncio.ensure_future(self._clock.sleep(_LOOK_S))
             change = asyncio.ensure_future(self._changed.wait())
             try:
@@ -163,6 +168,31 @@ class NodeReporter:
             subresource="status",
         )
         self._told, self._told_at = facts, self._clock.monotonic()
+
+    async def _take_over(self) -> None:
+        """Let pods use the extended resources that others write into Capacity, and these alone."""
+        try:
+            node = await self._api.get(kinds.NODE, self._spec.name)
+            capacity, allocatable = (
+                self._foreign(node.status.capacity),
+                self._foreign(node.status.allocatable),
+            )
+            if capacity != allocatable:
+                change: JsonObject = {**dict.fromkeys(allocatable), **capacity}
+                patch: JsonObject = {"status": {"allocatable": change}}
+                await self._api.patch(kinds.NODE, self._spec.name, patch, subresource="status")
+        except ClusterError as error:
+            _LOG.info("node not looked at: node=%s error=%s", self._spec.name, error)
+        else:
+            self._offered = amounts_of(capacity)
+
+    def _foreign(self, amounts: Mapping[str, Any]) -> dict[str, str]:
+        """What no plugin of this node offers."""
+        return {
+            name: str(amount)
+            for name, amount in amounts.items()
+            if is_extended(name) and name not in self._extended
+        }
 
     def _conditions(self) -> list[dict[str, Any]]:
         return node_conditions(timestamp(self._clock.now()), self._since)
