@@ -8,9 +8,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-_SHELL_IMAGES: Final = frozenset(
-    {"busybox", "alpine", "ubuntu", "debian", "bash", "python", "nvidia/cuda", "nvcr.io/nvidia/cuda"}
-)
+_SHELL_IMAGES: Final = frozenset({"python", "nvidia/cuda", "nvcr.io/nvidia/cuda"})
+_COPIED_IMAGES: Final = frozenset({"busybox", "alpine", "ubuntu", "debian", "bash"})
+"""What runs a shell in whatever registry there is a copy of it."""
 _SMALLEST_BYTES: Final = 5 << 20
 _PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _LABEL: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -95,17 +95,21 @@ def wrong_reference(text: str) -> str:
 
 def runs_as_root(text: str) -> bool:
     """Whether the image is known to run its command as root."""
-    return parse_image(text).repository in _SHELL_IMAGES
+    return _is_shell(parse_image(text))
+
+
+def _is_shell(image: ImageName) -> bool:
+    return image.repository in _SHELL_IMAGES or image.repository.rpartition("/")[2] in _COPIED_IMAGES
 
 
 def default_command(text: str) -> tuple[str, ...]:
     """What the image runs when the pod does not say; empty for a server that the twin only pretends.
 
-    >>> default_command("ubuntu:24.04"), default_command("nvidia/k8s/cuda-sample:vectoradd-12")
+    >>> default_command("registry.k8s.io/busybox"), default_command("nvidia/k8s/cuda-sample:vectoradd-12")
     (('bash',), ('vectoradd',))
     """
     image = parse_image(text)
-    if image.repository in _SHELL_IMAGES:
+    if _is_shell(image):
         return ("bash",)
     if image.repository.endswith("/cuda-sample"):
         return (image.tag.partition("-")[0],)
