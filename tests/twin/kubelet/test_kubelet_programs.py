@@ -113,6 +113,12 @@ async def node(tmp_path: Path) -> Any:
         pytest.param("X=0; while [ $X -lt 3 ]; do X=$((X+1)); done; echo $X", (0, "3\n"), id="while"),
         pytest.param('printf "%s-%s\\n" a b', (0, "a-b\n"), id="printf"),
         pytest.param("exec echo last; echo never", (0, "last\n"), id="exec"),
+        pytest.param(
+            "X='a b'; [[ -n $X ]] && [[ ! -r /no ]] && [[ $N == '' ]] && echo y", (0, "y\n"), id="[["
+        ),
+        pytest.param("if [ $(expr 7 % 2) -ne 0 ]; then exit 4; fi", (4, ""), id="expr"),
+        pytest.param("expr 2 \\* 3 - 6; echo $?", (0, "0\n1\n"), id="expr of nothing"),
+        pytest.param("expr a + 1 2> /dev/null; echo $?", (0, "2\n"), id="expr of no number"),
     ],
 )
 async def test_the_shell_runs_what_it_knows(node: Node, script: str, expected: tuple[int, str]) -> None:
@@ -128,6 +134,8 @@ async def test_the_shell_runs_what_it_knows(node: Node, script: str, expected: t
         pytest.param("cat <<EOF\nx\nEOF", id="a here-document"),
         pytest.param("sleep 1 &", id="a background job"),
         pytest.param("case x in x) echo;; esac", id="case"),
+        pytest.param("[[ -n a && -n b ]]", id="several tests in one"),
+        pytest.param("[[ $X == a* ]]", id="a pattern"),
     ],
 )
 async def test_a_containers_script_beyond_that_is_pretended_and_says_so_once(node: Node, script: str) -> None:

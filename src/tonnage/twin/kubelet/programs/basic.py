@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
+from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.gpus import device_nodes
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
 
@@ -243,6 +244,17 @@ async def date(context: ContainerContext) -> int:
     return 0
 
 
+async def expr(context: ContainerContext) -> int:
+    """Arithmetic on whole numbers; the exit code says whether the result is another than nothing."""
+    words = context.argv[1:]
+    if not all(re.fullmatch(r"-?\d+|[-+*/%()]", word) for word in words) or not words:
+        complain(context, "syntax error")
+        return 2
+    value = evaluate(" ".join(words), lambda _: "")
+    say(context, str(value))
+    return int(value == 0)
+
+
 async def seq(context: ContainerContext) -> int:
     try:
         numbers = [int(word) for word in context.argv[1:4]]
@@ -287,6 +299,7 @@ COMMANDS: Final[Mapping[str, Program]] = MappingProxyType(
         "wc": wc,
         "date": date,
         "seq": seq,
+        "expr": expr,
         "id": id_,
         "pwd": pwd,
     }

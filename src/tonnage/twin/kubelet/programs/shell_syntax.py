@@ -5,13 +5,13 @@ What is outside it (functions, `case`, here-documents, background jobs, globs) r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from tonnage.twin.kubelet.programs.shell_words import Lexer, Part, Token, UnsupportedError, Word
 
 _RESERVED: Final = frozenset({"then", "do", "done", "fi", "else", "elif", "esac", "}"})
-_FOREIGN: Final = frozenset({"case", "function", "select", "[[", "{", "until"})
+_FOREIGN: Final = frozenset({"case", "function", "select", "{", "until"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,18 @@ class _Parser:
             return self._for()
         if keyword == "if":
             return self._if()
+        if keyword == "[[":
+            return self._double_test()
         return self._simple()
+
+    def _double_test(self) -> Node:
+        """`[[ … ]]` with one test within: as `test`, but no word of it is split."""
+        found = self._simple()
+        words = [tuple(replace(part, quoted=True) for part in word) for word in found.words[1:]]
+        patterns = any(one in part.text for word in found.words[1:-1] for part in word for one in "*?[")
+        if found.files or patterns or not words or words.pop() != (Part("text", "]]", quoted=True),):
+            raise UnsupportedError("`[[` with more than one plain test")
+        return replace(found, words=((Part("text", "test"),), *words))
 
     def _for(self) -> Node:
         self._at += 1
@@ -169,7 +180,7 @@ class _Parser:
         self._expect("done")
         return body
 
-    def _simple(self) -> Node:
+    def _simple(self) -> Simple:
         assignments: list[tuple[str, Word]] = []
         words: list[Word] = []
         streams = {"out": "out", "err": "err", "in": ""}
