@@ -25,6 +25,7 @@ from tonnage.twin.controllers.api_endpoints import ApiEndpointsController, host_
 from tonnage.twin.controllers.request_signing import RequestSigningController
 from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.suite import run_controllers
+from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
 from tonnage.twin.kubelet.runtime import Program
 from tonnage.twin.light_nodes import LightNodes
@@ -135,6 +136,7 @@ class Cluster:
         service = ApiEndpointsController(itself, self._clock, informers, host_address())
         self._loops.run("api service", service.run())
         self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
+        self._loops.run("system namespaces", keep_system_namespaces(itself, self._clock))
         self._loops.run("compaction", compact(self.server.store, self._clock))
         binder = self.server.local("kube-scheduler", SCHEDULER)
         scheduler = Scheduler(

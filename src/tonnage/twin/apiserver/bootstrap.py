@@ -22,7 +22,7 @@ from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
 from tonnage.twin.apiserver.store import Name, Resource, Store
 from tonnage.wire.timestamps import timestamp
 
-_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 OWN_SERVICE: Final[Name] = ("default", "kubernetes")
 _CLASSES: Final = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
@@ -48,7 +48,7 @@ def _rest(obj: JsonObject) -> JsonObject:
 
 
 def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
-    for name in _NAMESPACES:
+    for name in SYSTEM_NAMESPACES:
         head: JsonObject = {"apiVersion": "v1", "kind": "Namespace"}
         yield (
             NAMESPACE,
