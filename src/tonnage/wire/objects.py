@@ -182,6 +182,7 @@ class PodSpec(Wire):
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
     host_network: bool = False
+    host_ipc: bool = msgspec.field(name="hostIPC", default=False)
     service_account_name: str = ""
     service_account: str = ""
     runtime_class_name: str = ""

@@ -82,6 +82,34 @@ async def test_a_pod_for_another_system_is_turned_away(world: World) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "spec", "why"),
+    [
+        ("kernel.msgmax", {}, '"kernel.msgmax" not allowlisted'),
+        ("net/ipv4/conf/eth0.1/rp_filter", {}, '"net.ipv4.conf.eth0/1.rp_filter" not allowlisted'),
+        ("net.ipv4.tcp_rmem", {"hostNetwork": True}, '"net.ipv4.tcp_rmem" not allowed with host Net enabled'),
+        (
+            "kernel/shm_rmid_forced",
+            {"hostIPC": True},
+            '"kernel.shm_rmid_forced" not allowed with host IPC enabled',
+        ),
+    ],
+    ids=["others would notice", "slashes are dots", "the network is the node's", "so is the memory"],
+)
+async def test_a_pod_with_a_sysctl_that_is_not_its_own_is_turned_away(
+    world: World, name: str, spec: Any, why: str
+) -> None:
+    world.bind("web", securityContext={"sysctls": [{"name": name, "value": "1"}]}, **spec)
+    status = await world.phase("web", "Failed")
+    told = f"Pod was rejected: forbidden sysctl: {why}"
+    assert (status["reason"], status["message"]) == ("SysctlForbidden", told)
+
+
+async def test_a_pod_with_a_safe_sysctl_runs(world: World) -> None:
+    world.bind("web", securityContext={"sysctls": [{"name": "kernel/shm_rmid_forced", "value": "1"}]})
+    await world.phase("web", "Running")
+
+
 async def test_a_pod_that_goes_before_it_runs_keeps_its_conditions(world: World) -> None:
     world.bind("web", volumes=[{"name": "v", "configMap": {"name": "gone"}}])
     await world.clock.advance(1)

@@ -1,6 +1,6 @@
 """Whether a pod that was bound to this node fits it, by the kubelet's own view of the node.
 
-Source: Kubernetes 1.36, pkg/kubelet/lifecycle/predicate.go.
+Source: Kubernetes 1.36, pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.reading import node_from, pod_from
+from tonnage.decide.cluster.admission.security_options import safe_sysctls
 from tonnage.decide.cluster.node_admission import broken_rules, shortfalls
 from tonnage.decide.cluster.requests import PODS, pod_requests
 from tonnage.decide.cluster.view import NodeView
@@ -23,6 +24,8 @@ from tonnage.wire.objects import Container, Node, Pod
 CPU: Final = "cpu"
 _OWN: Final = ("cpu", "memory")
 _SYSTEM: Final = "linux"
+_MINOR: Final = 35
+_SWAPPED: Final = str.maketrans("./", "/.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,24 @@ def rejected(pod: Pod, failure: AdmissionFailure, start: str) -> JsonObject:
 
 
 def system_failure(pod: Pod) -> AdmissionFailure | None:
-    """Why a pod for another operating system is not let in."""
+    """Why a pod for another operating system, or with sysctls that may harm others, is not let in."""
+    for sysctl in (pod.spec.security_context or {}).get("sysctls") or ():
+        if refusal := _sysctl_refusal(pod, str(sysctl.get("name"))):
+            return AdmissionFailure("SysctlForbidden", f"forbidden sysctl: {refusal}")
     if (pod.spec.os or {}).get("name", _SYSTEM) == _SYSTEM:
         return None
     told = "Failed to admit pod as the OS field doesn't match node OS"
     return AdmissionFailure("PodOSNotSupported", told)
+
+
+def _sysctl_refusal(pod: Pod, written: str) -> str:
+    """Why a pod may not set a sysctl, whose parts dots or slashes separate; empty: it may."""
+    first = next((letter for letter in written if letter in "./"), ".")
+    name = written.translate(_SWAPPED) if first == "/" else written
+    if name not in safe_sysctls(_MINOR):
+        return f'"{name}" not allowlisted'
+    space, shared = ("Net", pod.spec.host_network) if name.startswith("net.") else ("IPC", pod.spec.host_ipc)
+    return f'"{name}" not allowed with host {space} enabled' if shared else ""
 
 
 def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:

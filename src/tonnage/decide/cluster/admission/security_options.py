@@ -102,9 +102,17 @@ def proc_mount(pod: WrittenPod) -> Finding:
     return ("procMount", told) if bad else None
 
 
+def safe_sysctls(minor: int) -> frozenset[str]:
+    """Sysctls that are a pod's own and of no harm to others, as of a minor release.
+
+    Source: Kubernetes 1.35, pkg/kubelet/sysctl/safe_sysctls.go, which has the same.
+    """
+    return frozenset(name for since, names in _SYSCTLS if since <= minor for name in names.split())
+
+
 def sysctls(minor: int) -> Callable[[WrittenPod], Finding]:
     """The check that only sysctls are set that are safe as of a minor release."""
-    allowed = {name for since, names in _SYSCTLS if since <= minor for name in names.split()}
+    allowed = safe_sysctls(minor)
 
     def check(pod: WrittenPod) -> Finding:
         names = [str(one.get("name", "")) for one in mappings(pod.context.get("sysctls"))]
