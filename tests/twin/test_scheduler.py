@@ -342,6 +342,25 @@ async def test_a_nominated_node_is_kept_from_pods_that_are_no_more_important(
         assert api.bindings == [("train", "a")]
 
 
+async def test_a_pod_from_which_its_nominated_node_is_taken_clears_another(
+    api: Api, clock: VirtualClock
+) -> None:
+    await api.classes(high=1000, medium=500)
+    for name in ("a", "b"):
+        await api.node(name)
+        await api.pod(f"victim-{name}", nodeName=name)
+    async with running(api, clock):
+        await api.pod("first", priorityClassName="medium")
+        await clock.settle()
+        taken = (await api.read("first")).status.nominated_node_name
+        await api.pod("train", priorityClassName="high", nodeSelector={"kubernetes.io/hostname": taken})
+        await clock.settle()
+        await clock.advance(20)
+        assert (await api.read("train")).status.nominated_node_name == taken
+        assert {taken, (await api.read("first")).status.nominated_node_name} == {"a", "b"}
+        assert all([(await api.read(f"victim-{name}")).metadata.deletion_timestamp for name in ("a", "b")])
+
+
 async def test_two_preemptors_never_count_on_the_same_victim_before_the_watch_shows_the_first(
     api: Api, clock: VirtualClock
 ) -> None:

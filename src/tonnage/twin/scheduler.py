@@ -117,6 +117,13 @@ class Scheduler:
             self._queue.add(key, after.priority)
             if told is not None and told.uid == after.uid:
                 self._wake(lambda pod, plugins: pod.key == key and pod_helps(plugins, pod, told, after))
+                if told.status.nominated_node not in {"", after.status.nominated_node}:
+                    # For pods that do not outrank it, it has been on that node.
+                    self._wake(
+                        lambda pod, plugins: (
+                            pod.priority <= told.priority and pod_helps(plugins, pod, told, None)
+                        )
+                    )
         else:
             self._queue.remove(key)
         if _frees(before, after):
