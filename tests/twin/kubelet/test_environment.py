@@ -29,7 +29,6 @@ async def api() -> KubernetesApi:
 
 
 async def own_variables(api: KubernetesApi, **container: Any) -> dict[str, str]:
-    """Without what every container has."""
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -37,10 +36,7 @@ async def own_variables(api: KubernetesApi, **container: Any) -> dict[str, str]:
         "spec": {"containers": [{"name": "main", "image": "busybox", **container}]},
     }
     pod = msgspec.convert(body, Pod)
-    found = await environment_of(
-        pod, pod.spec.containers[0], pod_ip="10.244.0.2", host_ip="10.0.0.1", api=api
-    )
-    return {name: value for name, value in found.items() if name not in ("PATH", "HOSTNAME", "HOME")}
+    return await environment_of(pod, pod.spec.containers[0], pod_ip="10.244.0.2", host_ip="10.0.0.1", api=api)
 
 
 def taken(source: str, name: str, key: str, **rest: object) -> Entry:
@@ -50,6 +46,7 @@ def taken(source: str, name: str, key: str, **rest: object) -> Entry:
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
+        ({"name": "VALUE", "value": "$(HOSTNAME)"}, {"VALUE": "$(HOSTNAME)"}),
         (taken("secretKeyRef", "keys", "user"), {"VALUE": "ada"}),
         (taken("configMapKeyRef", "settings", "mode"), {"VALUE": "fast"}),
         (taken("secretKeyRef", "none", "user", optional=True), {}),
@@ -57,6 +54,7 @@ def taken(source: str, name: str, key: str, **rest: object) -> Entry:
         (taken("configMapKeyRef", "settings", "none", optional=True), {}),
     ],
     ids=[
+        "what the runtime adds is not known to references",
         "a Secret's key, decoded",
         "a ConfigMap's key",
         "a Secret that may be absent leaves no variable",

@@ -55,10 +55,9 @@ def arguments_of(container: Container, variables: Mapping[str, str]) -> tuple[st
 async def environment_of(
     pod: Pod, container: Container, *, pod_ip: str, host_ip: str, api: KubernetesApi
 ) -> dict[str, str]:
-    """All variables, the pod's over the defaults. Raises ConfigurationError."""
+    """The variables that references may name: services', and the pod's own. Raises ConfigurationError."""
     reader = EnvironmentReader(pod, container, pod_ip, host_ip, api)
-    variables = {"PATH": _PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root"}
-    variables |= await service_variables(api, pod)
+    variables = await service_variables(api, pod)
     for source in container.env_from:
         variables |= await reader.all_of(source)
     for entry in container.env:
@@ -66,6 +65,11 @@ async def environment_of(
         if value is not None:
             variables[entry.name] = value
     return variables
+
+
+def surroundings_of(pod: Pod) -> dict[str, str]:
+    """The variables that the runtime adds beneath the pod's own; no reference finds them."""
+    return {"PATH": _PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root"}
 
 
 class EnvironmentReader:

@@ -18,7 +18,12 @@ from tonnage.twin.kubelet.account_tokens import account_token
 from tonnage.twin.kubelet.backoff import FIRST_S, Backoff, go_duration
 from tonnage.twin.kubelet.cdi import ANNOTATION_PREFIX, resolve_cdi
 from tonnage.twin.kubelet.device_manager import DeviceManager
-from tonnage.twin.kubelet.environment import ConfigurationError, arguments_of, environment_of
+from tonnage.twin.kubelet.environment import (
+    ConfigurationError,
+    arguments_of,
+    environment_of,
+    surroundings_of,
+)
 from tonnage.twin.kubelet.images import full_image, parse_image, wrong_reference
 from tonnage.twin.kubelet.plugins import PluginError
 from tonnage.twin.kubelet.runtime import (
@@ -180,7 +185,7 @@ class ContainerStarter:
             container,
             slot.restarts,
             arguments_of(container, env),
-            {**env, **injected.env},
+            {**surroundings_of(pod), **env, **injected.env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
             partial(account_token, self._api, pod),
             tree_of(pod, container, self._objects, self._runtime.volume),
