@@ -109,6 +109,7 @@ class Container(Wire):
     restart_policy: str = ""
     tty: bool = False
     stdin: bool = False
+    stdin_once: bool = False
     image_pull_policy: str = ""
     env_from: list[dict[str, Any]] = []
     startup_probe: dict[str, Any] | None = None

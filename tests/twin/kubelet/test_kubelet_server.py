@@ -318,7 +318,9 @@ async def test_attach_shows_what_the_container_says_and_takes_input(world: World
     world.bind(
         "chat",
         restartPolicy="Never",
-        containers=[{"name": "main", "image": "ubuntu:24.04", "command": ["cat"], "stdin": True}],
+        containers=[
+            {"name": "main", "image": "ubuntu:24.04", "command": ["cat"], "stdin": True, "stdinOnce": True}
+        ],
     )
     await world.phase("chat", "Running")
     session = await websocket(dial, "/attach/default/chat/main?input=1&output=1")
@@ -326,6 +328,25 @@ async def test_attach_shows_what_the_container_says_and_takes_input(world: World
     await session.send(b"\xff\x00")
     assert (await session.finish())["status"] == "Success"
     assert session.channels[1] == b"hi\n"
+    await world.phase("chat", "Succeeded")
+
+
+async def test_input_stays_open_for_others_unless_a_container_takes_it_once(
+    world: World, dial: Dialer
+) -> None:
+    world.bind(
+        "chat",
+        restartPolicy="Never",
+        containers=[{"name": "main", "image": "ubuntu:24.04", "command": ["cat"], "stdin": True}],
+    )
+    await world.phase("chat", "Running")
+    for line in (b"\x00a\n", b"\x00b\n"):
+        session = await websocket(dial, "/attach/default/chat/main?input=1&output=1")
+        await session.send(line)
+        await session.send(b"\xff\x00")
+        assert (await session.finish())["status"] == "Success"
+    said = await dial.get("/containerLogs/default/chat/main?follow=true&limitBytes=4")
+    assert said == (200, "a\nb\n")
 
 
 class SpdyClient:

@@ -110,7 +110,7 @@ async def run_session(
         stdio.feed(b"")
     try:
         if not request.command:
-            await _attach(runtime, container, stdio)
+            await _attach(runtime, container, stdio, takes_input=request.stdin)
             return SUCCESS
         code = await runtime.execute(container, request.command, stdio, interactive=request.tty)
     except ExecError as error:
@@ -120,24 +120,37 @@ async def run_session(
     return SUCCESS if code == 0 else _exit_status(request.command, code)
 
 
-async def _attach(runtime: ContainerRuntime, container: RunningContainer, stdio: RemoteStdio) -> None:
+async def _attach(
+    runtime: ContainerRuntime, container: RunningContainer, stdio: RemoteStdio, *, takes_input: bool
+) -> None:
+    """Show the output of a container and give it input, if it has any, until it ends.
+
+    The end of the client's input is the container's (`stdinOnce`), or else the end of this session alone.
+    """
     output = asyncio.ensure_future(_copy_log(container.log, stdio))
-    target = runtime.attach(container)
-    copying = None
+    target = runtime.attach(container) if takes_input else None
+    spec = container.config.container
+    once = spec.stdin_once and not spec.tty
+    tasks = {output}
+    ends = {output}
     if target is not None:
-        copying = asyncio.ensure_future(_copy_input(stdio, target.write))
+        copying = asyncio.ensure_future(_copy_input(stdio, target.write, once=once))
+        tasks.add(copying)
+        ends = ends if once else tasks
     try:
-        await output
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
-        output.cancel()
-        if copying is not None:
-            copying.cancel()
+        for task in tasks:
+            task.cancel()
 
 
-async def _copy_input(stdio: RemoteStdio, write: Any) -> None:
+async def _copy_input(stdio: RemoteStdio, write: Any, *, once: bool) -> None:
     while data := await stdio.read():
         write(data)
-    write(b"")
+    if once:
+        write(b"")
 
 
 async def _copy_log(log: ContainerLog, stdio: RemoteStdio) -> None:
