@@ -12,6 +12,7 @@ from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
+from tonnage.twin.kubelet.container_files import MemoryVolume
 from tonnage.twin.kubelet.environment import environment_of
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.twin.kubelet.service_variables import variables_of
@@ -43,7 +44,14 @@ async def api() -> KubernetesApi:
 
 
 async def environment(api: KubernetesApi, of: Pod) -> dict[str, str]:
-    return await environment_of(of, of.spec.containers[0], pod_ip="10.244.0.2", host_ip="10.0.0.1", api=api)
+    return await environment_of(
+        of,
+        of.spec.containers[0],
+        pod_ip="10.244.0.2",
+        host_ip="10.0.0.1",
+        api=api,
+        written=lambda _: MemoryVolume(),
+    )
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,14 @@ class ContainerStarter:
         container = slot.container
         if refusal := root_refusal(pod, container):
             raise ConfigurationError(refusal)
-        env = await environment_of(pod, container, pod_ip=pod_ip, host_ip=self._node.host_ip, api=self._api)
+        env = await environment_of(
+            pod,
+            container,
+            pod_ip=pod_ip,
+            host_ip=self._node.host_ip,
+            api=self._api,
+            written=self._runtime.volume,
+        )
         injected = await self._injection(pod, container.name)
         return ContainerConfig(
             pod,
