@@ -107,6 +107,25 @@ async def node(tmp_path: Path) -> Any:
             "if false; then echo a; elif [ 2 -gt 1 ]; then echo b; else echo c; fi", (0, "b\n"), id="if"
         ),
         pytest.param("seq 5 | grep -v 3 | tail -n 2 | wc -l", (0, "2\n"), id="pipes"),
+        pytest.param("seq 9 11 | sort; seq 9 11 | sort -rn | head -1", (0, "10\n11\n9\n11\n"), id="sort"),
+        pytest.param("echo a b | wc", (0, "      1       2       4\n"), id="wc of input"),
+        pytest.param("echo 'a|b' > /f; wc /f; wc -c /f", (0, "1 1 4 /f\n4 /f\n"), id="wc of a file"),
+        pytest.param("echo a.b > /f; echo ab >> /f; grep -n a.b /f", (0, "1:a.b\n"), id="grep of a file"),
+        pytest.param("seq 12 > /f; grep -cE '^1(1|2)?$' /f; tail -n1 /f", (0, "3\n12\n"), id="grep, tail"),
+        pytest.param(
+            "seq 12 | grep -o '1[12]*'; seq 2 | grep '1\\|2' | wc -l", (0, "1\n1\n11\n12\n2\n"), id="-o"
+        ),
+        pytest.param(
+            "seq 3 > /f; head -n 1 /f /f", (0, "==> /f <==\n1\n\n==> /f <==\n1\n"), id="head of two"
+        ),
+        pytest.param(
+            "head -c 3 /no 2> /dev/null || head -c 3 /dev/null; seq 5 | head -c 3",
+            (0, "1\n2"),
+            id="head of bytes",
+        ),
+        pytest.param(
+            "grep -s a /no; echo $?; echo a | grep -q b; echo $?", (0, "2\n1\n"), id="grep of nothing"
+        ),
         pytest.param("N=$(seq 3 | wc -l); echo $N", (0, "3\n"), id="command substitution"),
         pytest.param("echo hidden > /dev/null; echo shown # a comment", (0, "shown\n"), id="redirection"),
         pytest.param("! true; echo $?", (0, "1\n"), id="negation"),
@@ -181,6 +200,21 @@ async def test_a_person_is_told_what_does_not_work(
     got, _, err = await node.run(*argv)
     assert got == code
     assert words in err
+
+
+async def test_a_file_can_be_followed(node: Node) -> None:
+    assert await node.main("tail", "-f", "/dev/null") == (None, "")
+    follower = node.start("bash", "-c", "echo one > /log; tail -f /log")
+    await node.clock.settle()
+    await node.runtime.execute(follower, ["sh", "-c", "echo two >> /log"], Memory(b""), interactive=False)
+    await node.clock.advance(1)
+    assert [line.text for line in follower.log.since(0)] == [b"one\n", b"two\n"]
+
+
+async def test_a_filter_used_otherwise_says_so(node: Node) -> None:
+    assert await node.run("grep", "-P", "a") == (2, "", "grep: option -P not recognized\n")
+    assert await node.run("grep", "(", "-E") == (2, "", "grep: Invalid regular expression\n")
+    assert await node.run("head", "-n", "x") == (2, "", "head: invalid number: ‘x’\n")
 
 
 async def test_an_unknown_command_cannot_be_executed(node: Node) -> None:

@@ -186,54 +186,6 @@ def mounted(mounts: Collection[str], name: str) -> list[str]:
     return sorted({path[len(before) :].split("/")[0] for path in mounts if path.startswith(before)})
 
 
-async def grep(context: ContainerContext) -> int:
-    """Lines of standard input with the pattern; options -i, -v, -E, -q, -c."""
-    words = list(context.argv[1:])
-    options = ""
-    while words and words[0].startswith("-") and len(words[0]) > 1:
-        options += words.pop(0)[1:]
-    if not words or len(words) > 1 or len(words[0]) > 200:
-        return complain(context, "only `grep [-ivEqc] PATTERN` of standard input is known here") + 1
-    try:
-        pattern = re.compile(words[0], re.IGNORECASE if "i" in options else 0)
-    except re.error as error:
-        return complain(context, str(error)) + 1
-    lines = (await read_all(context)).decode(errors="replace").splitlines()
-    found = [line for line in lines if bool(pattern.search(line)) != ("v" in options)]
-    if "c" in options:
-        say(context, str(len(found)))
-    elif "q" not in options:
-        for line in found:
-            say(context, line)
-    return 0 if found else 1
-
-
-async def head(context: ContainerContext) -> int:
-    return await _cut(context, first=True)
-
-
-async def tail(context: ContainerContext) -> int:
-    if "-f" in context.argv:
-        return await pretend(context)
-    return await _cut(context, first=False)
-
-
-async def _cut(context: ContainerContext, *, first: bool) -> int:
-    digits = re.sub(r"\D", "", "".join(context.argv[1:]))[:9]
-    count = int(digits) if digits else 10
-    lines = (await read_all(context)).splitlines(keepends=True)
-    context.stdio.write(b"".join(lines[:count] if first else lines[max(0, len(lines) - count) :]))
-    return 0
-
-
-async def wc(context: ContainerContext) -> int:
-    data = await read_all(context)
-    counts = {"l": data.count(b"\n"), "w": len(data.split()), "c": len(data)}
-    asked = [key for key in counts if any(key in word for word in context.argv[1:])] or list(counts)
-    say(context, " ".join(str(counts[key]) for key in asked))
-    return 0
-
-
 async def date(context: ContainerContext) -> int:
     now = context.clock.now()
     form = next((word[1:] for word in context.argv[1:] if word.startswith("+")), "")
@@ -293,10 +245,6 @@ COMMANDS: Final[Mapping[str, Program]] = MappingProxyType(
         "printenv": printenv,
         "hostname": hostname,
         "ls": ls,
-        "grep": grep,
-        "head": head,
-        "tail": tail,
-        "wc": wc,
         "date": date,
         "seq": seq,
         "expr": expr,

@@ -11,6 +11,7 @@ from tonnage.twin.kubelet.images import default_command, parse_image
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
 from tonnage.twin.kubelet.programs.cuda import vectoradd
 from tonnage.twin.kubelet.programs.filing import FILING
+from tonnage.twin.kubelet.programs.filters import FILTERS
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
 from tonnage.twin.kubelet.programs.mps import mps_control
 from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
@@ -20,7 +21,9 @@ from tonnage.twin.kubelet.runtime import ContainerContext, Program
 _FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}
 )
-_EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType({**COMMANDS, **FILING, "vectoradd": vectoradd})
+_EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType(
+    {**COMMANDS, **FILING, **FILTERS, "vectoradd": vectoradd}
+)
 _NVIDIAS: Final[Mapping[str, Program]] = MappingProxyType(
     {"nvidia-smi": nvidia_smi, "nvidia-cuda-mps-control": mps_control}
 )

@@ -1,0 +1,206 @@
+"""Commands that read text, of standard input or of a pretended container's files, and write some of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from getopt import GetoptError, gnu_getopt
+from types import MappingProxyType
+from typing import Final
+
+import re2
+
+from tonnage.twin.kubelet.programs.basic import complain, read_all, say
+from tonnage.twin.kubelet.runtime import ContainerContext, Program
+
+_STDIN: Final = "-"
+_NOWHERE: Final = "/dev/null"
+_MISSING: Final = "No such file or directory"
+_LOOK_S: Final = 0.5
+_WIDE: Final = 7
+_BASIC: Final = re.compile(r"\\([(){}+?|])|([(){}+?|])")
+"""What a basic expression writes with a backslash and an extended one without, and the other way round."""
+
+
+class _UsageError(Exception):
+    """Options that the twin does not know."""
+
+
+def _asked(words: Iterable[str], letters: str) -> tuple[dict[str, str], list[str]]:
+    """Options with their values, and the other words."""
+    try:
+        options, others = gnu_getopt(list(words), letters)
+    except GetoptError as error:
+        raise _UsageError(str(error)) from None
+    return {name[1:]: value for name, value in options}, others
+
+
+async def _content(context: ContainerContext, name: str) -> bytes | None:
+    if name == _STDIN:
+        return await read_all(context)
+    return b"" if name == _NOWHERE else await context.files.read(name)
+
+
+def _filter(run: Program) -> Program:
+    """The command, which ends with 2 where it is used as the twin does not know it."""
+
+    async def guarded(context: ContainerContext) -> int:
+        try:
+            return await run(context)
+        except _UsageError as error:
+            return complain(context, str(error)) + 1
+
+    return guarded
+
+
+async def _grep(context: ContainerContext) -> int:
+    """Lines with the pattern."""
+    options, words = _asked(context.argv[1:], "ivwxEFHhqcnolse:")
+    if "e" not in options:
+        if not words:
+            raise _UsageError("a pattern is missing")
+        options["e"] = words.pop(0)
+    pattern = _pattern(options)
+    code, named = 1, len(words) > 1 and "h" not in options
+    for name in words or [_STDIN]:
+        content = await _content(context, name)
+        if content is None:
+            code = 2
+            if "s" not in options:
+                complain(context, f"{name}: {_MISSING}")
+            continue
+        lines = enumerate(content.decode(errors="replace").splitlines(), start=1)
+        found = [(at, line) for at, line in lines if bool(pattern(line)) != ("v" in options)]
+        if found and code == 1:
+            code = 0
+        for line in _shown(found, options, pattern, name):
+            say(context, f"{name}:{line}" if (named or "H" in options) and "l" not in options else line)
+    return code
+
+
+def _shown(
+    found: list[tuple[int, str]], options: Mapping[str, str], pattern: Callable[[str], list[str]], name: str
+) -> Iterable[str]:
+    if "q" in options:
+        return
+    if "l" in options:
+        yield from [name] if found else []
+    elif "c" in options:
+        yield str(len(found))
+    else:
+        for at, line in found:
+            for piece in pattern(line) if "o" in options else [line]:
+                yield f"{at}:{piece}" if "n" in options else piece
+
+
+def _pattern(options: Mapping[str, str]) -> Callable[[str], list[str]]:
+    """From a line to what in it has the pattern. RE2 searches, which no pattern keeps for long."""
+    text = options["e"]
+    if "F" in options:
+        text = re.escape(text)
+    elif "E" not in options:
+        text = _BASIC.sub(lambda match: match[1] or f"\\{match[2]}", text)
+    text = rf"\b(?:{text})\b" if "w" in options else rf"\A(?:{text})\z" if "x" in options else text
+    settings = re2.Options()
+    settings.log_errors = False
+    settings.case_sensitive = "i" not in options
+    try:
+        compiled = re2.compile(text, settings)
+    except re2.error:
+        raise _UsageError("Invalid regular expression") from None
+    return lambda line: [match[0] for match in compiled.finditer(line)]
+
+
+async def _head(context: ContainerContext) -> int:
+    return await _part(context, lambda pieces, count: pieces[:count])
+
+
+async def _tail(context: ContainerContext) -> int:
+    return await _part(context, lambda pieces, count: pieces[max(0, len(pieces) - count) :], follows=True)
+
+
+async def _part(
+    context: ContainerContext, chosen: Callable[[list[bytes], int], list[bytes]], *, follows: bool = False
+) -> int:
+    """The first or last of the lines or bytes; the last of one file may be followed."""
+    words = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in context.argv[1:]]
+    options, names = _asked(words, "n:c:qfF" if follows else "n:c:q")
+    count = options.get("c") or options.get("n") or "10"
+    if not re.fullmatch(r"\d{1,9}", count):
+        raise _UsageError(f"invalid number: ‘{count}’")
+    code = 0
+    for place, name in enumerate(names or [_STDIN]):
+        content = await _content(context, name)
+        if content is None:
+            code = complain(context, f"cannot open '{name}' for reading: {_MISSING}")
+            continue
+        if len(names) > 1 and "q" not in options:
+            say(context, f"{chr(10) if place else ''}==> {name} <==")
+        pieces = [bytes([one]) for one in content] if "c" in options else content.splitlines(keepends=True)
+        context.stdio.write(b"".join(chosen(pieces, int(count))))
+    if names and code == 0 and {"f", "F"} & options.keys():
+        await _follow(context, names[-1])
+    return code
+
+
+async def _follow(context: ContainerContext, name: str) -> None:
+    seen = len(await _content(context, name) or b"")
+    while True:
+        await context.clock.sleep(_LOOK_S)
+        content = await _content(context, name) or b""
+        if len(content) > seen:
+            context.stdio.write(content[seen:])
+        seen = len(content)
+
+
+async def _wc(context: ContainerContext) -> int:
+    """Lines, words and bytes."""
+    options, names = _asked(context.argv[1:], "lwc")
+    code, rows = 0, []
+    for name in names or [_STDIN]:
+        content = await _content(context, name)
+        if content is None:
+            code = complain(context, f"{name}: {_MISSING}")
+            continue
+        counts = {"l": content.count(b"\n"), "w": len(content.split()), "c": len(content)}
+        rows.append((name, counts))
+    if len(rows) > 1:
+        rows.append(("total", {key: sum(counts[key] for _, counts in rows) for key in "lwc"}))
+    asked = [key for key in "lwc" if key in options or not options]
+    width = _WIDE if not names else max((len(str(counts["c"])) for _, counts in rows), default=1)
+    for name, counts in rows:
+        shown = [str(counts[key]) for key in asked]
+        if len(asked) > 1 or len(rows) > 1:
+            shown = [one.rjust(width) for one in shown]
+        say(context, " ".join([*shown, *([name] if names else [])]))
+    return code
+
+
+async def _sort(context: ContainerContext) -> int:
+    """Lines in order."""
+    options, names = _asked(context.argv[1:], "rnu")
+    lines: list[str] = []
+    for name in names or [_STDIN]:
+        content = await _content(context, name)
+        if content is None:
+            return complain(context, f"cannot read: {name}: {_MISSING}") + 1
+        lines += content.decode(errors="replace").splitlines()
+    found = sorted(set(lines) if "u" in options else lines)
+    if "n" in options:
+        found.sort(key=_number)
+    for line in reversed(found) if "r" in options else found:
+        say(context, line)
+    return 0
+
+
+def _number(line: str) -> float:
+    match = re.match(r"\s*(-?\d{1,300}(?:\.\d{1,300})?)", line)
+    return float(match[1]) if match else 0.0
+
+
+FILTERS: Final[Mapping[str, Program]] = MappingProxyType(
+    {
+        name: _filter(run)
+        for name, run in {"grep": _grep, "head": _head, "tail": _tail, "wc": _wc, "sort": _sort}.items()
+    }
+)
