@@ -55,6 +55,13 @@ async def test_a_patch_of_what_is_not_there_is_told_so_whatever_it_says(running:
         assert (lost.code, lost.json["message"]) == (404, 'pods "p" not found')
 
 
+async def test_custom_kinds_know_no_strategic_patch_whether_they_are_there_or_not(served: Any) -> None:
+    for name in ("f", "none"):
+        kind = "application/strategic-merge-patch+json"
+        refused = await served.http("PATCH", f"{_HERE}/{name}", b"{}", content_type=kind)
+        assert refused.code == 415, name
+
+
 async def test_paths_of_custom_kinds_count_by_what_a_method_would_do(served: Any) -> None:
     rows = [
         ("GET", _ALL, 200, '"items":[{"apiVersion"'),

@@ -70,6 +70,10 @@ def no_patch(served: Served) -> StatusError:
     """415 of a body that is no patch of the kind."""
     if served.custom is None:
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    # Custom kinds know no strategies.
-    accepted = (PatchType.JSON.value, PatchType.MERGE.value, PatchType.APPLY.value)
-    return unsupported_media_type(accepted)
+    return unsupported_media_type([one.value for one in patch_types(served)])
+
+
+def patch_types(served: Served) -> tuple[PatchType, ...]:
+    """The patches of a kind; custom ones know no strategies."""
+    others = (PatchType.JSON, PatchType.MERGE, PatchType.APPLY)
+    return others if served.custom is not None else (*others, PatchType.STRATEGIC)

@@ -231,8 +231,9 @@ class Application:
     async def _patch(self, exchange: Exchange, address: Address, user: User) -> None:
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
         apply = content_type == PatchType.APPLY
-        if content_type not in list(PatchType):
-            raise applying.no_patch(self._verbs.request("patch", address).served)
+        served = self._verbs.request("patch", address).served
+        if content_type not in applying.patch_types(served):
+            raise applying.no_patch(served)
         wrong = parameters.patch_problems(exchange.query, apply=apply)
         request = self._write_request("patch", exchange, address, user, wrong)
         data = await read_body(exchange.receive, exchange.headers)
