@@ -124,6 +124,14 @@ async def node(tmp_path: Path) -> Any:
             id="head of bytes",
         ),
         pytest.param(
+            "seq 4 > /f; head -n -3 /f; head -c -6 /f; tail -n +4 /f; tail -c +7 /f; tail -n 0 /f",
+            (0, "1\n1\n4\n4\n"),
+            id="all but some",
+        ),
+        pytest.param(
+            "echo 'a(b' | grep -F '(b'; echo aXb | grep -cF a.b", (1, "a(b\n0\n"), id="grep of a text"
+        ),
+        pytest.param(
             "grep -s a /no; echo $?; echo a | grep -q b; echo $?", (0, "2\n1\n"), id="grep of nothing"
         ),
         pytest.param("N=$(seq 3 | wc -l); echo $N", (0, "3\n"), id="command substitution"),

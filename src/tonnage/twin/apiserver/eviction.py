@@ -124,7 +124,7 @@ def _take(pipeline: Pipeline, stored: Stored, pod: str, *, dry_run: bool) -> Non
     put(budget, now, "status", "disruptedPods", pod)
     metadata = mapping(budget, "metadata")
     name = (text(metadata, "namespace"), text(metadata, "name"))
-    pipeline.ownership.own(BUDGET, budget, stored.object)
+    pipeline.ownership.sign_status(BUDGET, budget, stored.object)
     pipeline.store.update(BUDGET, name, budget, read=stored)
 
 

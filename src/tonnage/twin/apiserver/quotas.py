@@ -93,7 +93,7 @@ class ResourceQuotas:
             return
         obj = opened(stored.object)
         put(obj, {**used, **added(told, asked, write.formats)}, "status", "used")
-        self._ownership.own(RESOURCE_QUOTA, obj, stored.object)
+        self._ownership.sign_status(RESOURCE_QUOTA, obj, stored.object)
         self._store.update(RESOURCE_QUOTA, (quota.namespace, quota.name), obj, read=stored)
 
 

@@ -26,6 +26,11 @@ _FOLDERS: Final = (
 )
 
 
+def volume_in(pod_uid: str, volume: str = "") -> str:
+    """The name of a volume that a pod's containers share; with none, how the names of all of them begin."""
+    return f"pod/{pod_uid}/{volume}"
+
+
 class FileError(Exception):
     """A file cannot be written or removed; the text is the operating system's."""
 

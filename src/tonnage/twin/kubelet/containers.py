@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.ports import Clock
-from tonnage.twin.kubelet.container_files import MemoryVolume
+from tonnage.twin.kubelet.container_files import MemoryVolume, volume_in
 from tonnage.twin.kubelet.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.logs import ContainerLog
 from tonnage.twin.kubelet.programs.table import Programs, command_name
@@ -142,7 +142,7 @@ class PretendedRuntime:
             self._finish(container, SIGKILL_EXIT)
 
     def remove_pod(self, pod_uid: str) -> None:
-        self._volumes = {k: v for k, v in self._volumes.items() if not k.startswith(f"pod/{pod_uid}/")}
+        self._volumes = {k: v for k, v in self._volumes.items() if not k.startswith(volume_in(pod_uid))}
         for container in self._containers.pop(pod_uid, ()):
             self._stdio.pop(container.id, None)
             task = self._tasks.pop(container.id, None)

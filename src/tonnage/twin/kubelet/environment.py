@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.twin.kubelet.admission import amount_of
-from tonnage.twin.kubelet.container_files import MemoryVolume
+from tonnage.twin.kubelet.container_files import MemoryVolume, volume_in
 from tonnage.twin.kubelet.env_files import variable_in
 from tonnage.twin.kubelet.hostnames import hostname_of
 from tonnage.twin.kubelet.service_variables import service_variables
@@ -84,7 +84,7 @@ def surroundings_of(pod: Pod) -> dict[str, str]:
 def _in_file(pod: Pod, reference: Mapping[str, Any], written: Written) -> str | None:
     """What a container wrote into a file of a volume of the pod; None for what may be absent and is."""
     volume, path, key = (str(reference[part]) for part in ("volumeName", "path", "key"))
-    file = written(f"pod/{pod.metadata.uid}/{volume}").held.get(posixpath.normpath(path))
+    file = written(volume_in(pod.metadata.uid, volume)).held.get(posixpath.normpath(path))
     try:
         value = variable_in(file.decode(), key) if file is not None else None
     except ValueError:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.twin.kubelet.account_tokens import account_token
-from tonnage.twin.kubelet.container_files import FileTree, MemoryVolume, Mount, Volume
+from tonnage.twin.kubelet.container_files import FileTree, MemoryVolume, Mount, Volume, volume_in
 from tonnage.twin.kubelet.environment import ConfigurationError, EnvironmentReader
 from tonnage.wire import kinds
 from tonnage.wire.objects import Container, EnvVar, Pod
@@ -48,7 +48,7 @@ def _place(pod: Pod, source: Mapping[str, Any]) -> str:
             return f"host/{path}"
         case {"persistentVolumeClaim": {"claimName": str(name)}}:
             return f"claim/{pod.metadata.namespace}/{name}"
-    return f"pod/{pod.metadata.uid}/{source.get('name')}"
+    return volume_in(pod.metadata.uid, str(source.get("name")))
 
 
 class ObjectReader:

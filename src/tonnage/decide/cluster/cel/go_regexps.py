@@ -13,7 +13,7 @@ import re2
 
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
-_OPTIONS.max_mem = 64 << 20
+_OPTIONS.max_mem = 16 << 20
 _WORDS: Final = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -48,7 +48,7 @@ def regexp_problem(pattern: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def compiled(pattern: str) -> Any:
     """A pattern that Go can compile, with the methods of a Python one.
 

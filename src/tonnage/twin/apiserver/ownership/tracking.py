@@ -125,8 +125,8 @@ class Ownership:
             # A list that the type forbids: nobody can be said to own what is in it, or anything else.
             return []
 
-    def own(self, resource: Resource, obj: JsonObject, old: JsonObject) -> None:
-        """Put the entries into an object whose status the server itself has changed, at some other write."""
+    def sign_status(self, resource: Resource, obj: JsonObject, old: JsonObject) -> None:
+        """Tell in an object that the server itself has changed its status, at some other write."""
         group, plural = resource
         served = self._registry.find(group, "v1", plural)
         if served is not None:

@@ -97,7 +97,7 @@ def _pattern(options: Mapping[str, str]) -> Callable[[str], list[str]]:
     """From a line to what in it has the pattern. RE2 searches, which no pattern keeps for long."""
     text = options["e"]
     if "F" in options:
-        text = re.escape(text)
+        text = re2.escape(text)
     elif "E" not in options:
         text = _BASIC.sub(lambda match: match[1] or f"\\{match[2]}", text)
     text = rf"\b(?:{text})\b" if "w" in options else rf"\A(?:{text})\z" if "x" in options else text
@@ -112,22 +112,32 @@ def _pattern(options: Mapping[str, str]) -> Callable[[str], list[str]]:
 
 
 async def _head(context: ContainerContext) -> int:
-    return await _part(context, lambda pieces, count: pieces[:count])
+    """The first so many lines or bytes, or with `-` all but the last."""
+    return await _part(
+        context, "n:c:q", lambda sign, count: slice(-count or None) if sign == "-" else slice(count)
+    )
 
 
 async def _tail(context: ContainerContext) -> int:
-    return await _part(context, lambda pieces, count: pieces[max(0, len(pieces) - count) :], follows=True)
+    """The last so many, or with `+` all from there on; those of one file may be followed."""
+    return await _part(
+        context,
+        "n:c:qfF",
+        lambda sign, count: (
+            slice(max(0, count - 1), None) if sign == "+" else slice(-count, None if count else 0)
+        ),
+    )
 
 
-async def _part(
-    context: ContainerContext, chosen: Callable[[list[bytes], int], list[bytes]], *, follows: bool = False
-) -> int:
-    """The first or last of the lines or bytes; the last of one file may be followed."""
-    words = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in context.argv[1:]]
-    options, names = _asked(words, "n:c:qfF" if follows else "n:c:q")
-    count = options.get("c") or options.get("n") or "10"
-    if not re.fullmatch(r"\d{1,9}", count):
-        raise _UsageError(f"invalid number: ‘{count}’")
+async def _part(context: ContainerContext, letters: str, chosen: Callable[[str, int], slice]) -> int:
+    words = list(context.argv[1:])
+    words[:1] = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in words[:1]]
+    options, names = _asked(words, letters)
+    asked = options.get("c") or options.get("n") or "10"
+    count = re.fullmatch(r"([-+]?)(\d{1,9})", asked)
+    if count is None:
+        raise _UsageError(f"invalid number: ‘{asked}’")
+    part = chosen(count[1], int(count[2]))
     code = 0
     for place, name in enumerate(names or [_STDIN]):
         content = await _content(context, name)
@@ -136,8 +146,8 @@ async def _part(
             continue
         if len(names) > 1 and "q" not in options:
             say(context, f"{chr(10) if place else ''}==> {name} <==")
-        pieces = [bytes([one]) for one in content] if "c" in options else content.splitlines(keepends=True)
-        context.stdio.write(b"".join(chosen(pieces, int(count))))
+        lines = content.splitlines(keepends=True)
+        context.stdio.write(content[part] if "c" in options else b"".join(lines[part]))
     if names and code == 0 and {"f", "F"} & options.keys():
         await _follow(context, names[-1])
     return code
