@@ -75,4 +75,4 @@ def test_the_accounts_tell_a_device_that_nobody_gave(scene: Scene) -> None:
             until(lambda: wanted in disagreements(accounts_of(scene.cluster), forgotten=scene.forgotten))
         finally:
             scene.cluster.kubectl("delete", "pod", "thief")
-            scene.watch.found.clear()
+            scene.watch.report()

@@ -116,7 +116,7 @@ class Scene:
             until(agree)
         except AssertionError:
             raise AssertionError("\n".join(problems)) from None
-        assert not self.watch.found, "\n".join(self.watch.found)
+        assert not (twice := self.watch.report()), twice
         self.cluster.plane.check()
         self.cluster.node.check()
 

@@ -118,7 +118,7 @@ class Scene:
             except AssertionError:
                 raise AssertionError("\n".join(problems)) from None
             took = time.monotonic() - start
-        assert not self.watch.found, "\n".join(self.watch.found)
+        assert not (twice := self.watch.report()), twice
         self.cluster.plane.check()
         self.cluster.node.check()
         self.agent.check()

@@ -27,6 +27,10 @@ NAMESPACE: Final = "default"
 _LABEL: Final = "tonnage-test/load"
 _TICK_S: Final = 0.4
 _LOOK_S: Final = 0.15
+_COLUMNS: Final = (
+    "custom-columns=UID:.metadata.uid,NAME:.metadata.name,PHASE:.status.phase,DELETED:.metadata.deletionTimestamp,"
+    "IDS:.status.containerStatuses[*].containerID,STATES:.status.containerStatuses[*].state"
+)
 
 
 def _container(name: str, limits: Mapping[str, int], *, runs_s: str = "1000000") -> JsonObject:
@@ -158,8 +162,9 @@ class Load:
 
     async def _calm(self, api: KubernetesApi) -> None:
         for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
+            # Without force: one that got a node meanwhile keeps its device until its containers have ended.
             if not pod.spec.node_name:
-                await api.delete(POD, pod.metadata.name, namespace=NAMESPACE, grace_period_s=0)
+                await api.delete(POD, pod.metadata.name, namespace=NAMESPACE)
 
     async def _clear(self, api: KubernetesApi) -> None:
         while pods := (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
@@ -170,7 +175,7 @@ class Load:
 
 
 class Watchman:
-    """Looks all the time whether two running containers see one device; `found` says which did."""
+    """Looks all the time whether two running containers see one device; its report says which did."""
 
     def __init__(self, cluster: GenuineCluster, replicas: Callable[[str], int]) -> None:
         """`replicas` says how many containers may see a device."""
@@ -181,7 +186,7 @@ class Watchman:
         self.looks = 0
         self.most = 0
         """Containers with devices that were seen at once."""
-        self.found: set[str] = set()
+        self.found: dict[str, str] = {}
 
     def start(self) -> None:
         self._thread.start()
@@ -203,7 +208,13 @@ class Watchman:
                 holders[uuid].append((f"{pod}/{container[:12]}", process))
         for uuid, found in holders.items():
             living = [owner for owner, process in found if uuid in devices_of(process)]
-            if len(living) > self._replicas(uuid):
-                self.found.add(f"{uuid}: {', '.join(living)}")
+            said = f"{uuid}: {', '.join(living)}"
+            if len(living) > self._replicas(uuid) and said not in self.found:
+                self.found[said] = self._cluster.kubectl("get", "pods", "-A", "-o", _COLUMNS, check=False)
         self.looks += 1
         self.most = max(self.most, len(containers))
+
+    def report(self) -> str:
+        """What was found since the last report, with the pods as the API server had them at that time."""
+        found, self.found = self.found, {}
+        return "\n".join(f"{said}\n{pods}" for said, pods in found.items())
