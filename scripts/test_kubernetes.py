@@ -23,8 +23,8 @@ LEFT_OUT: Final = (
     "the tests on a genuine node (kubelet, the chart, CDI injection by containerd and podman): they need root"
     " for namespaces and mounts"
 )
-LIMIT_S: Final = 3600.0
-"""More than three times what a busy machine takes: something hangs."""
+LIMIT_S: Final = 7200.0
+"""Three times what two quiet cores take: something hangs."""
 _GRACE_S: Final = 120.0
 _PROGRAMS: Final[Mapping[str, str]] = {
     "ip": "iproute2",

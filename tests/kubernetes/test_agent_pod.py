@@ -56,7 +56,7 @@ def kubelet_remembers(cluster: GenuineCluster) -> list[dict[str, Any]]:
 
 def started(cluster: GenuineCluster, *names: str) -> None:
     for name in names:
-        cluster.kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=60s")
+        cluster.kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=180s")
 
 
 def test_it_registers_publishes_and_is_ready(cluster: GenuineCluster, agent: InstalledAgent) -> None:

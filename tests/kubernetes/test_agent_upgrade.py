@@ -69,7 +69,7 @@ def containers(cluster: GenuineCluster, *pods: str) -> Mapping[str, tuple[str, i
 
 
 def visible(cluster: GenuineCluster, pod: str) -> str:
-    cluster.kubectl("wait", f"pod/{pod}", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("wait", f"pod/{pod}", "--for=condition=Ready", "--timeout=180s")
     return cluster.inside(pod, "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip()
 
 

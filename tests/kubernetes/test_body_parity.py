@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -35,6 +36,7 @@ _EXCEPTIONS: Final = Path(__file__).parents[1] / "data" / "body-exceptions.yaml"
 _INDEX: Final = re.compile(r"\[\d+\]")
 _HEADERS: Final = {"content-type": "application/json", "user-agent": "m/v1 (test)"}
 _ATTEMPTS: Final = 3
+_ESTABLISHED_S: Final = 60.0
 _OVERTAKEN: Final = "the object has been modified"
 """The server's own controllers write to some kinds while they are young."""
 Json = Any
@@ -63,6 +65,8 @@ async def _differences(sides: tuple[Send, Send], seed: Seed, namespace: str) -> 
         await _ask(send, "POST", "/api/v1/namespaces", space)
         code, answer = await _ask(send, "POST", folder, body)
         assert code == 201, f"{seed.title}: {answer}"
+        if body["kind"] == "CustomResourceDefinition":
+            await _established(send, f"{folder}/{body['metadata']['name']}")
     for number in range(FIRST, FIRST + COUNT):
         for _ in range(_ATTEMPTS):
             requests = await _requests(sides, seed, body, folder, number)
@@ -76,6 +80,17 @@ async def _differences(sides: tuple[Send, Send], seed: Seed, namespace: str) -> 
             method, where, sent = requests[0]
             sent = {key: value for key, value in sent.items() if key != "metadata"}
             yield f"{method} {where} (seed {number}) {json.dumps(sent)}\n  genuine {theirs}\n  twin    {ours}"
+
+
+async def _established(send: Send, path: str) -> None:
+    """Wait for what a genuine server's own part adds to a definition."""
+    async with asyncio.timeout(_ESTABLISHED_S):
+        while True:
+            _, answer = await _ask(send, "GET", path)
+            conditions = answer.get("status", {}).get("conditions", ())
+            if any((one["type"], one["status"]) == ("Established", "True") for one in conditions):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def _requests(

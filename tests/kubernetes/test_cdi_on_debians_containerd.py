@@ -141,7 +141,8 @@ def test_specs_are_refused_for_what_we_say_of_them(switched: Switched, tmp_path:
     runtimes = switched.runtimes
     for name, (document, _) in SPECS.items():
         (tmp_path / f"{name}.json").write_text(json.dumps({**document, "kind": f"k-{name}.test/gpu"}))
-    laid = [Path(shutil.copy(file, runtimes.etc)) for file in sorted(tmp_path.iterdir())]
+    files = sorted(tmp_path.iterdir(), key=lambda file: file.stem == "good")  # last: it is waited for
+    laid = [Path(shutil.copy(file, runtimes.etc)) for file in files]
     try:
         until(lambda: runtimes.refusal("containerd", "k-good.test/gpu=0") == "")
         told = {name: runtimes.refusal("containerd", f"k-{name}.test/gpu={_name(name)}") for name in SPECS}

@@ -305,7 +305,8 @@ def lay(folder: Path) -> dict[str, str]:
 def test_what_we_say_of_a_spec_is_what_containerd_says(runtimes: Runtimes, tmp_path: Path) -> None:
     """Each by itself among all the others: a broken one harms nobody. Our words are in containerd's log."""
     kinds = lay(tmp_path)
-    shutil.copytree(tmp_path, runtimes.etc, dirs_exist_ok=True)
+    shutil.copytree(tmp_path, runtimes.etc, dirs_exist_ok=True, ignore=shutil.ignore_patterns("good.json"))
+    shutil.copy(tmp_path / "good.json", runtimes.etc)  # last: when it is known, all others are
     try:
         until(lambda: runtimes.refusal("containerd", f"{kinds['good']}=0") == "")
         ours = {Path(each.path).stem: each for each in check_specs([tmp_path])}
@@ -341,9 +342,9 @@ def test_of_two_folders_the_later_wins_and_a_conflict_stays_one(runtimes: Runtim
     """In both runtimes, and in our words: two specs of one folder take the device from everybody."""
     runtimes.run.mkdir(exist_ok=True)
     places = {
-        "won": (runtimes.etc, runtimes.run),
         "clash": (runtimes.etc, runtimes.etc),
         "clash-below": (runtimes.etc, runtimes.etc, runtimes.run),
+        "won": (runtimes.etc, runtimes.run),  # last: when it is known, all others are
     }
     made = []
     try:

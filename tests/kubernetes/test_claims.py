@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +16,6 @@ from typing import Any, Final
 import pytest
 
 from support.genuine import GenuinePlane, control_plane
-from support.genuine_node import until
 from support.leftovers import own_folder
 from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.cli.binaries import chosen_minor
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.kubernetes
 
 Body = dict[str, Any]
 DRIVER: Final = "gpu.example.com"
+_AGREES_S: Final = 60.0
 LATE: Final = ("1.36", "1.37")
 
 
@@ -50,20 +51,21 @@ class Scheduling:
             self.kubectl("replace", "--subresource=status", "-f", "-", given=_listed(allocated))
         self.kubectl("create", "-f", "-", given=_listed(waiting))
 
-    def verdict(self) -> tuple[str, str]:
-        """Node and message of the pod `p`, once it has either."""
+    def verdict(self, decision: Decision) -> tuple[str, str]:
+        """Node and message of the pod `p`, once they are as decided, or what they are after a while.
 
-        def seen() -> tuple[str, str] | None:
+        A scheduler that has not heard of all the rest says something else at first.
+        """
+        deadline = time.monotonic() + _AGREES_S
+        while True:
             pod = json.loads(self.kubectl("get", "pod", "p", "-o", "json"))
             conditions = pod.get("status", {}).get("conditions", ())
             said = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
             node = pod["spec"].get("nodeName", "")
-            return (node, said) if node or said else None
-
-        until(lambda: seen() is not None)
-        found = seen()
-        assert found is not None
-        return found
+            as_decided = node in _best(decision) if node else said and said == decision.message
+            if as_decided or time.monotonic() > deadline:
+                return node, said
+            time.sleep(0.2)
 
     def clear(self) -> None:
         self.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
@@ -236,12 +238,12 @@ def test_the_engine_decides_and_speaks_as_the_scheduler(scheduling: Scheduling, 
     if "tainted" in name and minor not in LATE:
         pytest.skip("device taints are behind a gate before 1.36")
     objects = CASES[name]
-    scheduling.create(objects)
-    try:
-        placed, said = scheduling.verdict()
-    finally:
-        scheduling.clear()
     snapshot = snapshot_from_documents([*objects], server_version=minor)
     decision = schedule(snapshot.pods[0], snapshot)
+    scheduling.create(objects)
+    try:
+        placed, said = scheduling.verdict(decision)
+    finally:
+        scheduling.clear()
     assert decision.message == ("" if placed else said)
     assert (placed in _best(decision)) if placed else decision.chosen is None

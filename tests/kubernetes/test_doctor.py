@@ -53,7 +53,7 @@ def test_run_2_a_container_that_nothing_brought_its_gpu_into(
 ) -> None:
     """A variable alone, on a node without NVIDIA's runtime."""
     cluster.apply(gpu_pod("busy"))
-    cluster.kubectl("wait", "pod/busy", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("wait", "pod/busy", "--for=condition=Ready", "--timeout=180s")
     findings = doctor(capsys)["findings"]
     assert [(found["code"], found["layer"]) for found in findings] == [
         ("container-without-gpu", "workload")
@@ -66,7 +66,7 @@ def test_a_node_in_order_is_healthy_with_a_container_that_has_a_gpu(
 ) -> None:
     assert agent.configure("version: v1\nflags: {plugin: {passDeviceSpecs: true}}\n") == ""
     cluster.apply(gpu_pod("busy"))
-    cluster.kubectl("wait", "pod/busy", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("wait", "pod/busy", "--for=condition=Ready", "--timeout=180s")
     report = doctor(capsys)
     assert (report["findings"], report["status"]) == ([], 0)
     assert layer(report, "runtime")["summary"].startswith("containerd 2.2")
@@ -90,7 +90,7 @@ def test_without_the_agent_it_says_that_no_plugin_runs(
     daemon_set = (f"daemonset/{AGENT}", "-n", NAMESPACE)
     cluster.kubectl("patch", *daemon_set, "-p", json.dumps(NOWHERE))
     try:
-        cluster.kubectl("wait", f"pod/{name}", "-n", NAMESPACE, "--for=delete", "--timeout=60s")
+        cluster.kubectl("wait", f"pod/{name}", "-n", NAMESPACE, "--for=delete", "--timeout=180s")
         report = doctor(capsys)
     finally:
         cluster.kubectl("rollout", "undo", *daemon_set)

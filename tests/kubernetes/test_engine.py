@@ -71,6 +71,7 @@ class Bench:
         deadline = time.monotonic() + PATIENCE_S
         while left := self.processes():
             assert time.monotonic() < deadline, left
+            time.sleep(0.1)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ GPUS: Final = 2
 GPU: Final = "nvidia.com/gpu"
 FLEET: Final = f"name: fleet\ngroups: [{{name: t4, nodes: 1, gpu: {{model: T4, count: {GPUS}}}}}]\n"
 PATIENCE_S: Final = 240.0
-ENDING_S: Final = 60.0
+ENDING_S: Final = 180.0
 POD: Final = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -130,7 +130,10 @@ def test_a_fleet_of_a_hundred_nodes(up: Up, record_property: Callable[[str, obje
     assert {node["status"]["allocatable"][GPU] for node in nodes} == {str(GPUS)}
 
     names = {node["metadata"]["name"] for node in nodes}
-    until(lambda: {name for name, devices in _published(up).items() if len(devices) == GPUS} == names)
+    until(
+        lambda: {name for name, devices in _published(up).items() if len(devices) == GPUS} == names,
+        PATIENCE_S,
+    )
     uuids = [uuid for devices in _published(up).values() for uuid in devices]
     assert len(set(uuids)) == NODES * GPUS
     figures["all_published_s"] = time.monotonic() - start

@@ -81,7 +81,7 @@ def start(cluster: GenuineCluster, *pods: Mapping[str, Any]) -> None:
     """Apply pods and wait until each runs."""
     cluster.apply(*pods)
     for pod in pods:
-        cluster.kubectl("wait", f"pod/{pod['metadata']['name']}", "--for=condition=Ready", "--timeout=60s")
+        cluster.kubectl("wait", f"pod/{pod['metadata']['name']}", "--for=condition=Ready", "--timeout=180s")
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +215,7 @@ def test_a_spec_that_was_removed_is_there_again_before_its_gpu_is_named(
 def test_a_node_that_is_gone_costs_its_own_gpu_alone(cluster: GenuineCluster, agent: InstalledAgent) -> None:
     """A device that no spec can have is refused at admission, with the reason; the other one works."""
     assert agent.configure(strategy("cdi-cri")) == ""
+    until(spec_of(cluster).exists)
     gone = [folder / "nvidia1" for folder in (cluster.node.root.at("/dev"), agent.driver.root / "dev")]
     hidden = [node.rename(node.with_name("hidden1")) for node in gone]
     try:

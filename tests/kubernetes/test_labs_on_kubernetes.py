@@ -55,7 +55,7 @@ class Clusters:
                     os.kill(owner, signal.SIGKILL)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def clusters() -> Iterator[Clusters]:
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
         clusters = Clusters(Path(folder))

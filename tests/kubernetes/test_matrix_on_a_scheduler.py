@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kubernetes
 Body = dict[str, Any]
 ROWS: Final = range(14, 40)
 SPACES: Final = ("ml", "web", "data")
-_SETTLES_S: Final = (0.1, 1.0)
+_SETTLES_S: Final = (0.1, 1.0, 5.0)
 """Pauses before the pod is created: the scheduler may not have heard of all the rest after the first."""
 _SERVED: Final = frozenset(
     ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "PriorityClass", "StorageClass", "CSINode")
@@ -96,7 +96,7 @@ def judged(scheduler: GenuineScheduler, there: Iterable[Body], pod: Body, pause_
         for pods in (False, True):
             made += scheduler.create_all(obj for obj in objects if (obj["kind"] == "Pod") is pods)
         time.sleep(pause_s)
-        raw, verdict = scheduler.judge(pod, within_s=3.0)
+        raw, verdict = scheduler.judge(pod, within_s=3.0 + pause_s)
         made.append(raw)
         if verdict is None and (node := scheduler.awaited(raw)):
             return Verdict(node)

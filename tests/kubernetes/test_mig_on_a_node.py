@@ -43,7 +43,7 @@ def test_parts_are_given_and_resources_come_and_go(cluster: GenuineCluster, agen
     assert agent.configure(strategy("mixed")) == ""
     until(lambda: [cluster.allocatable(name) for name in (GPU, SMALL, LARGE)] == [1, 2, 1])
     cluster.apply(gpu_pod("part", resource=SMALL))
-    cluster.kubectl("wait", "pod/part", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("wait", "pod/part", "--for=condition=Ready", "--timeout=180s")
     seen = cluster.inside("part", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES").strip()
     assert seen in ("MIG-one", "MIG-two")
 

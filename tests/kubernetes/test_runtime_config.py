@@ -170,7 +170,7 @@ def test_a_pod_with_the_hosts_files_looks_at_its_node(cluster: GenuineCluster, a
     name = f"pod/{pod['metadata']['name']}"
     cluster.apply(pod)
     try:
-        cluster.kubectl("wait", name, "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+        cluster.kubectl("wait", name, "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
         said = cluster.kubectl("logs", name)
     finally:
         cluster.kubectl("delete", name, "--now")

@@ -25,7 +25,7 @@ CHART: Final = Path(__file__).resolve().parents[2] / "deploy/helm/tonnage"
 ACCOUNT: Final = "tonnage-agent"
 USER: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{ACCOUNT}"
 _LEFT_OUT: Final = ("DaemonSet", "NetworkPolicy")
-_GRACE_S: Final = 20.0
+_GRACE_S: Final = 90.0
 _SETTINGS: Final = ("PATH", "HOME", "LANG", "PYTHONPATH", "VIRTUAL_ENV")
 
 

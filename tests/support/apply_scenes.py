@@ -26,6 +26,9 @@ _TYPES: Final = {
     "strategic": "application/strategic-merge-patch+json",
 }
 _METHODS: Final = {"create": "POST", "get": "GET", "delete": "DELETE", "put": "PUT", "edit": "PUT"}
+_PATIENCE_S: Final = 90.0
+_OFTEN: Final = 4
+"""How many answers in turn say that a kind is there."""
 _HELD: Final = "tonnage.dev/held"
 _IDENTITY: Final = ("operation", "manager", "apiVersion", "subresource")
 _UNSTEADY: Final = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
@@ -170,16 +173,13 @@ async def play(scene: Scene, send: Send) -> list[Json]:
 
 
 async def _until(scene: Scene, path: str, send: Send) -> None:
-    """Ask for a list of a new kind until there is one; twice, as handlers change once more a moment later."""
+    """Ask for a list of a new kind until there is one for a while: handlers change once more then."""
     found = 0
-    for _ in range(200):
-        code, _ = await send("GET", path.replace("{ns}", scene.namespace), {}, b"")
-        found += code == 200
-        if found > 3:
-            return
-        if code != 200 or found:
+    async with asyncio.timeout(_PATIENCE_S):
+        while found < _OFTEN:
+            code, _ = await send("GET", path.replace("{ns}", scene.namespace), {}, b"")
+            found = found + 1 if code == 200 else 0
             await asyncio.sleep(0.05)
-    raise TimeoutError(path)
 
 
 async def _step(scene: Scene, step: dict[str, Json], send: Send) -> tuple[int, Json]:

@@ -19,6 +19,7 @@ from support.node_root import CONTAINERD_SOCKET
 
 _LOGS: Final = "/var/log/cri"
 _EXITED: Final = 2
+_END: Final = "-- END"
 _LIMIT_S: Final = 60
 
 
@@ -61,7 +62,7 @@ class Cri:
         config = api.ContainerConfig(
             metadata=api.ContainerMetadata(name=f"c{number}"),
             image=api.ImageSpec(image=BUSYBOX),
-            command=["sh", "-c", script],
+            command=["sh", "-c", f"trap 'echo {_END}' EXIT; {script}"],
             annotations=dict(annotations or {}),
             log_path=f"{number}.log",
             CDI_devices=[api.CDIDevice(name=device) for device in devices],
@@ -83,8 +84,9 @@ class Cri:
             return bool(answer.status.state == _EXITED)
 
         until(is_over)
-        lines = self._node.root.at(f"{_LOGS}/{number}.log").read_text().splitlines()
-        return "".join(f"{line.split(' ', 3)[3]}\n" for line in lines)
+        log = self._node.root.at(f"{_LOGS}/{number}.log")
+        until(lambda: log.read_text().endswith(f" {_END}\n"))  # containerd may still write when it is over
+        return "".join(f"{line.split(' ', 3)[3]}\n" for line in log.read_text().splitlines()[:-1])
 
     def _ask(self, method: str, request: Any, response: Any) -> Any:
         call = self._channel.unary_unary(

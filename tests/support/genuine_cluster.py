@@ -27,8 +27,8 @@ from tonnage.twin.pki import Authority
 
 _API_PORT: Final = 443
 """So the Service `kubernetes` needs no translation."""
-_LIMIT_S: Final = 300.0
-"""For a command: more than any that waits for something takes."""
+_LIMIT_S: Final = 900.0
+"""For a command: more than a whole lab takes."""
 
 
 class GenuineCluster:

@@ -21,7 +21,7 @@ from tonnage.adapters.child_process import ChildProcess
 from tonnage.model.errors import ClusterError
 
 NODE_NAME: Final = "node"
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 240.0
 _PAUSE_S: Final = 0.1
 _NAMESPACES: Final = ("--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation=private")
 _ENVIRONMENT: Final = {"PATH": f"{PROGRAMS}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
@@ -152,9 +152,15 @@ class GenuineNode:
 
 
 def until(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Return once `holds`; AssertionError when that takes too long."""
+    """Return once `holds`; AssertionError when that takes too long, its own if asking fails at the end."""
     deadline = time.monotonic() + patience_s
-    while not holds():
+    while True:
+        try:
+            if holds():
+                return
+        except AssertionError:
+            if time.monotonic() >= deadline:
+                raise
         assert time.monotonic() < deadline, f"not within {patience_s:.0f} s"
         time.sleep(_PAUSE_S)
 

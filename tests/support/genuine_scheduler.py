@@ -27,6 +27,8 @@ from tonnage.adapters.control_plane import ControlPlaneFolder
 
 Body = dict[str, Any]
 _WAIT_S: Final = 10.0
+_START_S: Final = 120.0
+_ANSWER_S: Final = 60.0
 _GRACE_S: Final = 5.0
 _SCORED: Final = re.compile(
     r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>[^"]+)" '
@@ -91,7 +93,7 @@ class GenuineScheduler:
             verify=_trusting(plane.files),
             headers=headers,
             trust_env=False,
-            timeout=_WAIT_S,
+            timeout=_ANSWER_S,
         )
         self._seen: queue.Queue[tuple[str, Body]] = queue.Queue()
         self._pool = ThreadPoolExecutor(6)
@@ -101,7 +103,7 @@ class GenuineScheduler:
     # ---- the scheduler's process ----
 
     def run(self, configuration: Body | None = None, *, gates: str = "") -> None:
-        """Start the scheduler anew, with a configuration of its own."""
+        """Start the scheduler anew, with a configuration of its own; it judges when this returns."""
         self.end()
         body: Body = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -120,6 +122,13 @@ class GenuineScheduler:
         program = self._binaries / "kube-scheduler"
         self._child = ChildProcess(program, flags, log=self._log, environment=os.environ)
         self._offset = 0
+        profiles: list[Body] = body.get("profiles") or [{"schedulerName": "default-scheduler"}]
+        first = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first"}, "spec": {
+            "schedulerName": profiles[0]["schedulerName"], "containers": [{"name": "main", "image": "none"}],
+        }}  # fmt: skip
+        raw, verdict = self.judge(first, within_s=_START_S)
+        self.delete(raw)
+        assert verdict is not None, f"no verdict of the scheduler within {_START_S:.0f} s"
 
     def end(self) -> None:
         """End the scheduler."""

@@ -14,6 +14,7 @@ import re
 import shutil
 import ssl
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -34,8 +35,11 @@ from tonnage.wire import kinds
 
 CHARTS: Final = DATA / "helm"
 OBJECTS: Final = "objects"
-_TRIES: Final = 40
+_SETTLES_S: Final = 90.0
 _PAUSE_S: Final = 0.25
+_ANSWER_S: Final = 60
+_PATIENCE: Final = re.compile(r"(?<=--timeout )[23]0s")
+"""What never runs out in a scene; more of it than the line says, for slow machines."""
 _METHODS: Final = frozenset({"GET", "POST", "PATCH", "DELETE"})
 _CORE: Final = ("configmaps", "pods", "secrets", "serviceaccounts", "services")
 _GROUPS: Final = {
@@ -140,9 +144,22 @@ async def _stage(engine: Engine, folder: Path, major: Major) -> AsyncIterator[He
         await engine.api.create(
             kinds.NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         )
+        async with asyncio.timeout(_SETTLES_S):
+            while True:
+                if await _is_ready(engine.api):
+                    break
+                await asyncio.sleep(_PAUSE_S)
         yield HelmPlayer(Helm(major, folder, kubeconfig), kubeconfig)
     finally:
         await engine.stop()
+
+
+async def _is_ready(api: KubernetesApi) -> bool:
+    """Whether the node takes pods, and the namespace's pods have an account."""
+    nodes = (await api.list(kinds.NODE)).items
+    accounts = (await api.list(kinds.SERVICE_ACCOUNT, namespace=NAMESPACE)).items
+    ready = [c for node in nodes for c in node.status.conditions if c.type == "Ready" and c.status == "True"]
+    return bool(accounts and ready) and not any(node.spec.taints for node in nodes)
 
 
 class HelmPlayer:
@@ -158,7 +175,7 @@ class HelmPlayer:
         """What a line is answered, well or badly, made comparable."""
         if command == OBJECTS:
             return Answer(0, await asyncio.to_thread(self._objects), "")
-        first, *words = command.split()
+        first, *words = _PATIENCE.sub("180s", command).split()
         if first in _METHODS:
             path, _, body = command.removeprefix(first).strip().partition(" ")
             return await asyncio.to_thread(self._request, first, path, body)
@@ -168,7 +185,9 @@ class HelmPlayer:
 
     def _connected(self) -> closing[HTTPSConnection]:
         context = ssl._create_unverified_context()
-        return closing(HTTPSConnection(self._server.removeprefix("https://"), context=context, timeout=20))
+        return closing(
+            HTTPSConnection(self._server.removeprefix("https://"), context=context, timeout=_ANSWER_S)
+        )
 
     def _send(self, server: HTTPSConnection, method: str, path: str, body: str = "") -> tuple[int, str]:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
@@ -269,9 +288,8 @@ async def differences(scene: HelmScene, major: Major, make: Callable[[Path], Eng
     async with _own_stage(make, major) as player:
         for command, recorded in answers:
             answer = await player.ask(command)
-            for _ in range(_TRIES if command == OBJECTS else 0):
-                if answer == recorded:
-                    break
+            deadline = time.monotonic() + _SETTLES_S
+            while command == OBJECTS and answer != recorded and time.monotonic() < deadline:
                 await asyncio.sleep(_PAUSE_S)  # controllers take a moment
                 answer = await player.ask(command)
             if answer != recorded:

@@ -26,6 +26,7 @@ SHARED: Final = "nvidia.com/gpu.shared"
 NAMESPACE: Final = "default"
 _LABEL: Final = "tonnage-test/load"
 _TICK_S: Final = 0.4
+_REST_S: Final = 240.0
 _LOOK_S: Final = 0.15
 _COLUMNS: Final = (
     "custom-columns=UID:.metadata.uid,NAME:.metadata.name,PHASE:.status.phase,DELETED:.metadata.deletionTimestamp,"
@@ -99,8 +100,8 @@ class Load:
         """Make and delete nothing for a while, and have no pod wait for a device."""
         self._rests.clear()
         self._resting.set()
-        self._rests.wait(60)
         try:
+            assert self._rests.wait(_REST_S), "the load does not rest"
             yield
         finally:
             self._resting.clear()
@@ -120,7 +121,10 @@ class Load:
                 else:
                     await self._attempt(self._turn(api))
                 await asyncio.sleep(_TICK_S)
-            await self._clear(api)
+            while True:
+                if await self._attempt(self._clear(api)):
+                    return
+                await asyncio.sleep(_TICK_S)
 
     async def _attempt(self, deed: Any) -> bool:
         """Whether it could be done."""
@@ -164,7 +168,11 @@ class Load:
         for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
             # Without force: one that got a node meanwhile keeps its device until its containers have ended.
             if not pod.spec.node_name:
-                await api.delete(POD, pod.metadata.name, namespace=NAMESPACE)
+                try:
+                    await api.delete(POD, pod.metadata.name, namespace=NAMESPACE)
+                except ApiError as error:
+                    if error.code != 404:
+                        raise
 
     async def _clear(self, api: KubernetesApi) -> None:
         while pods := (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:

@@ -19,9 +19,9 @@ from tonnage.model.cluster import Pod
 from tonnage.model.scheduler_profile import SchedulerProfile
 
 Body = dict[str, Any]
-_SETTLES_S: Final = (0.03, 0.6)
+_SETTLES_S: Final = (0.03, 0.6, 5.0)
 """Pauses before a pod is created: the scheduler may not have heard of all the rest after the first."""
-_EVICTS_S: Final = 1.5
+_EVICTS_S: Final = 30.0
 _AT_FIRST_S: Final = 0.1
 
 
@@ -39,6 +39,7 @@ class Duel:
     said: set[str] = field(default_factory=set)
     """Every refusal of the scheduler's."""
     _around: list[Body] = field(init=False)
+    _given: list[Body] = field(init=False, default_factory=list)
     _there: list[Body] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -48,7 +49,7 @@ class Duel:
 
     def stage(self, objects: Iterable[Body]) -> None:
         """Set up a cluster, what the server takes of it; pods come last."""
-        given = list(objects)
+        self._given = given = list(objects)
         self._there = []
         for pods in (False, True):
             part = [obj for obj in given if (obj["kind"] == "Pod") is pods]
@@ -74,8 +75,11 @@ class Duel:
             decision = schedule_on(own, view)
             differences = self._differences(view, own, decision, verdict)
             self.scheduler.delete(raw)
-            if not differences or (verdict is not None and verdict.nominated):
+            if not differences:
                 break
+            if verdict is not None and verdict.nominated:  # Pods are gone: once more from the beginning.
+                self.clear()
+                self.stage(self._given)
         self.count[_kind_of(verdict)] += 1
         self.said.add(verdict.message if verdict is not None else "")
         self.count["scored"] += bool(verdict and verdict.scores)

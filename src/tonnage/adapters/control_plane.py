@@ -22,7 +22,7 @@ LOOPBACK: Final = "127.0.0.1"
 SERVICE_ADDRESS: Final = "10.96.0.1"
 """Of the Service `kubernetes`: the first of the range."""
 _PAUSE_S: Final = 0.05
-_READY_S: Final = 60.0
+_READY_S: Final = 180.0
 _GRACE_S: Final = 5.0
 
 

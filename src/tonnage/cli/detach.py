@@ -15,7 +15,7 @@ from tonnage.cli.up_options import UpOptions
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 READY_LINE: Final = "export KUBECONFIG="
-_PATIENCE_S: Final = 90.0
+_PATIENCE_S: Final = 400.0
 _PAUSE_S: Final = 0.05
 _TAIL_BYTES: Final = 4000
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tonnage.twin.apiserver.server import Endpoint
 
 _PAUSE_S: Final = 0.05
-_PATIENCE_S: Final = 60.0
+_PATIENCE_S: Final = 180.0
 _FILES: Final = 100
 _FILES_OF_CLIENTS: Final = 4096
 _FILES_A_NODE: Final = 16

@@ -33,6 +33,7 @@ _PATIENCE_S: Final = 150.0
 """An informer waits up to a minute before it tries again where it has failed often."""
 _KILL_EVERY_S: Final = 90.0
 """Or informers, which wait the longer the more often they failed, would wait most of the time."""
+_LEASES: Final = 2
 _AWAY_S: Final = 6.0
 """Longer than a lease lasts, and than the server remembers."""
 
@@ -180,12 +181,25 @@ def churn(side: Side, seconds: float, informer: Path, random: Random) -> Report:
         for thread in threads:
             thread.start()
         try:
+            _wait_for(watchers, leases)
             done = _disturb(side, watchers, seconds, random)
         finally:
             over.set()
             for thread in threads:
                 thread.join()
         return _judged(side, watchers, writers, leases, done)
+
+
+def _wait_for(watchers: Sequence[Watcher], leases: Leases) -> None:
+    """Until each client has told of a change, and each Lease has been held."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while len(leases.held) < _LEASES or not all(_has_told(watcher) for watcher in watchers):
+        assert time.monotonic() < deadline, {one.name: len(one.lines) for one in watchers}
+        time.sleep(0.1)
+
+
+def _has_told(watcher: Watcher) -> bool:
+    return any(line.what == "MODIFIED" for line in watcher.lines)
 
 
 def _disturb(side: Side, watchers: Sequence[Watcher], seconds: float, random: Random) -> Counter[str]:

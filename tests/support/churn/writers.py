@@ -17,6 +17,10 @@ MAPS: Final = "/api/v1/namespaces/default/configmaps"
 _NAMES: Final = 4
 _PAUSE_S: Final = 0.03
 _RETRY_S: Final = 0.1
+_PATIENCE_S: Final = 60.0
+_LATER: Final = (429, 503)
+_NOT_YET: Final = "not yet ready to handle request"
+"""What a server says whose admission does not know all objects yet."""
 
 
 def connection(endpoint: Endpoint) -> http.client.HTTPSConnection:
@@ -70,10 +74,19 @@ class Writer:
 
     def settle(self) -> None:
         """Learn what became of the last write."""
-        on = connection(self.endpoint)
+        deadline = time.monotonic() + _PATIENCE_S
         for name in list(self._known):
-            self._settle(on, name)
-        on.close()
+            while True:
+                on = connection(self.endpoint)
+                try:
+                    self._settle(on, name)
+                    break
+                except (OSError, http.client.HTTPException, ValueError):
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_RETRY_S)
+                finally:
+                    on.close()
 
     def _write(self, on: http.client.HTTPSConnection, name: str) -> None:
         body = {"metadata": {"name": name}, "data": {"at": str(time.monotonic_ns())}}
@@ -81,6 +94,8 @@ class Writer:
         if self._known.setdefault(name, None) is not None:
             method, path = self.random.choice(("PUT", "PATCH", "PUT", "PATCH", "DELETE")), f"{MAPS}/{name}"
         code, answer = asked(on, self.endpoint.token, method, path, body if method != "DELETE" else None)
+        if code in _LATER or _NOT_YET in str(answer):
+            raise ConnectionError(answer)
         if code not in (200, 201):
             self.refused.append(f"{method} {path}: {code} {answer.get('message')}")
             self._settle(on, name)
@@ -92,6 +107,8 @@ class Writer:
 
     def _settle(self, on: http.client.HTTPSConnection, name: str) -> None:
         code, answer = asked(on, self.endpoint.token, "GET", f"{MAPS}/{name}")
+        if code in _LATER:
+            raise ConnectionError(answer)
         if code == 404:
             self._known[name] = None
         elif code == 200:

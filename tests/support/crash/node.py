@@ -341,8 +341,9 @@ class CrashNode:
 
     def named(self) -> set[str]:
         """The uuids that the CDI spec has."""
-        file = self.root / _SPEC
-        devices: Any = msgspec.json.decode(file.read_bytes())["devices"] if file.exists() else []
+        devices: Any = []
+        with suppress(FileNotFoundError):
+            devices = msgspec.json.decode((self.root / _SPEC).read_bytes())["devices"]
         return {one["name"] for one in devices if one["name"].startswith(("GPU-", "MIG-"))}
 
     async def until(self, wrong: Callable[[], Any]) -> str:
