@@ -197,7 +197,7 @@ async def wait_until_ready(
     """Return once every node is Ready and every GPU node advertises; `tell` hears each step forward.
 
     Raises:
-        ClusterError: it takes more than a minute, or a part of the cluster ended.
+        ClusterError: it takes more than three minutes, or a part of the cluster ended.
     """
     last: Readiness | None = None
     try:
