@@ -87,7 +87,7 @@ async def _established(send: Send, path: str) -> None:
     async with asyncio.timeout(_ESTABLISHED_S):
         while True:
             _, answer = await _ask(send, "GET", path)
-            conditions = answer.get("status", {}).get("conditions", ())
+            conditions = answer["status"]["conditions"] or ()  # null until its names are looked at
             if any((one["type"], one["status"]) == ("Established", "True") for one in conditions):
                 return
             await asyncio.sleep(0.1)
