@@ -53,7 +53,7 @@ class Watcher:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
-                env=program_environment(),
+                env={**program_environment(), "TMPDIR": str(complaints.parent)},
             )
         self._complaints = complaints
         self._reader = threading.Thread(target=self._read)
