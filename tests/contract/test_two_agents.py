@@ -114,7 +114,6 @@ async def test_the_one_that_is_refused_leaves_the_first_alone(bench: Bench) -> N
 async def test_a_file_that_a_dead_agent_left_locks_nobody_out(tmp_path: Path) -> None:
     file = tmp_path / "agent.lock"
     file.write_text("1\n")
-    file.chmod(0o400)
     async with asyncio.timeout(PATIENCE_S), alone_on(file, FastClock()):
         pass
 
