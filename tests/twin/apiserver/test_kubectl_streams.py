@@ -97,6 +97,25 @@ async def test_a_pod_without_a_node_has_no_log_and_no_shell(kubectl: Any, runnin
     assert (refused.code, "pod waiting does not have a host assigned" in refused.err) == (1, True)
 
 
+async def test_what_a_kubelet_refuses_the_server_says(train: Any, running: Any) -> None:
+    """In the words of a genuine server, which is what speaks with kubectl."""
+    containers: Any = [
+        {"name": "main", "image": "busybox", "command": SHELL},
+        {"name": "over", "image": "busybox", "command": ["true"]},
+    ]
+    spec: JsonObject = {"nodeName": "a100-0", "restartPolicy": "Never", "containers": containers}
+    await running.api.create(POD, {"metadata": {"name": "half"}, "spec": spec}, namespace="default")
+    await train("wait pod/half --for=jsonpath={.status.containerStatuses[1].state.terminated} --timeout=30s")
+    gone = 'error: Internal error occurred: unable to upgrade connection: container not found ("over")\n'
+    for command in ("exec half -c over -- ls", "attach half -c over"):
+        answer = await train.attempt(command)
+        assert (answer.code, answer.err[-len(gone) :]) == (1, gone)
+    unknown = (await train.attempt("exec train -- nope")).err
+    assert unknown.startswith(
+        "error: Internal error occurred: Internal error occurred: error executing command in container: "
+    )
+
+
 async def test_a_kubelet_that_is_gone_is_an_error_not_a_hang(kubectl: Any, running: Any) -> None:
     endpoint = {"kubeletEndpoint": {"Port": 1}}
     await running.node(
@@ -105,10 +124,17 @@ async def test_a_kubelet_that_is_gone_is_an_error_not_a_hang(kubectl: Any, runni
     await running.node("mute")
     await running.pod("lost", nodeName="gone")
     await running.pod("silent", nodeName="mute")
-    for command in ("logs lost", "exec lost -- ls"):
+    refused = "dial tcp 127.0.0.1:1: connect: connection refused\n"
+    url = "https://127.0.0.1:1/{}/default/lost/main{}"
+    for command, words in {
+        "logs lost --tail=3": f'Error from server: Get "{url.format("containerLogs", "?tailLines=3")}": ',
+        "exec lost -- ls -l": "error: Internal error occurred: error sending request: Post "
+        f'"{url.format("exec", "?command=ls&command=-l&error=1&output=1")}": ',
+        "attach lost": "error: Internal error occurred: error sending request: Post "
+        f'"{url.format("attach", "?error=1&output=1")}": ',
+    }.items():
         answer = await kubectl.attempt(command)
-        assert answer.code == 1
-        assert "error dialing backend: dial tcp 127.0.0.1:1" in answer.err
+        assert (answer.code, answer.err[-len(words + refused) :]) == (1, words + refused)
     told = "Error from server: no preferred addresses found; known addresses: []\n"
     assert (await kubectl.attempt("logs silent")).err == told
 

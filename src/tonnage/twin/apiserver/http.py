@@ -25,7 +25,8 @@ from tonnage.twin.apiserver.listing import Page, check_version
 from tonnage.twin.apiserver.metrics import Metrics
 from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.objects.problems import Errors
-from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
+from tonnage.twin.apiserver.pod_streams import STREAM_KINDS, stream_options
+from tonnage.twin.apiserver.proxy import KubeletProxy
 from tonnage.twin.apiserver.requests import Address, Options, Request, User
 from tonnage.twin.apiserver.resources import COMPONENTS, REVIEWS
 from tonnage.twin.apiserver.security import Security
@@ -141,7 +142,7 @@ class Application:
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
             await self._admit_stream(exchange, address, user)
-            await self._proxy.refuse(address, exchange.query.get("container", ""))
+            self._proxy.refuse(address, exchange.query.get("container", ""))
         else:
             await self._resource(exchange, address, user, method)
 

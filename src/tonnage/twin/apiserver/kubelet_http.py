@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +12,12 @@ from typing import Final
 
 import h11
 
-from tonnage.twin.apiserver.statuses import StatusError
-
 _CONNECT_S: Final = 10.0
 _MOST_ERROR: Final = 64 << 10
+
+
+class UnreachableError(Exception):
+    """Nobody answers; the text is what Go's packages say of it."""
 
 
 class KubeletResponse:
@@ -47,7 +51,11 @@ class KubeletResponse:
 async def open_response(
     host: str, port: int, path: str, context: ssl.SSLContext
 ) -> AsyncIterator[KubeletResponse]:
-    """The answer to `GET https://host:port/path`. Raises ApiError 500 when nobody answers."""
+    """The answer to `GET https://host:port/path`.
+
+    Raises:
+        UnreachableError: nobody answers.
+    """
     reader, writer = await connect(host, port, context)
     try:
         connection = h11.Connection(h11.CLIENT)
@@ -57,9 +65,9 @@ async def open_response(
         try:
             event = await next_event(connection, reader)
         except (OSError, h11.ProtocolError) as error:
-            raise dial_error(host, port, error) from None
+            raise UnreachableError(str(error)) from None
         if not isinstance(event, h11.Response):
-            raise dial_error(host, port, "the connection was closed")
+            raise UnreachableError("EOF")
         yield KubeletResponse(connection, reader, event.status_code)
     finally:
         writer.close()
@@ -68,12 +76,17 @@ async def open_response(
 async def connect(
     host: str, port: int, context: ssl.SSLContext
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A TLS connection. Raises ApiError 500."""
+    """A TLS connection. Raises UnreachableError."""
     try:
         async with asyncio.timeout(_CONNECT_S):
             return await asyncio.open_connection(host, port, ssl=context)
-    except (OSError, TimeoutError) as error:
-        raise dial_error(host, port, error) from None
+    except ssl.SSLError as error:
+        raise UnreachableError(f"tls: {error}") from None
+    except socket.gaierror:
+        raise UnreachableError(f"dial tcp: lookup {host}: no such host") from None
+    except OSError as error:
+        why = f"connect: {os.strerror(error.errno).lower()}" if error.errno else "i/o timeout"
+        raise UnreachableError(f"dial tcp {host}:{port}: {why}") from None
 
 
 async def next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
@@ -84,12 +97,3 @@ async def next_event(connection: h11.Connection, reader: asyncio.StreamReader) -
             connection.receive_data(await reader.read(64 << 10))
         elif not isinstance(event, h11.InformationalResponse):
             return event
-
-
-def dial_error(host: str, port: int, error: object) -> StatusError:
-    """500: nobody there."""
-    return StatusError(
-        500,
-        "InternalError",
-        f"Internal error occurred: error dialing backend: dial tcp {host}:{port}: {error}",
-    )

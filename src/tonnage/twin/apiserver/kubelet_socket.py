@@ -22,13 +22,19 @@ from wsproto.events import (
 from wsproto.events import Request as Handshake
 from wsproto.utilities import ProtocolError
 
-from tonnage.model.errors import ApiError
-from tonnage.twin.apiserver.kubelet_http import connect, dial_error
-from tonnage.twin.apiserver.statuses import StatusError, bad_request
+from tonnage.twin.apiserver.kubelet_http import UnreachableError, connect
 
 _HANDSHAKE_S: Final = 15.0
 _MOST_MESSAGE: Final = 16 << 20
 _MOST_ERROR: Final = 64 << 10
+
+
+class UpgradeError(Exception):
+    """The kubelet refuses a WebSocket; the text is its own."""
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(said)
+        self.code = code
 
 
 class KubeletSocket:
@@ -43,7 +49,7 @@ class KubeletSocket:
         self._events: list[Event] = []
 
     async def shake_hands(self, host: str, path: str, offered: Sequence[str]) -> None:
-        """Ask for the WebSocket. Raises ApiError when the kubelet refuses."""
+        """Ask for the WebSocket. Raises UpgradeError when the kubelet refuses."""
         handshake = Handshake(host=host, target=path, subprotocols=list(offered))
         await self._write(self._protocol.send(handshake))
         event = await self._next()
@@ -51,13 +57,13 @@ class KubeletSocket:
             self.subprotocol = event.subprotocol
             return
         if not isinstance(event, RejectConnection):
-            raise _refused(500, b"the kubelet closed the connection")
+            raise UnreachableError("EOF")
         body, more = b"", event.has_body
         while more and len(body) < _MOST_ERROR:
             part = await self._next()
             more = isinstance(part, RejectData) and not part.body_finished
             body += bytes(part.data) if isinstance(part, RejectData) else b""
-        raise _refused(event.status_code, body)
+        raise UpgradeError(event.status_code, body.decode(errors="replace").strip())
 
     async def messages(self) -> AsyncIterator[bytes | str]:
         """Whole messages until the other side closes."""
@@ -120,15 +126,20 @@ class KubeletSocket:
 async def open_socket(
     host: str, port: int, path: str, context: ssl.SSLContext, offered: Sequence[str]
 ) -> AsyncIterator[KubeletSocket]:
-    """A WebSocket to `wss://host:port/path`. Raises ApiError when it cannot be opened."""
+    """A WebSocket to `wss://host:port/path`.
+
+    Raises:
+        UnreachableError: nobody answers.
+        UpgradeError: the kubelet refuses.
+    """
     reader, writer = await connect(host, port, context)
     try:
         kubelet = KubeletSocket(reader, writer)
         try:
             async with asyncio.timeout(_HANDSHAKE_S):
                 await kubelet.shake_hands(f"{host}:{port}", path, offered)
-        except (OSError, TimeoutError) as error:
-            raise dial_error(host, port, error) from None
+        except OSError as error:
+            raise UnreachableError(str(error) or "i/o timeout") from None
         yield kubelet
     finally:
         writer.close()
@@ -138,12 +149,3 @@ def _joined(parts: list[bytes | str]) -> bytes | str:
     if isinstance(parts[0], bytes):
         return b"".join(part for part in parts if isinstance(part, bytes))
     return "".join(part for part in parts if isinstance(part, str))
-
-
-def _refused(code: int, body: bytes) -> ApiError:
-    said = body.decode(errors="replace").strip()
-    if code in (400, 404):
-        return bad_request(said) if code == 400 else StatusError(404, "NotFound", said)
-    return StatusError(
-        500, "InternalError", f"Internal error occurred: {said or f'the kubelet answered {code}'}"
-    )

@@ -5,52 +5,28 @@ Source: pkg/registry/core/pod/strategy.go (LogLocation, streamLocation) and regi
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from typing import Final, NoReturn
 from urllib.parse import quote, urlencode
 
 from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import log_options
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.kubelet_http import KubeletResponse, connect, open_response
-from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, open_socket
+from tonnage.twin.apiserver.kubelet_http import KubeletResponse, UnreachableError, open_response
 from tonnage.twin.apiserver.objects.pod_containers import every_container
+from tonnage.twin.apiserver.pod_streams import asked_of_kubelet, serve_stream, until_either
 from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
 from tonnage.twin.apiserver.store import Store
 
-_STREAM_PARAMETERS: Final = frozenset({"command", "stdin", "stdout", "stderr", "tty"})
-_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _PREFERRED: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP")
 """Addresses of a node. A genuine server tries its names first; those of the twin's nodes nobody resolves."""
 _PORT: Final = 10250
 """A kubelet's, where its node names none."""
-
-
-STREAM_KINDS: Final = {"exec": "PodExecOptions", "attach": "PodAttachOptions"}
-"""What the options of a stream are called, by its subresource."""
-_SWITCHES: Final = ("stdin", "stdout", "stderr", "tty")
-
-
-def stream_options(subresource: str, pairs: Sequence[tuple[str, str]]) -> JsonObject:
-    """The options of a stream as admission sees them.
-
-    >>> stream_options("exec", [("command", "ls"), ("stdout", "true"), ("tty", "false")])["command"]
-    ['ls']
-    """
-    given = dict(pairs)
-    options: JsonObject = {"kind": STREAM_KINDS[subresource], "apiVersion": "v1"}
-    options |= {one: True for one in _SWITCHES if given.get(one, "").lower() not in ("", "false", "0")}
-    if given.get("container"):
-        options["container"] = given["container"]
-    if command := [value for key, value in pairs if key == "command"]:
-        options["command"] = list[JsonValue](command)
-    return options
 
 
 class KubeletProxy:
@@ -72,13 +48,16 @@ class KubeletProxy:
             return
         host, port = self._kubelet(pod)
         query = urlencode(log_options.passed_on(exchange.query))
-        path = f"/containerLogs/{address.namespace}/{address.name}/{container}?{query}"
-        async with open_response(host, port, path, self._trust()) as response:
-            if response.code != 200:
-                raise await _refusal(response)
-            await exchange.start(200, "text/plain")
-            await exchange.chunk(b"")
-            await _until_either(_copy(response, exchange), exchange.gone())
+        path = f"/containerLogs/{address.namespace}/{address.name}/{container}" + (query and f"?{query}")
+        try:
+            async with open_response(host, port, path, self._trust()) as response:
+                if response.code != 200:
+                    raise await _refusal(response)
+                await exchange.start(200, "text/plain")
+                await exchange.chunk(b"")
+                await until_either(_copy(response, exchange), exchange.gone())
+        except UnreachableError as error:
+            raise StatusError(500, "", f'Get "https://{host}:{port}{path}": {error}') from None
 
     async def stream(self, exchange: Exchange, address: Address) -> None:
         """Relay the WebSocket of exec or attach. Raises ApiError before the connection is accepted."""
@@ -87,18 +66,11 @@ class KubeletProxy:
         pod = self._pod(address)
         container = _container(pod, exchange.query.get("container", ""))
         host, port = self._kubelet(pod)
-        query = [(key, value) for key, value in exchange.pairs if key in _STREAM_PARAMETERS]
         where = "/".join(quote(part, safe="") for part in (address.namespace, address.name, container))
-        path = f"/{address.subresource}/{where}?{urlencode(query)}"
-        offered = [one for one in exchange.scope.get("subprotocols", []) if one in _PROTOCOLS]
-        if not offered:
-            raise bad_request(f"unable to negotiate a protocol: the server supports {', '.join(_PROTOCOLS)}")
-        async with open_socket(host, port, path, self._trust(), offered) as kubelet:
-            await exchange.receive()
-            await exchange.send({"type": "websocket.accept", "subprotocol": kubelet.subprotocol})
-            await _until_either(_to_client(kubelet, exchange), _to_kubelet(exchange, kubelet))
+        path = f"/{address.subresource}/{where}?{urlencode(asked_of_kubelet(exchange.pairs))}"
+        await serve_stream(exchange, host, port, path, self._trust())
 
-    async def refuse(self, address: Address, container: str = "") -> NoReturn:
+    def refuse(self, address: Address, container: str = "") -> NoReturn:
         """Say why a stream cannot be; kubectl asks so again when its WebSocket was refused.
 
         Raises:
@@ -106,9 +78,7 @@ class KubeletProxy:
         """
         pod = self._pod(address)
         _container(pod, container)
-        host, port = self._kubelet(pod)
-        _, writer = await connect(host, port, self._trust())
-        writer.close()
+        self._kubelet(pod)
         raise bad_request("Upgrade request required")
 
     def _pod(self, address: Address) -> JsonObject:
@@ -168,33 +138,3 @@ async def _copy(response: KubeletResponse, exchange: Exchange) -> None:
     async for data in response.chunks():
         await exchange.chunk(data)
     await exchange.chunk(b"", last=True)
-
-
-async def _to_client(kubelet: KubeletSocket, exchange: Exchange) -> None:
-    async for data in kubelet.messages():
-        key = "bytes" if isinstance(data, bytes) else "text"
-        await exchange.send({"type": "websocket.send", key: data})
-    await exchange.send({"type": "websocket.close", "code": kubelet.close_code})
-
-
-async def _to_kubelet(exchange: Exchange, kubelet: KubeletSocket) -> None:
-    while True:
-        message = await exchange.receive()
-        if message["type"] == "websocket.disconnect":
-            await kubelet.close(message.get("code") or 1000)
-            return
-        data = message.get("bytes")
-        await kubelet.send(data if data is not None else str(message.get("text", "")))
-
-
-async def _until_either(*parts: Coroutine[None, None, None]) -> None:
-    """Run both until one ends; the other is cancelled. Raises what the first raised."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,7 +16,6 @@ from tonnage.twin.kubelet.runtime import ContainerRuntime, ExecError, RunningCon
 
 _BUFFERED_LIMIT: Final = 16 << 20
 _UNREAD_LIMIT: Final = 1 << 20
-_TRUE: Final = frozenset({"1", "true"})
 SUCCESS: Final[Mapping[str, Any]] = {"metadata": {}, "status": "Success"}
 
 
@@ -32,14 +31,14 @@ class RemoteRequest:
 
     @classmethod
     def parse(cls, query: Sequence[tuple[str, str]]) -> RemoteRequest:
-        """Read the query; the kubelet's parameter names and the API server's mean the same."""
-        values = {key for key, value in query if value.lower() in _TRUE}
+        """Read the query."""
+        values = {key for key, value in query if value == "1"}
         tty = "tty" in values
         return cls(
             tuple(value for key, value in query if key == "command"),
-            bool(values & {"input", "stdin"}),
-            bool(values & {"output", "stdout"}),
-            bool(values & {"error", "stderr"}) and not tty,
+            "input" in values,
+            "output" in values,
+            "error" in values and not tty,
             tty,
         )
 
