@@ -94,6 +94,7 @@ class VolumeMount(Wire):
     name: str
     mount_path: str = ""
     sub_path: str = ""
+    sub_path_expr: str = ""
     read_only: bool = False
 
 

@@ -138,6 +138,18 @@ async def test_volumes_hold_what_objects_say_and_containers_write(world: World) 
     assert await run(world, "cat", "/data/file", "/etc/a.conf", container=1) == (0, b"hello\n1")
 
 
+async def test_a_volume_is_mounted_where_a_variable_says(world: World) -> None:
+    env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    whole = {"name": "whole", "image": "busybox", "command": SLEEP, "env": env}
+    own = {**whole, "name": "own"}
+    whole["volumeMounts"] = [{"name": "shared", "mountPath": "/all"}]
+    own["volumeMounts"] = [{"name": "shared", "mountPath": "/v", "subPathExpr": "logs/$(POD)"}]
+    world.bind("web", containers=[whole, own], volumes=[{"name": "shared", "emptyDir": {}}])
+    await world.phase("web", "Running")
+    assert await run(world, "sh", "-c", "echo hello > /v/file", container=1) == (0, b"")
+    assert await run(world, "cat", "/all/logs/web/file") == (0, b"hello\n")
+
+
 async def test_files_travel_as_kubectl_cp_has_them(world: World) -> None:
     world.bind("web", command=SLEEP)
     await world.phase("web", "Running")

@@ -189,6 +189,28 @@ async def test_secrets_for_images_that_are_missing_are_told_of(world: World) -> 
             "",
             f"container's runAsUser breaks non-root policy {_WHERE}",
         ),
+        *(
+            (
+                {
+                    "image": "busybox:1",
+                    "env": [
+                        {"name": "UP", "value": "../x"},
+                        {"name": "ROOT", "value": "/x"},
+                        {"name": "NONE"},
+                    ],
+                    "volumeMounts": [{"name": "v", "mountPath": "/v", "subPathExpr": expression}],
+                },
+                {},
+                "CreateContainerConfigError",
+                "",
+                message,
+            )
+            for expression, message in {
+                "$(B)/$(A)/$(N)": "missing value for A, B, N",
+                "$(ROOT)": "error SubPath `/x` must not be an absolute path",
+                "a/$(UP)": "unable to provision SubPath `a/../x`: must not contain '..'",
+            }.items()
+        ),
     ],
 )
 async def test_a_container_that_may_not_start_says_why(

@@ -1,6 +1,6 @@
 """The streams of exec and attach, between a client and a kubelet.
 
-Source: pkg/util/proxy in k8s.io/apiserver (streamtranslator.go) and k8s.io/apimachinery (upgradeaware.go), v1.35.
+Source: Kubernetes 1.35, pkg/util/proxy of k8s.io/apiserver (streamtranslator.go) and of k8s.io/apimachinery.
 """
 
 from __future__ import annotations

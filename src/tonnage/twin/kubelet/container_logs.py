@@ -1,6 +1,7 @@
 """`/containerLogs`: which lines, from when, how many bytes, with times, and following.
 
-Source: Kubernetes 1.36, pkg/kubelet/server/server.go and pkg/kubelet/kuberuntime/logs.
+Source: Kubernetes 1.35, pkg/kubelet/server/server.go, pkg/kubelet/kuberuntime/logs and, of refusals,
+pkg/kubelet/kubelet_pods.go.
 """
 
 from __future__ import annotations
@@ -8,9 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from tonnage.twin.kubelet.logs import ContainerLog, LogLine
 from tonnage.wire.timestamps import moment_of
+
+_PARTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_WHY_NO_IMAGE: Final = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,29 @@ class LogQuery:
             limit_bytes=_number(query, "limitBytes"),
             since=since,
         )
+
+
+def log_refusal(status: Mapping[str, Any], pod: str, container: str, *, previous: bool) -> str:
+    """Why a container has no log, in the words of the kubelet; empty where it has one.
+
+    `status` is the status of the pod of that name, `previous` asks for the log of the container before.
+    """
+    what = f'container "{container}" in pod "{pod}"'
+    told = (one for part in _PARTS for one in status.get(part, ()) if one["name"] == container)
+    entry = next(told, None)
+    if entry is None:
+        return f"{what} is not available"
+    before = entry["lastState"].get("terminated", {})
+    if previous:
+        return "" if before.get("containerID") else f"previous terminated {what} not found"
+    match entry["state"]:
+        case {"running": _}:
+            return ""
+        case {"terminated": ended} if ended.get("containerID"):
+            return ""
+        case {"waiting": {"reason": reason}} if not before:
+            return f"{what} is waiting to start: {_WHY_NO_IMAGE.get(reason, reason)}"
+    return "" if before.get("containerID") else f"{what} is terminated"
 
 
 def _truth(query: Mapping[str, str], name: str) -> bool:

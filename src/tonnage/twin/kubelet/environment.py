@@ -53,6 +53,15 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def referred(text: str) -> frozenset[str]:
+    """The variables that a text refers to.
+
+    >>> sorted(referred("$(A)/$$(B)"))
+    ['A']
+    """
+    return frozenset(name for name in _REFERENCE.findall(text) if name)
+
+
 def arguments_of(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
     """Command and arguments with their references replaced; empty when the image decides."""
     return tuple(expand(text, variables) for text in (*container.command, *container.args))

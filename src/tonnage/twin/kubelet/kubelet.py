@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.model.json import JsonObject
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.cpu_manager import CpuManager
 from tonnage.twin.kubelet.device_manager import DeviceManager
@@ -23,6 +24,7 @@ from tonnage.twin.kubelet.runtime import ContainerRuntime
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
 from tonnage.twin.kubelet.starter import ContainerStarter, StarterNode
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
+from tonnage.wire.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class _Incarnation:
         self._outbox = Outbox(EventRecorder(api, clock, "kubelet", spec.name))
         machine = Machine(self.devices, runtime, lambda: self.port)
         self.reporter = NodeReporter(spec, api, clock, machine, self._outbox)
-        self._statuses = StatusWriter(api, clock)
+        self.statuses = StatusWriter(api, clock)
         node = StarterNode(spec.address, paths, spec.nvidia_runtime)
         services = NodeServices(
             spec.name,
@@ -56,7 +58,7 @@ class _Incarnation:
             runtime,
             ContainerStarter(node, api, clock, runtime, self.devices, self._outbox),
             PodAddresses(spec.pod_cidr),
-            self._statuses,
+            self.statuses,
             self._outbox,
         )
         self.pods = Pods(services, self.devices, self.reporter.allocatable)
@@ -75,7 +77,7 @@ class _Incarnation:
             ready.set()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._outbox.run())
-                group.create_task(self._statuses.run())
+                group.create_task(self.statuses.run())
                 group.create_task(self.reporter.run())
                 group.create_task(self.pods.run())
         finally:
@@ -117,6 +119,10 @@ class Kubelet:
     def pods(self) -> Pods:
         """The pods of now. Raises RuntimeError while the kubelet does not run."""
         return self._living().pods
+
+    def status(self, pod: Pod) -> JsonObject:
+        """What it says of the pod now. Raises RuntimeError while the kubelet does not run."""
+        return self._living().statuses.newest(pod.metadata.uid)
 
     def now(self) -> datetime:
         """The kubelet's clock."""

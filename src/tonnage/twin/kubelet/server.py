@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.twin.kubelet.container_logs import LogQuery, read_log
+from tonnage.twin.kubelet.container_logs import LogQuery, log_refusal, read_log
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.remote import RemoteRequest
 from tonnage.twin.kubelet.runtime import RunningContainer
@@ -209,11 +209,11 @@ async def _container_logs(request: Request) -> Response:
     slot = worker.slot(name)
     if slot is None:
         return _plain(f"container {name} is not valid for pod {pod}", 400)
-    if query.previous and slot.last is None:
-        return _plain(f'previous terminated container "{name}" in pod "{pod}" not found', 400)
+    if why := log_refusal(kubelet.status(worker.pod), pod, name, previous=query.previous):
+        return _plain(why, 400)
     container = slot.last if query.previous else slot.current or slot.last
-    if container is None:
-        return _plain(f'container "{name}" in pod "{pod}" is waiting to start: {slot.waiting[0]}', 400)
+    if container is None:  # It ended before the node restarted, and its log went with it.
+        return _plain("", 200)
     return StreamingResponse(_flowing(read_log(container.log, query)), media_type="text/plain")
 
 

@@ -195,7 +195,7 @@ class ContainerStarter:
             {**surroundings_of(pod), **env, **injected.env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
             partial(account_token, self._api, pod),
-            tree_of(pod, container, self._objects, self._runtime.volume),
+            tree_of(pod, container, env, self._objects, self._runtime.volume),
         )
 
     async def _injection(self, pod: Pod, container: str) -> Injection:

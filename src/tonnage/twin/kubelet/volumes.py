@@ -17,9 +17,9 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.twin.kubelet.account_tokens import account_token
 from tonnage.twin.kubelet.container_files import FileTree, MemoryVolume, Mount, Volume, volume_in
-from tonnage.twin.kubelet.environment import ConfigurationError, EnvironmentReader
+from tonnage.twin.kubelet.environment import ConfigurationError, EnvironmentReader, expand, referred
 from tonnage.wire import kinds
-from tonnage.wire.objects import Container, EnvVar, Pod
+from tonnage.wire.objects import Container, EnvVar, Pod, VolumeMount
 
 _OBJECTS: Final = ("configMap", "secret", "downwardAPI", "projected")
 _TOKEN_S: Final = 1800
@@ -27,9 +27,17 @@ _WHOLE: Final = ("metadata.labels", "metadata.annotations")
 
 
 def tree_of(
-    pod: Pod, container: Container, readers: ObjectReader, written: Callable[[str], MemoryVolume]
+    pod: Pod,
+    container: Container,
+    variables: Mapping[str, str],
+    readers: ObjectReader,
+    written: Callable[[str], MemoryVolume],
 ) -> FileTree:
-    """The container's files; `written` gives the volume that containers write to, by a name for it."""
+    """The container's files; `written` gives the volume that containers write to, by a name for it.
+
+    Raises:
+        ConfigurationError: a mount's path within its volume names a variable without a value, or leads out.
+    """
     sources = {str(volume.get("name")): volume for volume in pod.spec.volumes}
     mounts: dict[str, Mount] = {}
     for mount in container.volume_mounts:
@@ -37,8 +45,21 @@ def tree_of(
         volume: Volume = written(_place(pod, source))
         if any(kind in source for kind in _OBJECTS):
             volume = _ObjectVolume(readers, pod, container, source)
-        mounts[mount.mount_path] = Mount(volume, mount.sub_path, mount.read_only)
+        mounts[mount.mount_path] = Mount(volume, _sub_path(mount, variables), mount.read_only)
     return FileTree(mounts)
+
+
+def _sub_path(mount: VolumeMount, variables: Mapping[str, str]) -> str:
+    if not mount.sub_path_expr:
+        return mount.sub_path
+    if missing := sorted(name for name in referred(mount.sub_path_expr) if not variables.get(name)):
+        raise ConfigurationError(f"missing value for {', '.join(missing)}")
+    path = expand(mount.sub_path_expr, variables)
+    if path.startswith("/"):
+        raise ConfigurationError(f"error SubPath `{path}` must not be an absolute path")
+    if ".." in path.split("/"):
+        raise ConfigurationError(f"unable to provision SubPath `{path}`: must not contain '..'")
+    return path
 
 
 def _place(pod: Pod, source: Mapping[str, Any]) -> str:

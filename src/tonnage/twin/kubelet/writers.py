@@ -39,6 +39,11 @@ class StatusWriter:
         self._idle.setdefault(uid, asyncio.Event()).clear()
         self._queue.add(uid)
 
+    def newest(self, pod_uid: str) -> JsonObject:
+        """What was put last; empty where nothing was."""
+        waiting = self._wanted.get(pod_uid)
+        return waiting[1] if waiting is not None else self._written.get(pod_uid, {})
+
     async def flush(self, pod_uid: str) -> None:
         """Return once nothing waits to be written for the pod."""
         idle = self._idle.get(pod_uid)
