@@ -136,6 +136,7 @@ async def test_an_init_container_that_is_pretended_is_not_waited_for(world: Worl
     foreign = {"image": "quay.io/example/reloader:v1", "args": ["--once"]}
     inits = [{"name": "one", **foreign}, {"name": "side", **foreign, "restartPolicy": "Always"}]
     world.bind("staged", initContainers=inits)
+    await world.clock.advance(1)
     status = await world.phase("staged", "Running")
     assert container(status, "one")["state"]["terminated"]["exitCode"] == 0
     assert "running" in container(status, "side")["state"]
@@ -149,10 +150,26 @@ async def test_a_sidecar_stays_beside_the_containers_and_ends_after_them(world: 
         "restartPolicy": "Always",
     }
     world.bind("job", command=["sleep", "5"], restartPolicy="Never", initContainers=[side])
+    await world.clock.advance(1)
     status = await world.phase("job", "Running")
     assert "running" in container(status, "side")["state"]
     await world.clock.advance(5)
     await world.phase("job", "Succeeded")
+
+
+async def test_containers_wait_for_a_sidecar_that_keeps_running(world: World) -> None:
+    """One that ends again and again has not begun, however often it is started."""
+    side = {
+        "name": "side",
+        "image": "ubuntu:24.04",
+        "command": ["sh", "-c", "exit 3"],
+        "restartPolicy": "Always",
+    }
+    world.bind("job", initContainers=[side])
+    await world.clock.advance(60)
+    status = world.api.pod("job")["status"]
+    assert (status["phase"], container(status, "side")["restartCount"] > 1) == ("Pending", True)
+    assert container(status, "main")["state"] == {"waiting": {"reason": "PodInitializing"}}
 
 
 async def test_a_node_that_is_too_small_refuses_with_the_amounts(world: World) -> None:

@@ -18,6 +18,7 @@ from tonnage.twin.kubelet.live_pod import RESIZED, LivePod, NodeServices
 from tonnage.twin.kubelet.mounting import mounted
 from tonnage.twin.kubelet.pod_status import phase_of
 from tonnage.twin.kubelet.resizing import tell_of_resize
+from tonnage.twin.kubelet.runtime import RunningContainer
 from tonnage.twin.kubelet.slots import Slot
 from tonnage.twin.kubelet.stopping import stop_all, stop_container
 from tonnage.wire import kinds
@@ -26,6 +27,8 @@ from tonnage.wire.timestamps import moment_of
 
 _LOG: Final = logging.getLogger(__name__)
 _RETRY_S: Final = 1.0
+_HEARD_S: Final = 0.1
+"""How long after a start the kubelet hears of it; a genuine one takes up to a second."""
 _TOO_LONG: Final = "Pod was active on the node longer than the specified deadline"
 
 
@@ -203,12 +206,20 @@ class PodWorker:
             if slot.sidecar:
                 sidecars.append(group.create_task(keep(self.live, slot)))
                 if not progress.initialized:
-                    await self.live.until_started(slot)
+                    await self._until_seen(slot)
             elif slot.exit_code != 0 and not progress.initialized:
                 await keep(self.live, slot)
                 if slot.exit_code != 0:
                     return False
         return True
+
+    async def _until_seen(self, sidecar: Slot) -> None:
+        """Return once it has started and still runs when the kubelet hears of that."""
+        seen: RunningContainer | None = None
+        while seen is None or sidecar.current is not seen or not sidecar.started:
+            await self.live.until_started(sidecar)
+            seen = sidecar.current
+            await self._node.clock.sleep(_HEARD_S)
 
     # Ending
 

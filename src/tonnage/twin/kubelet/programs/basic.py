@@ -12,6 +12,7 @@ from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.gpus import device_nodes
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
+from tonnage.twin.kubelet.security import user_of
 
 _PLAIN_DEVICES: Final = (
     *("core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout"),
@@ -225,8 +226,29 @@ async def seq(context: ContainerContext) -> int:
 
 
 async def id_(context: ContainerContext) -> int:
-    say(context, "uid=0(root) gid=0(root) groups=0(root)")
+    user = user_of(context.pod, context.container)
+    letters = "".join(word.lstrip("-") for word in context.argv[1:] if word.startswith("-"))
+    shown = _user_name if "n" in letters else str
+    numbers = {
+        "u": [user["uid"]],
+        "g": [user["gid"]],
+        "G": sorted(user["supplementalGroups"]),
+    }
+    for letter, found in numbers.items():
+        if letter in letters:
+            say(context, " ".join(map(shown, found)))
+            return 0
+    parts = (",".join(map(_number_and_name, found)) for found in numbers.values())
+    say(context, "uid={} gid={} groups={}".format(*parts))
     return 0
+
+
+def _user_name(number: int) -> str:
+    return "root" if number == 0 else str(number)
+
+
+def _number_and_name(number: int) -> str:
+    return "0(root)" if number == 0 else str(number)
 
 
 async def pwd(context: ContainerContext) -> int:
