@@ -97,6 +97,25 @@ async def test_a_pod_without_a_node_has_no_log_and_no_shell(kubectl: Any, runnin
     assert (refused.code, "pod waiting does not have a host assigned" in refused.err) == (1, True)
 
 
+async def test_a_kubelet_that_hangs_up_is_an_end_of_file(kubectl: Any, running: Any) -> None:
+    """It accepts, and closes before it has said who it is."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await running.node(
+            "rude",
+            addresses=[{"type": "InternalIP", "address": "127.0.0.1"}],
+            daemonEndpoints={"kubeletEndpoint": {"Port": port}},
+        )
+        await running.pod("left", nodeName="rude")
+        for command in ("logs left", "exec left -- ls"):
+            assert (await kubectl.attempt(command)).err.endswith(": EOF\n")
+
+
 async def test_what_a_kubelet_refuses_the_server_says(train: Any, running: Any) -> None:
     """In the words of a genuine server, which is what speaks with kubectl."""
     containers: Any = [
@@ -135,6 +154,13 @@ async def test_a_kubelet_that_is_gone_is_an_error_not_a_hang(kubectl: Any, runni
     }.items():
         answer = await kubectl.attempt(command)
         assert (answer.code, answer.err[-len(words + refused) :]) == (1, words + refused)
+    elsewhere = {"kubeletEndpoint": {"Port": 70_000}}
+    await running.node(
+        "odd", addresses=[{"type": "InternalIP", "address": "127.0.0.1"}], daemonEndpoints=elsewhere
+    )
+    await running.pod("stray", nodeName="odd")
+    for command in ("logs stray", "exec stray -- ls"):
+        assert (await kubectl.attempt(command)).err.endswith(": dial tcp: address 70000: invalid port\n")
     told = "Error from server: no preferred addresses found; known addresses: []\n"
     assert (await kubectl.attempt("logs silent")).err == told
 

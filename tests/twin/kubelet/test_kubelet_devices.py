@@ -19,6 +19,23 @@ GPU = "nvidia.com/gpu"
 World = Any
 
 
+async def test_references_find_what_a_plugin_says_and_the_pods_own_win(world: World) -> None:
+    """In arguments and in `subPathExpr`; what the pod sets itself is what the container has."""
+    await world.plugin(count=1)
+    gpu = {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
+    mount = {"name": "v", "mountPath": "/v", "subPathExpr": "$(NVIDIA_VISIBLE_DEVICES)"}
+    command = ["echo", "$(NVIDIA_VISIBLE_DEVICES)"]
+    main = {"name": "main", "image": "ubuntu", "command": command, "resources": gpu, "volumeMounts": [mount]}
+    for name, own in {"given": [], "own": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "mine"}]}.items():
+        spec = {"containers": [{**main, "env": own}], "volumes": [{"name": "v", "emptyDir": {}}]}
+        world.bind(name, restartPolicy="Never", **spec)
+        await world.phase(name, "Succeeded")
+        [ran] = world.runtime.containers(f"uid-{name}")
+        wanted = "mine" if own else "GPU-0"
+        assert [line.text for line in ran.log.since(0)] == [f"{wanted}\n".encode()]
+        assert ran.config.env["NVIDIA_VISIBLE_DEVICES"] == wanted
+
+
 async def test_a_registered_plugin_shows_on_the_node(world: World) -> None:
     await world.plugin(count=4)
     assert (world.capacity(), world.allocatable()) == ("4", "4")

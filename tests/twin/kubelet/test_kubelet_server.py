@@ -139,6 +139,15 @@ async def test_logs_are_cut_as_asked(world: World, dial: Dialer, query: str, exp
     assert await dial.get(f"/containerLogs/default/job/main{query}") == (200, expected)
 
 
+async def test_a_log_outlasts_the_kubelet_that_wrote_it(world: World, dial: Dialer) -> None:
+    world.bind("job", command=["seq", "3"], restartPolicy="Never")
+    await world.phase("job", "Succeeded")
+    await world.kubelet.restart()
+    world.bind("web")
+    await world.phase("web", "Running")
+    assert await dial.get("/containerLogs/default/job/main") == (200, "1\n2\n3\n")
+
+
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [

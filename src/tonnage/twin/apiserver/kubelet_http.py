@@ -64,8 +64,10 @@ async def open_response(
         writer.write((request or b"") + (connection.send(h11.EndOfMessage()) or b""))
         try:
             event = await next_event(connection, reader)
-        except (OSError, h11.ProtocolError) as error:
-            raise UnreachableError(str(error)) from None
+        except OSError as error:
+            raise UnreachableError(in_gos_words(error)) from None
+        except h11.ProtocolError:
+            raise UnreachableError("EOF") from None
         if not isinstance(event, h11.Response):
             raise UnreachableError("EOF")
         yield KubeletResponse(connection, reader, event.status_code)
@@ -82,11 +84,28 @@ async def connect(
             return await asyncio.open_connection(host, port, ssl=context)
     except ssl.SSLError as error:
         raise UnreachableError(f"tls: {error}") from None
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):
         raise UnreachableError(f"dial tcp: lookup {host}: no such host") from None
+    except OverflowError:
+        raise UnreachableError(f"dial tcp: address {port}: invalid port") from None
     except OSError as error:
-        why = f"connect: {os.strerror(error.errno).lower()}" if error.errno else "i/o timeout"
-        raise UnreachableError(f"dial tcp {host}:{port}: {why}") from None
+        words = in_gos_words(error)
+        if error.errno:
+            words = f"dial tcp {host}:{port}: connect: {words}"
+        elif isinstance(error, TimeoutError):
+            words = f"dial tcp {host}:{port}: {words}"
+        raise UnreachableError(words) from None
+
+
+def in_gos_words(error: OSError) -> str:
+    """What Go calls it.
+
+    >>> in_gos_words(ConnectionRefusedError(111, "Connect call failed")), in_gos_words(TimeoutError())
+    ('connection refused', 'i/o timeout')
+    """
+    if error.errno:
+        return os.strerror(error.errno).lower()
+    return "i/o timeout" if isinstance(error, TimeoutError) else "EOF"
 
 
 async def next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:

@@ -22,7 +22,7 @@ from wsproto.events import (
 from wsproto.events import Request as Handshake
 from wsproto.utilities import ProtocolError
 
-from tonnage.twin.apiserver.kubelet_http import UnreachableError, connect
+from tonnage.twin.apiserver.kubelet_http import UnreachableError, connect, in_gos_words
 
 _HANDSHAKE_S: Final = 15.0
 _MOST_MESSAGE: Final = 16 << 20
@@ -139,7 +139,7 @@ async def open_socket(
             async with asyncio.timeout(_HANDSHAKE_S):
                 await kubelet.shake_hands(f"{host}:{port}", path, offered)
         except OSError as error:
-            raise UnreachableError(str(error) or "i/o timeout") from None
+            raise UnreachableError(in_gos_words(error)) from None
         yield kubelet
     finally:
         writer.close()

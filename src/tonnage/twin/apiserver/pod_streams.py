@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ _TRANSLATED: Final = "v5.channel.k8s.io"
 _PROTOCOLS: Final = (_TRANSLATED, "v4.channel.k8s.io")
 _ERRORS: Final = b"\x03"
 """The channel of the Status at the end."""
+_TYPE: Final = ("kind", "apiVersion")
 _EXITED: Final = "NonZeroExitCode"
 STREAM_KINDS: Final = {"exec": "PodExecOptions", "attach": "PodAttachOptions"}
 """What the options of a stream are called, by its subresource."""
@@ -73,8 +75,9 @@ async def serve_stream(exchange: Exchange, host: str, port: int, path: str, cont
                 await _relay(kubelet, exchange, _retold)
         except (UnreachableError, UpgradeError) as error:
             why = _why_not(error, f"https://{host}:{port}{path}")
-            await exchange.send({"type": "websocket.send", "bytes": _failure(why)})
-            await exchange.send({"type": "websocket.close", "code": 1000})
+            with suppress(OSError):  # Who has gone by now, nobody tells.
+                await exchange.send({"type": "websocket.send", "bytes": _failure(why)})
+                await exchange.send({"type": "websocket.close", "code": 1000})
         return
     try:
         async with open_socket(host, port, path, context, offered) as kubelet:
@@ -102,23 +105,22 @@ async def _accept(exchange: Exchange, subprotocol: str | None) -> None:
 
 
 def _failure(why: str) -> bytes:
-    return _ERRORS + go_json(status_of(internal_error(why)))
-
-
-class _End(msgspec.Struct):
-    """What a kubelet says at the end of a stream, of its Status."""
-
-    status: str = ""
-    reason: str = ""
-    message: str = ""
+    status = status_of(internal_error(why))
+    return _ERRORS + go_json({key: value for key, value in status.items() if key not in _TYPE})
 
 
 def _retold(data: bytes | str) -> bytes | str:
-    """What a kubelet says; a failure that is no exit code is told as one of the server's."""
+    """What a kubelet says; how a program ended is told in the server's words."""
     if not isinstance(data, bytes) or data[:1] != _ERRORS or not data[1:]:
         return data
-    end = msgspec.json.decode(data[1:], type=_End)
-    return data if end.status == "Success" or end.reason == _EXITED else _failure(end.message)
+    status = msgspec.json.decode(data[1:])
+    if status["status"] == "Success":
+        return data
+    if status.get("reason") != _EXITED:
+        return _failure(status["message"])
+    code = status["details"]["causes"][0]["message"]
+    told = f"command terminated with non-zero exit code: command terminated with exit code {code}"
+    return _ERRORS + go_json({**status, "message": told})
 
 
 async def _relay(

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.json import JsonObject
@@ -121,8 +123,13 @@ class Kubelet:
         return self._living().pods
 
     def status(self, pod: Pod) -> JsonObject:
-        """What it says of the pod now. Raises RuntimeError while the kubelet does not run."""
-        return self._living().statuses.newest(pod.metadata.uid)
+        """What it says of the pod now, or said before it was started anew.
+
+        Raises:
+            RuntimeError: the kubelet does not run.
+        """
+        told: JsonObject = msgspec.to_builtins(pod.status)
+        return self._living().statuses.newest(pod.metadata.uid) or told
 
     def now(self) -> datetime:
         """The kubelet's clock."""

@@ -22,7 +22,8 @@ from tonnage.wire.objects import Container, Pod
 class Injection:
     """What device plugins had put into a container: never what the pod's author wrote.
 
-    `sources` are the mounts' paths on the host, by path in the container.
+    `sources` are the mounts' paths on the host, by path in the container; `cdi_env` is what of `env` the
+    runtime adds, whatever the pod says.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Injection:
     mounts: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    cdi_env: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stdio(Protocol):

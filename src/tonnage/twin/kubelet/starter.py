@@ -187,15 +187,16 @@ class ContainerStarter:
             written=self._runtime.volume,
         )
         injected = await self._injection(pod, container.name)
+        known = {**injected.env, **env}  # The pod's own win.
         return ContainerConfig(
             pod,
             container,
             slot.restarts,
-            arguments_of(container, env),
-            {**surroundings_of(pod), **env, **injected.env},
+            arguments_of(container, known),
+            {**surroundings_of(pod), **known, **injected.cdi_env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
             partial(account_token, self._api, pod),
-            tree_of(pod, container, env, self._objects, self._runtime.volume),
+            tree_of(pod, container, known, self._objects, self._runtime.volume),
         )
 
     async def _injection(self, pod: Pod, container: str) -> Injection:
@@ -219,7 +220,12 @@ class ContainerStarter:
             )
         mounts |= edits.mounts
         return Injection(
-            {**env, **edits.env}, (*nodes, *edits.device_nodes), tuple(mounts), tuple(names), mounts
+            {**env, **edits.env},
+            (*nodes, *edits.device_nodes),
+            tuple(mounts),
+            tuple(names),
+            mounts,
+            edits.env,
         )
 
     def _tell(self, pod: Pod, slot: Slot, event_type: str, reason: str, message: str) -> None:

@@ -131,10 +131,10 @@ class PodWorker:
 
     async def _live(self) -> None:
         live = self.live
+        adopted = live.adopt()
         if self.pod.status.phase in {"Succeeded", "Failed"}:
             await self._finish()
             return
-        adopted = live.adopt()
         if not adopted:
             failure = await self._admit(self.pod)
             if failure is not None:

@@ -225,9 +225,12 @@ async def seq(context: ContainerContext) -> int:
     return 0
 
 
+_ID_OPTIONS: Final = {"--user": "u", "--group": "g", "--groups": "G", "--name": "n"}
+
+
 async def id_(context: ContainerContext) -> int:
     user = user_of(context.pod, context.container)
-    letters = "".join(word.lstrip("-") for word in context.argv[1:] if word.startswith("-"))
+    letters = "".join(_ID_OPTIONS.get(word, word) for word in context.argv[1:])
     shown = _user_name if "n" in letters else str
     numbers = {
         "u": [user["uid"]],
