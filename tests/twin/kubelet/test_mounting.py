@@ -253,7 +253,7 @@ async def test_a_container_that_may_not_start_says_why(
 async def test_a_status_says_as_whom_a_container_runs_and_so_does_it(
     world: World, context: Any, own: Any, user: Any, said: str
 ) -> None:
-    script = "id; id -u; id -g; id -G; id -un; sleep infinity"
+    script = "id; id -u; id --group; id -G; id -un nginx; sleep infinity"
     ids = {"name": "c", "image": "i", "command": ["sh", "-c", script], "securityContext": own}
     world.bind("web", containers=[ids], securityContext=context)
     status = await world.phase("web", "Running")

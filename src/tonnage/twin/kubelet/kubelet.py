@@ -128,8 +128,7 @@ class Kubelet:
         Raises:
             RuntimeError: the kubelet does not run.
         """
-        told: JsonObject = msgspec.to_builtins(pod.status)
-        return self._living().statuses.newest(pod.metadata.uid) or told
+        return self._living().statuses.newest(pod.metadata.uid) or msgspec.to_builtins(pod.status)
 
     def now(self) -> datetime:
         """The kubelet's clock."""

@@ -31,7 +31,7 @@ class RemoteRequest:
 
     @classmethod
     def parse(cls, query: Sequence[tuple[str, str]]) -> RemoteRequest:
-        """Read the query."""
+        """From the query of a request to a kubelet, whose switches are on where they are 1."""
         values = {key for key, value in query if value == "1"}
         tty = "tty" in values
         return cls(

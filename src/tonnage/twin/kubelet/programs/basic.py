@@ -14,6 +14,7 @@ from tonnage.twin.kubelet.programs.gpus import device_nodes
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
 from tonnage.twin.kubelet.security import user_of
 
+_ID_OPTIONS: Final = {"--user": "u", "--group": "g", "--groups": "G", "--name": "n"}
 _PLAIN_DEVICES: Final = (
     *("core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout"),
     *("termination-log", "tty", "urandom", "zero"),
@@ -225,12 +226,9 @@ async def seq(context: ContainerContext) -> int:
     return 0
 
 
-_ID_OPTIONS: Final = {"--user": "u", "--group": "g", "--groups": "G", "--name": "n"}
-
-
 async def id_(context: ContainerContext) -> int:
     user = user_of(context.pod, context.container)
-    letters = "".join(_ID_OPTIONS.get(word, word) for word in context.argv[1:])
+    letters = "".join(_ID_OPTIONS.get(word, word) for word in context.argv[1:] if word.startswith("-"))
     shown = _user_name if "n" in letters else str
     numbers = {
         "u": [user["uid"]],
