@@ -1,6 +1,7 @@
 """Writes deploy/kustomize/base out of the Helm chart with its default values; `--check` only compares.
 
-For those without Helm. What only Helm reads is left out.
+For those without Helm. What only Helm reads is left out. The image has a name that resolves nowhere, until an
+overlay says which one it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from scripts.find_helm import helm_binary
+from scripts.image.build import IMAGE
 from tonnage.model.errors import ConfigError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -40,6 +42,7 @@ def files() -> dict[Path, str]:
 def rendered() -> list[dict[str, Any]]:
     """The chart's objects with its default values. Raises ConfigError where there is no Helm."""
     command = [str(helm_binary(4)), "template", RELEASE, str(CHART), "--namespace", NAMESPACE]
+    command += ["--set", f"image.repository={IMAGE}"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return sorted(filter(None, yaml.safe_load_all(text)), key=_file_name)
 

@@ -34,7 +34,12 @@ def _wish() -> Wish:
     parser = argparse.ArgumentParser(prog="make image", description="Build the image as an OCI archive.")
     add = parser.add_argument
     add("--output", type=Path, default=REPOSITORY / "dist/tonnage-image.tar", help="the archive to write")
-    add("--tag", default="", metavar="NAME:TAG", help="[default: tonnage/agent:VERSION]")
+    add(
+        "--tag",
+        default="",
+        metavar="NAME:TAG",
+        help="[default: tonnage.invalid/agent:VERSION, which no registry has]",
+    )
     add("--version", default="", help="what Tonnage says it is [default: the checkout's version]")
     add("--label", action="append", default=[], metavar="KEY=VALUE", help="one more label; repeatable")
     add(

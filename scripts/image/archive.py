@@ -83,7 +83,7 @@ def pack_layer(tree: Path, target: Path, *, made_by: str, already: Collection[st
 def write_archive(path: Path, *, name: str, layers: Sequence[Layer], config: ImageConfig) -> str:
     """Write the image to `path`, whole or not at all; the manifest's digest.
 
-    `name` is a full reference with its registry (docker.io/tonnage/agent:1.0): kubelet asks for that form.
+    `name` is a full reference with its registry (registry.example.com/agent:1.0): kubelet asks for that form.
 
     Raises:
         DamagedLayerError: a layer's file does not have its digest.

@@ -25,7 +25,8 @@ from scripts.image.wheels import Wheels, staged_source, version_of
 from tonnage.model.errors import ConfigError, Problem
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-IMAGE: Final = "docker.io/tonnage/agent"
+IMAGE: Final = "tonnage.invalid/agent"
+"""What the image is named unless somebody says: a name that no registry can carry (RFC 2606)."""
 _REFERENCE: Final = re.compile(r"[a-z0-9]+([._/:-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*")
 
@@ -157,12 +158,16 @@ def _fetched(wish: Wish, tell: Callable[[str], None]) -> tuple[Wheels, tuple[Pat
 def full_name(reference: str) -> str:
     """A reference with its registry, as containerd completes it.
 
-    >>> full_name("tonnage/agent:1.0"), full_name("localhost/agent:1")
-    ('docker.io/tonnage/agent:1.0', 'localhost/agent:1')
+    >>> full_name("platform/agent:1.0"), full_name("localhost/agent:1")
+    ('docker.io/platform/agent:1.0', 'localhost/agent:1')
     """
     if len(reference) > 255 or not _REFERENCE.fullmatch(reference):
         raise ConfigError(
-            Problem(f"no image name: {reference[:100]!r}", "--tag", remedy=f"such as {IMAGE}:0.1.0")
+            Problem(
+                f"no image name: {reference[:100]!r}",
+                "--tag",
+                remedy="such as registry.example.com/platform/tonnage:0.1.0",
+            )
         )
     first, slash, _ = reference.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):

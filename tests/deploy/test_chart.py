@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from scripts.generate_chart_reference import values
 from scripts.generate_crds import main as generate_crds
-from support.helm import CHART, Helm
+from support.helm import CHART, IMAGE, Helm
 from tonnage.cli.main import tonnage
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
 
@@ -101,9 +101,9 @@ def test_names_of_objects(helm4: Helm, release: str, given: str, name: str) -> N
 @pytest.mark.parametrize(
     ("given", "image"),
     [
-        ("", f"tonnage/agent:{metadata.version('tonnage')}"),
+        ("", f"{IMAGE}:{metadata.version('tonnage')}"),
         ("image: {repository: reg.io:5000/a/b, tag: v2}", "reg.io:5000/a/b:v2"),
-        (f"image: {{tag: v2, digest: 'sha256:{'0' * 64}'}}", f"tonnage/agent@sha256:{'0' * 64}"),
+        (f"image: {{tag: v2, digest: 'sha256:{'0' * 64}'}}", f"{IMAGE}@sha256:{'0' * 64}"),
     ],
     ids=["the application's version", "a registry of one's own", "a digest counts first"],
 )

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from support.audit import AuditLog
-from support.helm import NAMESPACE, Helm, Rendered
+from support.helm import IMAGE, NAMESPACE, Helm, Rendered
 from support.rights import granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
@@ -73,7 +73,7 @@ class Installed:
         spec: JsonObject = {
             "nodeName": NODE_NAME,
             "serviceAccountName": account,
-            "containers": [{"name": "agent", "image": "tonnage/agent"}],
+            "containers": [{"name": "agent", "image": IMAGE}],
         }
         await self.api.create(POD, {"metadata": {"name": AGENT_POD}, "spec": spec}, namespace=NAMESPACE)
         bound: JsonObject = {"kind": "Pod", "apiVersion": "v1", "name": AGENT_POD}

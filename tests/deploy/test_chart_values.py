@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
@@ -18,10 +19,21 @@ REFUSED = {
     "a mistyped key": ("nodeSelectr: {a: b}", "nodeSelectr", "not allowed"),
     "a mistyped key further down": ("image: {tags: v1}", "tags", "not allowed"),
     "an unquoted version": ("image: {tag: 1.0}", "/image/tag", "got number, want string"),
-    "a tag in the repository": ("image: {repository: 'a/b:v1'}", "/image/repository", "pattern"),
+    "a tag in the repository": ("image: {repository: 'reg.io/a/b:v1'}", "/image/repository", "pattern"),
     "a digest that is none": ("image: {digest: 'sha256:1'}", "/image/digest", "pattern"),
     "an unknown pull policy": ("image: {pullPolicy: Sometimes}", "/image/pullPolicy", "Always"),
     "no image": ("image: null", "", "missing property 'image'"),
+    "an image of nowhere": ("image: {repository: ''}", "/image/repository", "Push what `make image` builds"),
+    "no repository at all": ("image: {repository: null}", "/image", "missing property 'repository'"),
+    "an image without its registry": (
+        "image: {repository: you/tonnage}", "/image/repository", "for you/tonnage each node chooses one",
+    ),
+    "an image without its folder": ("image: {repository: a}", "/image/repository", "docker.io/you/tonnage"),
+    "a registry without an image": ("image: {repository: reg.io}", "/image/repository", "pattern"),
+    "a digest of another kind": (
+        f"image: {{digest: 'sha512:{'0' * 128}'}}", "/image/digest", "pattern",
+    ),
+    "a digest in capitals": (f"image: {{digest: 'sha256:{'A' * 64}'}}", "/image/digest", "pattern"),
     "a label that is no text": ("nodeSelector: {gpu: true}", "/nodeSelector/gpu", "want string"),
     "an unknown way to the driver": ("access: root", "/access", "'runtime', 'privileged'"),
     "an unknown place for labels": ("features: {publish: nfd}", "/features/publish", "'nodefeature'"),
@@ -93,6 +105,16 @@ def test_the_schema_refuses(helm: Helm, case: str) -> None:
     assert done.returncode != 0
     assert where in done.stderr, done.stderr
     assert why in done.stderr, done.stderr
+
+
+def test_without_an_image_nothing_is_installed(helm: Helm) -> None:
+    """Whoever took a public name that the chart falls back to would be root on every GPU node."""
+    for asked in (("template", RELEASE), ("lint",)):
+        done = helm.attempt(*asked, CHART, image="")
+        assert done.returncode != 0
+        assert "there is no default" in done.stdout + done.stderr
+    unchecked = helm.attempt("template", RELEASE, CHART, "--skip-schema-validation", image="")
+    assert "image.repository: there is no default; push what `make image` builds" in unchecked.stderr
 
 
 def test_lint_refuses_what_template_refuses(helm: Helm) -> None:
@@ -196,6 +218,17 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
         "/run/dev",
         ImexSettings((0,)),
     )
+
+
+def test_the_values_of_the_install_page_name_an_image_by_digest(helm4: Helm) -> None:
+    page = (CHART.parents[2] / "docs/how-to/install.md").read_text(encoding="utf-8")
+    (values,) = (
+        block
+        for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        if "image:" in block
+    )
+    image = helm4.rendered(values).container["image"]
+    assert re.fullmatch(r"registry\.example\.com/platform/tonnage@sha256:[0-9a-f]{64}", image)
 
 
 def test_the_page_of_values_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:

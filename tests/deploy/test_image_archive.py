@@ -23,7 +23,7 @@ from scripts.image.archive import (
 )
 from support.oci_reader import read_image
 
-NAME = "docker.io/tonnage/agent:1.0"
+NAME = "registry.example/platform/agent:1.0"
 
 
 def make_tree(folder: Path) -> Path:

@@ -87,7 +87,7 @@ def test_the_program_of_the_image_runs() -> None:
     ("given", "full"),
     [
         ("agent:1", "docker.io/library/agent:1"),
-        ("tonnage/agent:0.2.0rc1", "docker.io/tonnage/agent:0.2.0rc1"),
+        ("platform/agent:0.2.0rc1", "docker.io/platform/agent:0.2.0rc1"),
         ("registry.example/gpu/agent:1", "registry.example/gpu/agent:1"),
         ("localhost:5000/agent:1", "localhost:5000/agent:1"),
         ("localhost/agent:1", "localhost/agent:1"),

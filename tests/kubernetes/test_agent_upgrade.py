@@ -15,6 +15,7 @@ import pytest
 
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
+from support.helm import IMAGE
 from support.installed_agent import GPU, InstalledAgent, gpu_pod
 from tonnage.cli.binaries import chosen_minor
 from tonnage.cli.kubectl import nearest_kubectl
@@ -90,7 +91,7 @@ def test_an_upgrade_and_its_rollback_leave_pods_alone_and_give_no_gpu_twice(
     before = containers(cluster, "one")
     with recorded(cluster) as record:
         agent.upgrade(next_version)
-        assert image(agent) == f"tonnage/agent:{next_version}"
+        assert image(agent) == f"{IMAGE}:{next_version}"
         until(lambda: record.changes[-1][1] == 2)
     say(record_property, "upgrade", record)
     cluster.apply(gpu_pod("other"))
@@ -102,7 +103,7 @@ def test_an_upgrade_and_its_rollback_leave_pods_alone_and_give_no_gpu_twice(
 
     with recorded(cluster) as record:
         agent.rollback()
-        assert image(agent) == f"tonnage/agent:{agent_version}"
+        assert image(agent) == f"{IMAGE}:{agent_version}"
         until(lambda: record.changes[-1][1] == 2)
     say(record_property, "rollback", record)
     assert containers(cluster, "one", "other") == before
@@ -124,7 +125,7 @@ def test_an_upgrade_to_an_image_that_is_not_there_is_undone_by_a_rollback(
     assert containers(cluster, "one") == before
 
     agent.rollback()
-    assert image(agent) == f"tonnage/agent:{agent_version}"
+    assert image(agent) == f"{IMAGE}:{agent_version}"
     until(lambda: cluster.allocatable(GPU) == 2)
     assert containers(cluster, "one") == before
     cluster.apply(gpu_pod("other"))

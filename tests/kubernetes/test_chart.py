@@ -20,7 +20,7 @@ from support.audit import AuditLog
 from support.driver_root import Driver
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
-from support.helm import CHART, NAMESPACE, RELEASE, Helm
+from support.helm import CHART, IMAGE, NAMESPACE, RELEASE, Helm
 from support.installed_agent import (
     ACCOUNT,
     AGENT,
@@ -300,7 +300,7 @@ def test_kustomize_installs_the_same_without_helm(cluster: GenuineCluster, agent
         ]
         kustomization = {
             "resources": [f"{'../' * len(overlay.parts)}{BASE.relative_to('/')}"],
-            "images": [{"name": "tonnage/agent", "newTag": agent_version}],
+            "images": [{"name": IMAGE, "newTag": agent_version}],
             "patches": [
                 {"target": {"kind": "DaemonSet", "name": AGENT}, "patch": json.dumps(patch)},
             ],

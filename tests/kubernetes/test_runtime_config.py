@@ -15,6 +15,7 @@ import yaml
 
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME
+from support.helm import IMAGE
 from tonnage.cli.binaries import NODE, find_binaries
 from tonnage.cli.main import run
 
@@ -165,7 +166,7 @@ def test_a_pod_with_the_hosts_files_looks_at_its_node(cluster: GenuineCluster, a
     pod: Any = yaml.safe_load((ROOT / "docs/how-to/look-at-a-runtime.yaml").read_text())
     pod["metadata"]["namespace"] = "default"
     pod["spec"]["nodeName"] = NODE_NAME
-    image = {"image": f"tonnage/agent:{agent_version}", "imagePullPolicy": "Never"}
+    image = {"image": f"{IMAGE}:{agent_version}", "imagePullPolicy": "Never"}
     pod["spec"]["containers"][0] |= image
     name = f"pod/{pod['metadata']['name']}"
     cluster.apply(pod)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from scripts.find_helm import Major, helm_binary
 CHART: Final = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "tonnage"
 RELEASE: Final = "tonnage"
 NAMESPACE: Final = "tonnage-system"
+IMAGE: Final = "tonnage.invalid/agent"
+"""The repository of the image in all releases that do not name another one; the chart has no default."""
+_TAKE_VALUES: Final = frozenset({"template", "lint", "install", "upgrade"})
 Manifest = dict[str, Any]
 
 
@@ -25,6 +29,7 @@ class Helm:
     def __init__(self, major: Major, home: Path, kubeconfig: Path | None = None) -> None:
         self.major = major
         self._binary = helm_binary(major)
+        self._home = home
         self._environment = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(home),
@@ -32,16 +37,24 @@ class Helm:
             "GOGC": "off",  # short lives need no garbage collector
         }
 
-    def attempt(self, *arguments: str | Path, values: str = "") -> subprocess.CompletedProcess[str]:
-        """The finished process; `values` is a values file's text."""
+    def attempt(
+        self, *arguments: str | Path, values: str = "", image: str = IMAGE
+    ) -> subprocess.CompletedProcess[str]:
+        """The finished process; `values` is a values file's text, `image` the repository if it names none."""
+        files = ["--values", str(self._image_values(image))] if image and arguments[0] in _TAKE_VALUES else []
         return subprocess.run(
-            [self._binary, *arguments, *(("--values", "-") if values else ())],
+            [self._binary, *arguments, *files, *(("--values", "-") if values else ())],
             input=values,
             capture_output=True,
             text=True,
             env=self._environment,
             check=False,
         )
+
+    def _image_values(self, repository: str) -> Path:
+        file = self._home / "image.yaml"
+        file.write_text(json.dumps({"image": {"repository": repository}}), encoding="utf-8")
+        return file
 
     def run(self, *arguments: str | Path, values: str = "") -> str:
         """What it prints; a failure is an AssertionError with what it said."""

@@ -17,7 +17,8 @@ SYSTEM_NAMESPACE: Final = "tonnage-system"
 CONFIG_MAP_NAME: Final = "device-plugin-config"
 MIG_CONFIG_MAP_NAME: Final = "default-mig-parted-config"
 AGENT: Final = "tonnage-agent"
-AGENT_IMAGE: Final = "tonnage/agent"
+AGENT_IMAGE: Final = "tonnage.invalid/agent"
+"""No registry can carry it: names in `.invalid` resolve nowhere (RFC 2606). Nodes of the twin have it."""
 
 _FOLDERS: Final = (
     ("device-plugins", "/var/lib/kubelet/device-plugins", "Directory"),

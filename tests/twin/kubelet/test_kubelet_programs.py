@@ -19,9 +19,11 @@ from tonnage.twin.kubelet.runtime import (
     ContainerConfig,
     ContainerContext,
     ExecError,
+    ImageError,
     Injection,
     RunningContainer,
 )
+from tonnage.twin.platform import AGENT_IMAGE
 from tonnage.twin.pretended_driver import install_driver
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
@@ -243,8 +245,22 @@ async def test_a_wired_in_programs_crash_is_its_containers(tmp_path: Path) -> No
         raise ValueError(f"no config on {context.node_name}")
 
     node = Node(tmp_path)
-    node.runtime = PretendedRuntime("a100-0", tmp_path, node.clock, Programs({"tonnage/agent": broken}))
-    assert await node.main(image="docker.io/tonnage/agent:dev") == (1, ": no config on a100-0\n")
+    node.runtime = PretendedRuntime("a100-0", tmp_path, node.clock, Programs({AGENT_IMAGE: broken}))
+    assert await node.main(image=f"{AGENT_IMAGE}:dev") == (1, ": no config on a100-0\n")
+
+
+async def test_the_image_of_a_wired_in_program_lies_on_every_node(tmp_path: Path) -> None:
+    """No registry can carry it: its name resolves nowhere, so that nobody else's image comes in its place."""
+
+    async def ended(_context: ContainerContext) -> int:
+        return 0
+
+    programs = Programs({AGENT_IMAGE: ended})
+    runtime = PretendedRuntime("a100-0", tmp_path, VirtualClock(), programs)
+    assert AGENT_IMAGE.partition("/")[0].endswith(".invalid")
+    assert await runtime.pull(f"{AGENT_IMAGE}:dev") > 0
+    with pytest.raises(ImageError, match="no such host"):
+        await runtime.pull("tonnage.invalid/other")
 
 
 # nvidia-smi

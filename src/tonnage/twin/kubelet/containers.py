@@ -93,7 +93,7 @@ class PretendedRuntime:
 
     async def pull(self, image: str) -> int:
         problem = pull_problem(image)
-        if problem:
+        if problem and not self._programs.has_image(image):
             raise ImageError(problem)
         return self._images.setdefault(full_image(image), image_bytes(image))
 

@@ -62,6 +62,10 @@ class Programs:
     def __init__(self, images: Mapping[str, Program] = MappingProxyType({})) -> None:
         self._images = images
 
+    def has_image(self, image: str) -> bool:
+        """Whether the image was given from outside, and so lies on every node."""
+        return parse_image(image).repository in self._images
+
     def for_container(self, image: str, argv: tuple[str, ...]) -> Program:
         """What the container runs. An image or command that the twin does not know is pretended."""
         program = self._images.get(parse_image(image).repository)
