@@ -4,11 +4,12 @@ LAB ?= inference-sharing
 GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
-UV_VERSION := 0.13.9
 # Four more than there are processors: tests wait a lot, for programs and for each other.
 WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
+# What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
+SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
 .PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
@@ -18,14 +19,14 @@ help: ## List the targets
 
 setup: .venv/ready ## Create the environment (.venv)
 
-.venv/ready: pyproject.toml uv.lock
+.venv/ready: pyproject.toml uv.lock scripts/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: $(PYTHON) is older than 3.11. Remedy: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 2; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv || \
 	  { echo "error: no virtual environment. Remedy on Debian: apt-get install python3-venv" >&2; exit 2; }
 	@echo "Creating .venv (about a minute the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --compile-bytecode
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r scripts/uv.txt
+	@$(SYNC) --compile-bytecode
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
@@ -55,11 +56,11 @@ test-properties: .venv/ready ## Hold each property that sets no number against 1
 # Without root there is no genuine node, so nothing is built for one.
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
 test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --group clients
+	@$(SYNC) --group clients
 	@$(BIN)/python scripts/test_kubernetes.py -q
 
 fuzz: .venv/ready ## Fuzz parsers and handlers under atheris (FUZZ_SECONDS=30 for each, TARGET=name)
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --group fuzz
+	@$(SYNC) --group fuzz
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(TARGET)
 
 test-gpu: .venv/ready ## Run the device contract on this machine's GPUs; figures go to benchmarks/results

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from scripts.image.build import REPOSITORY, Wish, build_image
+from scripts.image.build import REPOSITORY, Wish, build_image, lock_packages
 from tonnage.cli.failure import render_problem
 from tonnage.cli.places import cache_folder
 from tonnage.model.errors import ConfigError
@@ -16,10 +16,13 @@ from tonnage.model.errors import ConfigError
 
 def main() -> int:
     """Build; the exit status."""
-    wish = _wish()
+    wish, locking = _wish()
     started = time.monotonic()
-    print("Building the image (half a minute when nothing is cached):", flush=True)
     try:
+        if locking:
+            lock_packages(wish, lambda line: print(line, flush=True))
+            return 0
+        print("Building the image (half a minute when nothing is cached):", flush=True)
         built = build_image(wish, lambda line: print(line, flush=True), os.environ)
     except ConfigError as error:
         for problem in error.problems:
@@ -30,7 +33,8 @@ def main() -> int:
     return 0
 
 
-def _wish() -> Wish:
+def _wish() -> tuple[Wish, bool]:
+    """What to build; whether only to write the lock."""
     parser = argparse.ArgumentParser(prog="make image", description="Build the image as an OCI archive.")
     add = parser.add_argument
     add("--output", type=Path, default=REPOSITORY / "dist/tonnage-image.tar", help="the archive to write")
@@ -49,11 +53,17 @@ def _wish() -> Wish:
     )
     add("--offline", action="store_true", help="use what an earlier build fetched")
     add("--no-cache", action="store_true", help="make every layer again")
+    add(
+        "--locked",
+        action="store_true",
+        help="take Debian's packages only as deploy/image/packages.lock has them",
+    )
+    add("--lock", action="store_true", help="write that file with today's packages, and build nothing")
     options = parser.parse_args()
     labels = dict(label.split("=", 1) for label in options.label if "=" in label)
     if len(labels) != len(options.label):
         parser.error("--label: KEY=VALUE, each key once")
-    return Wish(
+    wish = Wish(
         output=options.output.absolute(),
         cache=cache_folder(os.environ) / "images",
         version=options.version,
@@ -62,7 +72,9 @@ def _wish() -> Wish:
         anew=options.no_cache,
         check=options.check,
         offline=options.offline,
+        locked=options.locked,
     )
+    return wish, options.lock
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from scripts.image.base import chosen_base, make_base
 from scripts.image.checkout import Git
 from scripts.image.debian import Apt, require_debian
 from scripts.image.inside import USER_ID
+from scripts.image.lock import NAME as LOCK
+from scripts.image.lock import differences, read_lock, require_locked, this_release, write_lock
 from scripts.image.store import Assembly, LayerStore
 from scripts.image.trees import Patterns, fingerprint, lines_of
 from scripts.image.wheels import Wheels, staged_source, version_of
@@ -36,7 +38,7 @@ class Wish:
     """What image to build and where to. An empty version or name is the checkout's.
 
     `anew` uses no layer of an earlier build, `check` not the last one; `offline` asks no network, so an
-    earlier build must have fetched everything.
+    earlier build must have fetched everything; `locked` takes only the Debian packages of packages.lock.
     """
 
     output: Path
@@ -48,6 +50,7 @@ class Wish:
     anew: bool = False
     check: bool = False
     offline: bool = False
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,26 @@ def build_image(wish: Wish, tell: Callable[[str], None], environment: Mapping[st
         )
     sizes = tuple(layer.size for layer in assembly.layers)
     return Built(name, digest, wish.output.stat().st_size, sizes)
+
+
+def lock_packages(wish: Wish, tell: Callable[[str], None]) -> None:
+    """Write the packages that a build would take today into the recipe's lock.
+
+    Raises:
+        ConfigError: with what to do.
+    """
+    require_debian()
+    recipe = wish.repository / "deploy" / "image"
+    apt = Apt(wish.cache / "apt")
+    with apt.locked():
+        if not wish.offline and (warning := apt.refresh()):
+            tell(f"  apt-get update: {warning}")
+        packages = chosen_base(apt, recipe).packages
+    before = read_lock(recipe / LOCK).get(this_release(), {})
+    for text in differences(before, packages):
+        tell(f"  {text}")
+    write_lock(recipe / LOCK, this_release(), packages)
+    tell(f"  {recipe / LOCK}: {len(packages)} packages of {this_release()}")
 
 
 def fetch_for_build(wish: Wish, tell: Callable[[str], None]) -> None:
@@ -150,6 +173,10 @@ def _fetched(wish: Wish, tell: Callable[[str], None]) -> tuple[Wheels, tuple[Pat
         if not wish.offline and (warning := apt.refresh()):
             tell(f"  apt-get update: {warning}")
         base = chosen_base(apt, recipe)
+        if wish.locked:
+            require_locked(recipe / LOCK, this_release(), base.packages)
+        elif found := differences(read_lock(recipe / LOCK).get(this_release(), {}), base.packages):
+            tell(f"  {len(found)} of them are not those of {LOCK}, such as {found[0]}")
         files = apt.fetch(base.packages)
     left_out = Patterns.of(lines_of(recipe / "left-out.txt"))
     return Wheels(wish.repository, base, left_out, wish.offline), files

@@ -42,6 +42,15 @@ class Wheels:
         """What uv.lock pins for users, with hashes."""
         return self._uv("export", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
 
+    def build(self, source: Path, folder: Path, *kinds: str) -> None:
+        """Build `source` into `folder` with what uv.lock pins of build tools, checked against its hashes."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tools = folder.with_name("build-requirements.txt")
+        wanted = self._uv("export", "--frozen", "--only-group", "build", "--no-emit-project", "--no-header")
+        tools.write_text(wanted, encoding="utf-8")
+        pinned = ("--build-constraints", str(tools), "--require-hashes")
+        self._uv("build", "--quiet", *kinds, *pinned, "--out-dir", str(folder), str(source))
+
     def fetch(self, requirements: str, source: Path, work: Path) -> None:
         """Bring into uv's cache all that the functions below take, so that they need no network."""
         listed = work / "requirements.txt"
@@ -73,7 +82,7 @@ class Wheels:
 
     def _build(self, source: Path) -> Path:
         folder = source.parent / "dist"
-        self._uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(source))
+        self.build(source, folder, "--wheel")
         (wheel,) = folder.glob("*.whl")
         return wheel
 
