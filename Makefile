@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -75,6 +75,13 @@ kubernetes-binaries: .venv/ready ## Build Kubernetes, containerd, runc into the 
 image: .venv/ready ## Build the container image, dist/tonnage-image.tar (IMAGE_OPTIONS=--help)
 	@$(BIN)/python -m scripts.image $(IMAGE_OPTIONS)
 
+release: .venv/ready ## Build wheel, image, bills of materials, checksums: dist/tonnage-VERSION (RELEASE_OPTIONS=--help)
+	@$(SYNC) --group release
+	@$(BIN)/python -m scripts.release $(RELEASE_OPTIONS)
+
+licences: .venv/ready ## List the licences of all that is shipped; fail at one that is not allowed
+	@$(BIN)/python -m scripts.licences
+
 lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -84,6 +91,7 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/python scripts/generate_crds.py --check
 	@$(BIN)/python scripts/generate_chart_reference.py --check
 	@$(BIN)/python -m scripts.render_kustomize --check
+	@$(BIN)/python -m scripts.licences --check
 	@$(BIN)/python scripts/size_report.py
 
 format: .venv/ready ## Rewrite the code in the project's format

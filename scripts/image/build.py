@@ -223,12 +223,12 @@ def _configuration(wish: Wish, version: str, environment: Mapping[str, str], git
             "PYTHONUNBUFFERED": "1",
         },
         labels={**ours, **wish.labels},
-        created=_created(git, environment),
+        created=creation_time(git, environment),
     )
 
 
-def _created(git: Git, environment: Mapping[str, str]) -> int:
-    """The time that the image names: SOURCE_DATE_EPOCH, else the last commit's, else the layers'.
+def creation_time(git: Git, environment: Mapping[str, str]) -> int:
+    """The time that image and release name: SOURCE_DATE_EPOCH, else the last commit's, else the layers'.
 
     Source: reproducible-builds.org/specs/source-date-epoch.
     """

@@ -42,15 +42,6 @@ class Wheels:
         """What uv.lock pins for users, with hashes."""
         return self._uv("export", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
 
-    def build(self, source: Path, folder: Path, *kinds: str) -> None:
-        """Build `source` into `folder` with what uv.lock pins of build tools, checked against its hashes."""
-        folder.mkdir(parents=True, exist_ok=True)
-        tools = folder.with_name("build-requirements.txt")
-        wanted = self._uv("export", "--frozen", "--only-group", "build", "--no-emit-project", "--no-header")
-        tools.write_text(wanted, encoding="utf-8")
-        pinned = ("--build-constraints", str(tools), "--require-hashes")
-        self._uv("build", "--quiet", *kinds, *pinned, "--out-dir", str(folder), str(source))
-
     def fetch(self, requirements: str, source: Path, work: Path) -> None:
         """Bring into uv's cache all that the functions below take, so that they need no network."""
         listed = work / "requirements.txt"
@@ -82,7 +73,7 @@ class Wheels:
 
     def _build(self, source: Path) -> Path:
         folder = source.parent / "dist"
-        self.build(source, folder, "--wheel")
+        build_distributions(self.repository, source, folder, "--wheel", offline=self.offline)
         (wheel,) = folder.glob("*.whl")
         return wheel
 
@@ -97,29 +88,60 @@ class Wheels:
         remove_matching(target, root, self.left_out)
 
     def _uv(self, *arguments: str) -> str:
-        beside = Path(sys.executable).with_name("uv")
-        program = str(beside) if beside.is_file() else "uv"
-        try:
-            answer = subprocess.run(
-                [program, *arguments, *(("--offline",) if self.offline else ())],
-                cwd=self.repository,
-                capture_output=True,
-                text=True,
-                check=False,
+        return run_uv(self.repository, *arguments, offline=self.offline)
+
+
+def build_distributions(
+    repository: Path, source: Path, folder: Path, *kinds: str, offline: bool = False
+) -> None:
+    """Build `source` into `folder` with the build tools that uv.lock pins, checked against its hashes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tools = folder.with_name("build-requirements.txt")
+    wanted = ("export", "--frozen", "--only-group", "build", "--no-emit-project", "--no-header")
+    tools.write_text(run_uv(repository, *wanted, offline=offline), encoding="utf-8")
+    pinned = ("--build-constraints", str(tools), "--require-hashes")
+    run_uv(
+        repository,
+        "build",
+        "--quiet",
+        *kinds,
+        *pinned,
+        "--out-dir",
+        str(folder),
+        str(source),
+        offline=offline,
+    )
+
+
+def run_uv(repository: Path, *arguments: str, offline: bool = False) -> str:
+    """What uv prints.
+
+    Raises:
+        ConfigError: with what it says instead.
+    """
+    beside = Path(sys.executable).with_name("uv")
+    program = str(beside) if beside.is_file() else "uv"
+    try:
+        answer = subprocess.run(
+            [program, *arguments, *(("--offline",) if offline else ())],
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ConfigError(Problem("no uv", remedy="make setup")) from None
+    if answer.returncode:
+        raise ConfigError(
+            Problem(
+                f"uv {arguments[0]} failed",
+                str(repository),
+                answer.stderr.strip()[-1500:],
+                "a network that reaches the package index, or your own in UV_DEFAULT_INDEX"
+                + ("; this build was told to use none: make image first" if offline else ""),
             )
-        except FileNotFoundError:
-            raise ConfigError(Problem("no uv", remedy="make setup")) from None
-        if answer.returncode:
-            raise ConfigError(
-                Problem(
-                    f"uv {arguments[0]} failed",
-                    str(self.repository),
-                    answer.stderr.strip()[-1500:],
-                    "a network that reaches the package index, or your own in UV_DEFAULT_INDEX"
-                    + ("; this build was told to use none: make image first" if self.offline else ""),
-                )
-            )
-        return answer.stdout
+        )
+    return answer.stdout
 
 
 def version_of(repository: Path) -> str:

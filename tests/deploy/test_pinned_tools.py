@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from scripts.image.base import Base
-from scripts.image.trees import Patterns
-from scripts.image.wheels import Wheels, staged_source
+from scripts.image.wheels import build_distributions, staged_source
 from tonnage.model.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,10 +90,9 @@ def test_a_build_backend_of_other_bytes_is_refused(tmp_path: Path) -> None:
     (checkout / "src/tonnage/__init__.py").write_text('__version__ = "1"\n')
     for name in ("pyproject.toml", "README.md", "LICENSE", "uv.lock"):
         shutil.copy(ROOT / name, checkout)
-    wheels = Wheels(checkout, Base((), "3.11", 36), Patterns.of([]))
     source = staged_source(checkout, tmp_path / "source", "1")
-    wheels.build(source, dist, "--wheel")
+    build_distributions(checkout, source, dist, "--wheel")
     assert len(list(dist.glob("*.whl"))) == 1
     (checkout / "uv.lock").write_text(spoilt((checkout / "uv.lock").read_text()))
     with pytest.raises(ConfigError, match=r"Hash mismatch for `hatchling"):
-        wheels.build(source, tmp_path / "other" / "dist", "--wheel")
+        build_distributions(checkout, source, tmp_path / "other" / "dist", "--wheel")

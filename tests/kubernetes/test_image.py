@@ -15,6 +15,7 @@ import pytest
 
 from scripts.image.build import IMAGE, REPOSITORY, Built, Wish, build_image
 from scripts.image.wheels import SOURCES
+from scripts.licences import Licences, lying_in_the_image
 from support.images import agent_archive
 from support.oci_reader import Image, read_image
 from support.own_network import is_own_network
@@ -152,6 +153,14 @@ def test_scanners_find_what_it_is_made_of(built: tuple[Built, Image, Path]) -> N
     wheels = {match[1] for name in names if (match := re.search(r"([^/]+)-[^/]+\.dist-info/METADATA$", name))}
     assert {"tonnage", "grpcio", "protobuf", "cryptography", "lightkube"} <= wheels
     assert not {"rich", "pycparser", "pip"} & wheels
+
+
+def test_all_that_it_holds_may_be_shipped(built: tuple[Built, Image, Path]) -> None:
+    """By the licences of what really lies in it. Debian's copyright files may be newer than those that were read."""
+    _, _, archive = built
+    rows = list(lying_in_the_image(Licences.read(), archive, read=False))
+    assert {"libc6", "grpcio"} <= {row.name for row in rows}
+    assert [f"{row.name}: {row.refusal}" for row in rows if row.refusal] == []
 
 
 def test_an_image_that_lacks_what_a_function_imports_is_refused(repository: Path, tmp_path: Path) -> None:
