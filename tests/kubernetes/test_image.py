@@ -156,7 +156,7 @@ def test_scanners_find_what_it_is_made_of(built: tuple[Built, Image, Path]) -> N
 
 
 def test_all_that_it_holds_may_be_shipped(built: tuple[Built, Image, Path]) -> None:
-    """By the licences of what really lies in it. Debian's copyright files may be newer than those that were read."""
+    """By the licences of what lies in it; Debian's copyright files may be newer than those that were read."""
     _, _, archive = built
     rows = list(lying_in_the_image(Licences.read(), archive, read=False))
     assert {"libc6", "grpcio"} <= {row.name for row in rows}
