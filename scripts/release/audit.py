@@ -44,7 +44,8 @@ class Audit:
             yield f"accepted: {text}"
         for reason in dict.fromkeys(self.skipped.values()):
             names = [name for name, own in self.skipped.items() if own == reason]
-            yield f"not audited: {len(names)} Python packages ({', '.join(names[:3])}, …): {reason}"
+            some = ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])
+            yield f"not audited: {len(names)} Python packages ({some}): {reason}"
         yield f"not audited: Debian's packages: {DEBIAN}"
         for text in self.found:
             yield f"vulnerable: {text}"

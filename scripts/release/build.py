@@ -21,7 +21,6 @@ from scripts.licences import (
     Row,
     lying_in_the_image,
     rendered,
-    shipped_by_the_image,
     shipped_by_the_wheel,
 )
 from scripts.locked import PROJECT, pinned_packages
@@ -108,7 +107,7 @@ def _licences(archive: Path, wish: ReleaseWish) -> list[Row]:
     """Rows of all that is shipped. A trial may have copyright files that nobody has read."""
     licences = Licences.read()
     held = set(lying_in_the_image(licences, archive, read=not wish.trial))
-    rows = sorted({*shipped_by_the_wheel(licences), *shipped_by_the_image(licences), *held})
+    rows = sorted({*shipped_by_the_wheel(licences), *held})
     if refused := [f"{row.kind} {row.name}: {row.refusal}" for row in rows if row.refusal]:
         remedy = "read the licence, then say in that file what it is, or leave the part out"
         raise ConfigError(
