@@ -90,7 +90,7 @@ def _objects(nodes: int, pods: int, chance: random.Random) -> Iterator[dict[str,
     for number in range(nodes):
         yield _gpu_status(number, held.get(number, []))
     for number in range(pods):
-        yield _pod(number, number % workloads, number % nodes)
+        yield pod_of(number, number % workloads, number % nodes)
 
 
 def _meta(name: str, number: int, **more: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _pod_name(workload: int, number: int) -> str:
     return f"app-{workload}-{number:06x}"
 
 
-def _pod(number: int, workload: int, node: int) -> dict[str, Any]:
+def pod_of(number: int, workload: int, node: int) -> dict[str, Any]:
     gpus = {"nvidia.com/gpu": "1"} if workload % 4 == 0 else {}
     amounts = {"cpu": f"{100 + workload % 9 * 250}m", "memory": f"{256 << workload % 4}Mi", **gpus}
     container = {

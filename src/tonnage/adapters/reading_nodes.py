@@ -57,5 +57,10 @@ def hami_notes(annotations: Mapping[str, str]) -> dict[str, str]:
     return {
         key.removeprefix(_HAMI): text
         for key, text in annotations.items()
-        if (key.startswith(_HAMI) or key in _CHOOSING) and len(text) <= _LONGEST
+        if is_hami_note(key) and len(text) <= _LONGEST
     }
+
+
+def is_hami_note(key: str) -> bool:
+    """Whether an annotation bears on HAMi's choice of devices."""
+    return key.startswith(_HAMI) or key in _CHOOSING

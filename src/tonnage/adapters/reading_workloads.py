@@ -25,7 +25,7 @@ KIND_OF: Final[Mapping[type[p.PodMaker], str]] = {
     p.JobRead: "Job",
     p.CronJobRead: "CronJob",
 }
-_REVISION: Final = "deployment.kubernetes.io/revision"
+REVISION: Final = "deployment.kubernetes.io/revision"
 _DEADLINE: Final = "activeDeadlineSeconds"
 _ENDED: Final = ("Complete", "Failed")
 _SPEC_NUMBERS: Final = ("parallelism", "completions", "backoffLimit", "progressDeadlineSeconds", _DEADLINE)
@@ -57,7 +57,7 @@ def maker_from(found: p.PodMaker, kind: str) -> Workload:
         0 if ended and kind == "Job" else _wanted(kind, spec, numbers),
         bool(spec.get("paused") or spec.get("suspend")),
         kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
-        int(revision) if (revision := meta.annotations.get(_REVISION, "")).isdecimal() else 0,
+        int(revision) if (revision := meta.annotations.get(REVISION, "")).isdecimal() else 0,
         moment(meta.creation_timestamp),
         moment(started) if isinstance(started := status.get("startTime"), str) else None,
         not isinstance(observed, int) or observed >= meta.generation,

@@ -25,8 +25,13 @@ from tonnage.adapters.snapshots.load import decompressed, load_snapshot
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.cli.cluster import capture as read_live
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
+from tonnage.cli.lint_world import read_pod, shapes
 from tonnage.cli.programs import node_programs
 from tonnage.diagnose.explain import explain, explain_manifest
+from tonnage.diagnose.ground import ground_of
+from tonnage.diagnose.lint import world as lint_cluster
+from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.status import fleet as fleet_rows
 from tonnage.documents.lab import manifest_files
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ApiError
@@ -117,6 +122,14 @@ async def _still(api: HttpKubernetes) -> Snapshot:
     return now
 
 
+def lint_of(documents: list[JsonObject], snapshot: Snapshot) -> list[tuple[str, str]]:
+    """What is found in the manifests against that cluster."""
+    ground = ground_of(snapshot)
+    given = Given(shapes(), read_pod, lint_cluster.Cluster(ground, {}), ground.view.profile.minor)
+    report = lint([("lab.yaml", yaml.safe_dump_all(documents))], given)
+    return [(one.finding.code.value, one.finding.message) for one in report.found]
+
+
 def _settled(snapshot: Snapshot) -> object:
     waiting = [p for p in snapshot.pods if not p.node_name and not p.status.unschedulable_message]
     return (snapshot.pods, snapshot.nodes, snapshot.gpu) if not waiting else object()
@@ -139,6 +152,8 @@ async def test_every_pod_and_manifest_of_the_labs_is_explained_alike(scenario: s
         live, kept = await taken_of(fleet, Level.VALUES)
     assert taken
     assert {pod.key for pod in kept.pods} == {pod.key for pod in live.pods}
+    assert fleet_rows(kept) == fleet_rows(live)
+    assert lint_of(documents, kept) == lint_of(documents, live)
     others = {pod.key: pod for pod in kept.pods}
     for pod in live.pods:
         assert explain(others[pod.key], kept).to_json() == explain(pod, live).to_json()

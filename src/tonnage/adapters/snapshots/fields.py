@@ -28,6 +28,7 @@ META: Final[Rules] = {
     "deletionTimestamp": Mark.KEPT,
     "deletionGracePeriodSeconds": Mark.KEPT,
     "labels": Mark.LABELS,
+    "annotations": Mark.NOTES,
     "ownerReferences": Mark.OWNER,
     "finalizers": Mark.LABEL_KEY,
 }
@@ -85,6 +86,7 @@ _NODE_AFFINITY: Final[Rules] = {
 POD_SPEC: Final[Rules] = {
     "nodeName": NODE,
     "schedulerName": Named("scheduler"),
+    "serviceAccountName": Named("serviceaccount"),
     "containers": _CONTAINER,
     "initContainers": _CONTAINER,
     "nodeSelector": Mark.LABELS,

@@ -23,6 +23,8 @@ class Mark(Enum):
     """What some component says in its own words; it may quote what is left out elsewhere."""
     LAST_WORDS = auto()
     """What a program says of itself: what the catalogue of messages knows of it, and nothing else."""
+    NOTES = auto()
+    """Annotations: the few that decide an answer."""
     LABELS = auto()
     LABEL_KEY = auto()
     KEYED = auto()

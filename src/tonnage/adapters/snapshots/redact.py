@@ -9,16 +9,24 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Final, cast
 
+from tonnage.adapters.reading_nodes import is_hami_note
+from tonnage.adapters.reading_workloads import REVISION
+from tonnage.adapters.snapshots.fields import CONDITION
 from tonnage.adapters.snapshots.kinds import CapturedKind
 from tonnage.adapters.snapshots.marks import Mark, Named, Rule
-from tonnage.model.catalog.messages import known_words
+from tonnage.adapters.snapshots.own_words import OWN_CONDITIONS, is_own
+from tonnage.adapters.snapshots.quoting import without_values
+from tonnage.adapters.snapshots.secret_values import USERINFO, SecretValues, secret_values, texts_of
+from tonnage.model.catalog.messages import known_phrases
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
 from tonnage.model.redaction import REDACTED
-from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.model.well_known import NAMESPACE_NAME, OLD_STORAGE_CLASS
+from tonnage.wire.kinds import NODE_GPU_STATUS
 
 _KEPT_NAMES: Final = frozenset(
     ("default", "kube-system", "kube-public", "kube-node-lease", "tonnage-system", "default-scheduler",
@@ -33,6 +41,14 @@ _KEPT_LABELS: Final = frozenset(
     ("kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type")
 )
 _NAMING_LABELS: Final = {"kubernetes.io/hostname": "node", NAMESPACE_NAME: "namespace"}
+_NOTES: Final = {
+    REVISION: "",
+    "pv.kubernetes.io/bind-completed": "",
+    "volume.kubernetes.io/selected-node": "node",
+    OLD_STORAGE_CLASS: "storageclass",
+}
+"""Annotations that decide an answer beside HAMi's, and what they name; empty: a number or `yes`."""
+_YES: Final = "yes"
 _PLAIN: Final = re.compile(r"-?[0-9]{1,9}|true|false|", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"\b(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{3,}")
 _VARIABLES: Final = ("NVIDIA_", "CUDA_", "AMD_", "HABANA_", "ROCR_", "HIP_")
@@ -43,12 +59,13 @@ _BOUND_VOLUMES: Final = (
     "persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi",
     "rbd",
 )  # fmt: skip
-_PIECES: Final = re.compile(r"[\s=,;:'\"]+")
-_SHORTEST: Final = 4
 _LONGEST_WORDS: Final = 8192
 _MARK_LENGTH: Final = 12
 _MOST_KNOWN: Final = 100_000
-_SECRETIVE: Final = ("env", "command", "args", "annotations", "exec", "httpGet")
+
+
+Hide = Callable[[str], str]
+"""Makes of a message what may be kept of it."""
 
 
 class Level(StrEnum):
@@ -65,13 +82,14 @@ class Redactor:
         self._names = level is Level.NAMES
         self._key = key
         self._known: dict[str, str] = {}
-        self._marks: Mapping[Mark, Callable[[JsonValue, tuple[str, ...]], JsonValue]] = {
+        self._marks: Mapping[Mark, Callable[[JsonValue, Hide], JsonValue]] = {
             Mark.KEPT: lambda value, _: self._scalars(value),
             Mark.WHOLE: lambda value, _: self._whole(value),
             Mark.AMOUNTS: lambda value, _: {**_flat(value)},
             Mark.BY_POD: lambda value, _: {self._name("pod", name): at for name, at in _flat(value).items()},
             Mark.TEXT: self._text,
             Mark.LAST_WORDS: self._last_words,
+            Mark.NOTES: lambda value, _: self._notes(value),
             Mark.LABELS: lambda value, _: self._labels(value),
             Mark.LABEL_KEY: lambda value, _: self._texts(value, self._label_key),
             Mark.KEYED: lambda value, _: self._keyed(value),
@@ -84,30 +102,49 @@ class Redactor:
 
     def redacted(self, obj: JsonObject, kind: CapturedKind) -> JsonObject:
         """What may be kept of an object; the type first, then the metadata."""
-        hidden = tuple(sorted(set(_hidden(obj)), key=lambda text: (-len(text), text))) if _speaks(obj) else ()
-        kept = self._kept(obj, kind.rules, hidden)
+        kept = self._kept(obj, kind.rules, self._hide(obj, kind))
         body = kept if isinstance(kept, dict) else {}
         metadata = {"metadata": body.pop("metadata", {})}
         return {"apiVersion": kind.api_version, "kind": kind.kind, **metadata, **body}
+
+    def _hide(self, obj: JsonObject, kind: CapturedKind) -> Hide:
+        """What takes an object's values out of its messages; what the file shows anyway is no secret."""
+        if kind.kind == NODE_GPU_STATUS.kind:
+            return _as_it_is  # the agent's own words
+
+        @cache
+        def found() -> tuple[SecretValues, frozenset[str]]:
+            shown = None if self._names else self._kept(obj, kind.rules, lambda _: "")
+            kept = frozenset(texts_of(shown))
+            return secret_values(obj, kept), kept
+
+        return lambda text: text if is_own(text) else without_values(text, *found())
 
     def namespace(self, name: str) -> str:
         """A namespace as the snapshot calls it."""
         return self._name("namespace", name)
 
-    def _kept(self, value: JsonValue, rule: Rule, hidden: tuple[str, ...]) -> JsonValue:
+    def _kept(self, value: JsonValue, rule: Rule, hide: Hide) -> JsonValue:
         """The part of a value that its rule keeps; None for nothing."""
+        if rule is Mark.KEPT and not self._names and not isinstance(value, dict | list):
+            return value
         if isinstance(rule, Mark):
             if isinstance(value, list) and rule in (Mark.KEYED, Mark.NODE_FIELDS, Mark.OWNER, Mark.VOLUME):
-                return _some(self._marks[rule](item, hidden) for item in value)
-            return self._marks[rule](value, hidden)
+                return _some(self._marks[rule](item, hide) for item in value)
+            return self._marks[rule](value, hide)
         if isinstance(rule, Named):
             return self._texts(value, lambda name: self._name(rule.prefix, name))
         if isinstance(value, list):
-            return _some(self._kept(item, rule, hidden) for item in value)
+            return _some(self._kept(item, rule, hide) for item in value)
         if not isinstance(value, dict):
             return None
-        found = ((key, self._kept(value[key], inner, hidden)) for key, inner in rule.items() if key in value)
-        return {key: kept for key, kept in found if kept is not None}
+        if rule is CONDITION and str(value.get("type")) in OWN_CONDITIONS:
+            hide = _as_it_is
+        kept: JsonObject = {}
+        for key, inner in rule.items():  # a loop: this is most of the work of a capture
+            if key in value and (part := self._kept(value[key], inner, hide)) is not None:
+                kept[key] = part
+        return kept
 
     def _scalars(self, value: JsonValue) -> JsonValue:
         if isinstance(value, list):
@@ -131,11 +168,12 @@ class Redactor:
             return _some(told(item) for item in value if isinstance(item, str))
         return told(value) if isinstance(value, str) else None
 
-    def _text(self, value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
-        return self._texts(value, lambda text: REDACTED if self._names and text else _blotted(text, hidden))
+    def _text(self, value: JsonValue, hide: Hide) -> JsonValue:
+        return self._texts(value, lambda text: REDACTED if self._names and text else hide(text))
 
-    def _last_words(self, value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
-        known = _blotted(known_words(value[-_LONGEST_WORDS:]), hidden) if isinstance(value, str) else ""
+    def _last_words(self, value: JsonValue, hide: Hide) -> JsonValue:
+        said = known_phrases(value[-_LONGEST_WORDS:]) if isinstance(value, str) else ()
+        known = "\n".join(dict.fromkeys(map(hide, said)))
         return (self._devices(known) if self._names else known) or None
 
     def _labels(self, value: JsonValue) -> JsonObject:
@@ -143,6 +181,19 @@ class Redactor:
         if not self._names:
             return cast("JsonObject", labels)
         return {self._label_key(key): self._label_value(key, text) for key, text in labels.items()}
+
+    def _notes(self, value: JsonValue) -> JsonValue:
+        notes = _flat(value)
+        kept: JsonObject = {
+            key: self._name(_NOTES[key], text)
+            for key, text in notes.items()
+            if key in _NOTES
+            and isinstance(text, str)
+            and (_NOTES[key] or _PLAIN.fullmatch(text) or text == _YES)
+        }
+        if not self._names:
+            kept.update({key: text for key, text in notes.items() if is_hami_note(key)})
+        return kept or None
 
     def _keyed(self, value: JsonValue) -> JsonValue:
         found = cast("JsonObject", _flat(value))
@@ -195,7 +246,7 @@ class Redactor:
     def _name(self, prefix: str, name: str) -> str:
         if not self._names or name in _KEPT_NAMES or not name:
             return name
-        return f"{prefix}-{self._mark(name)}"
+        return f"{prefix}-{self._mark(name)}" if prefix else name
 
     def _label_key(self, key: str) -> str:
         domain, slash, _ = key.partition("/")
@@ -214,7 +265,7 @@ class Redactor:
     def _image(self, image: str) -> str:
         match = _IMAGE.fullmatch(image)
         if not self._names or match is None or not match["name"]:
-            return image
+            return USERINFO.sub(lambda found: found[0].replace(found["user"], REDACTED), image)
         tag, digest = match["tag"], match["digest"]
         tagged = f":{tag if tag == _LATEST else self._mark(tag)}" if tag else ""
         return f"image-{self._mark(match['name'])}{tagged}{f'@{self._mark(digest)}' if digest else ''}"
@@ -237,6 +288,10 @@ class Redactor:
         return found
 
 
+def _as_it_is(text: str) -> str:
+    return text
+
+
 def _within(domain: str, domains: Iterable[str]) -> bool:
     return any(domain == known or domain.endswith(f".{known}") for known in domains)
 
@@ -249,29 +304,3 @@ def _flat(value: JsonValue) -> dict[str, JsonScalar]:
 
 def _some(parts: Iterable[JsonValue]) -> JsonValue:
     return [part for part in parts if part is not None]
-
-
-def _speaks(value: JsonValue) -> bool:
-    """Whether there is a message in it that could quote something."""
-    if isinstance(value, dict):
-        return any((key == "message" and bool(part)) or _speaks(part) for key, part in value.items())
-    return isinstance(value, list) and any(_speaks(part) for part in value)
-
-
-def _hidden(value: JsonValue, *, secretive: bool = False) -> Iterator[str]:
-    """Texts that must not be quoted, whole and in pieces."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if not (key == "name" and secretive):
-                yield from _hidden(part, secretive=secretive or key in _SECRETIVE)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _hidden(part, secretive=secretive)
-    elif secretive and isinstance(value, str):
-        yield from (piece for piece in (value, *_PIECES.split(value)) if len(piece) >= _SHORTEST)
-
-
-def _blotted(text: str, hidden: Iterable[str]) -> str:
-    for secret in hidden:
-        text = text.replace(secret, REDACTED)
-    return text

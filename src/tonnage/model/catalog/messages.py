@@ -64,14 +64,14 @@ def messages() -> tuple[Message, ...]:
     )
 
 
-def known_words(text: str) -> str:
-    """The known words in a text, a line each, and nothing else of it.
+def known_phrases(text: str) -> tuple[str, ...]:
+    """The known words in a text, what each pattern finds for itself, and nothing else of it.
 
-    >>> known_words("step 7\\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB for alice")
-    'CUDA out of memory'
+    >>> known_phrases("step 7\\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB for alice")
+    ('CUDA out of memory',)
     """
     found = (pattern.search(text) for message in messages() for pattern in message.patterns)
-    return "\n".join(dict.fromkeys(match[0] for match in found if match is not None))
+    return tuple(dict.fromkeys(match[0] for match in found if match is not None))
 
 
 def _code(text: str) -> Code | Symptom:
