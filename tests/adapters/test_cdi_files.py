@@ -183,7 +183,7 @@ def test_what_a_container_may_get_beside_gpus_is_found(root: Path) -> None:
         (
             (),
             PluginConfig(driver_root="/run/nvidia/driver", cdi=CdiSettings(hook_path="/out/of/sight")),
-            "/out/of/sight",
+            "",
         ),
     ],
     ids=[
@@ -193,7 +193,7 @@ def test_what_a_container_may_get_beside_gpus_is_found(root: Path) -> None:
         "the one that is named",
         "one that is named and not there",
         "the host is out of sight",
-        "named, and the host is out of sight",
+        "named by a configuration, and the host is out of sight",
     ],
 )
 async def test_the_hooks_program(
@@ -204,6 +204,27 @@ async def test_the_hooks_program(
         (root / "usr/bin" / name).chmod(0o755)
     files = await FolderCdi(root, root).driver_files(VERSION, config)
     assert files.hook == found
+
+
+async def test_a_program_that_the_agents_flag_names_is_taken_out_of_sight(root: Path) -> None:
+    config = PluginConfig(driver_root="/run/nvidia/driver", cdi=CdiSettings(hook_path="/out/of/sight"))
+    assert (await FolderCdi(root, root, own_hook=True).driver_files(VERSION, config)).hook == "/out/of/sight"
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["a configuration names it", "the agent's flag names it"])
+async def test_a_program_that_others_may_write_is_no_hook_unless_a_flag_names_it(
+    root: Path, own: bool
+) -> None:
+    program = root / "usr/local/toolkit/nvidia-ctk"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!")
+    program.chmod(0o755)
+    program.parent.chmod(0o777)
+    config = PluginConfig(cdi=CdiSettings(hook_path="/usr/local/toolkit/nvidia-ctk"))
+    files = await FolderCdi(root, root, own_hook=own).driver_files(VERSION, config)
+    assert files.hook == ("/usr/local/toolkit/nvidia-ctk" if own else "")
+    why = "/usr/local/toolkit is writable by others than root (mode 0777)"
+    assert any(why in problem for problem in files.problems) != own
 
 
 @pytest.mark.parametrize(

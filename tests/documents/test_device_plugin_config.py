@@ -107,14 +107,16 @@ def test_plugin_flags_are_honoured() -> None:
             id="MPS without a folder",
         ),
         pytest.param(
-            "flags: {mpsRoot: /mps}\nsharing:\n  mps:\n    resources:\n    - {name: gpu, replicas: 49}",
+            "flags: {mpsRoot: /run/nvidia/mps}\n"
+            "sharing:\n  mps:\n    resources:\n    - {name: gpu, replicas: 49}",
             "f:5:",
             "invalid MPS configuration: invalid device maximum allowed replicas exceeded: 49 > 48",
             "at most 48",
             id="SHR-4: more replicas than an MPS server has clients",
         ),
         pytest.param(
-            "flags: {mpsRoot: /m}\nsharing: {mps: {resources: [{name: gpu, replicas: 2, devices: ['0:1']}]}}",
+            "flags: {mpsRoot: /run/nvidia/mps}\n"
+            "sharing: {mps: {resources: [{name: gpu, replicas: 2, devices: ['0:1']}]}}",
             "f:2:",
             "sharing using MPS is not supported for MIG devices: 0:1",
             "whole devices",

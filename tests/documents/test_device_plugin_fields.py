@@ -53,7 +53,9 @@ flags:
     nvidiaCTKPath: /usr/local/nvidia/toolkit/nvidia-ctk
     containerDriverRoot: /driver-root
     sharedDevicesAllocationPolicy: packed
-  gfd: {oneshot: true, noTimestamp: true, sleepInterval: 1h0m5.5s, outputFile: "", machineTypeFile: /m}
+  gfd:
+    {oneshot: true, noTimestamp: true, sleepInterval: 1h0m5.5s, outputFile: "",
+     machineTypeFile: /proc/device-tree/model}
 resources:
   gpus: [{pattern: "*A100*", name: a100}, {pattern: "*", name: a.io/card}]
   mig: [{pattern: "1g.*", name: small}]
@@ -91,7 +93,7 @@ def test_every_field_is_followed() -> None:
         cdi=CdiSettings("nvidia.cdi.k8s.io/", "/usr/local/nvidia/toolkit/nvidia-ctk"),
         imex=ImexSettings((0,), required=True),
         mps_root="/run/nvidia/mps",
-        features=FeatureSettings(True, False, 3605.5, "", "/m", False),
+        features=FeatureSettings(True, False, 3605.5, "", "/proc/device-tree/model", False),
     )
 
 
@@ -120,7 +122,7 @@ def test_durations_are_written_as_in_go(text: str, seconds: float | None) -> Non
     assert parsed(f"flags: {{gfd: {{sleepInterval: {text}}}}}").features.interval_s == seconds
 
 
-MPS = "flags: {mpsRoot: /mps}\nsharing: {mps: {resources: [{name: gpu, replicas: 8}]}}"
+MPS = "flags: {mpsRoot: /run/nvidia/mps}\nsharing: {mps: {resources: [{name: gpu, replicas: 8}]}}"
 
 
 def with_daemon(text: str, *, lenient: bool = False) -> PluginConfig:
@@ -129,7 +131,11 @@ def with_daemon(text: str, *, lenient: bool = False) -> PluginConfig:
 
 def test_shr_4_mps_is_read_whole_where_a_control_daemon_is_run() -> None:
     config = with_daemon(MPS)
-    assert (config.sharing_kind, config.shared[0].replicas, config.mps_root) == (SharingKind.MPS, 8, "/mps")
+    assert (config.sharing_kind, config.shared[0].replicas, config.mps_root) == (
+        SharingKind.MPS,
+        8,
+        "/run/nvidia/mps",
+    )
     assert config.fail_requests_greater_than_one
     relaxed = with_daemon(MPS.replace("mps: {", "mps: {failRequestsGreaterThanOne: false, "))
     assert not relaxed.fail_requests_greater_than_one
@@ -138,7 +144,7 @@ def test_shr_4_mps_is_read_whole_where_a_control_daemon_is_run() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (MPS.replace("{mpsRoot: /mps}", "{}"), "using MPS requires --mps-root to be specified"),
+        (MPS.replace("{mpsRoot: /run/nvidia/mps}", "{}"), "using MPS requires --mps-root to be specified"),
         (MPS.replace("{mpsRoot", "{migStrategy: mixed, mpsRoot"), "using --mig-strategy=mixed is not supp"),
         (MPS.replace("8", "1"), "number of replicas must be >= 2"),
     ],

@@ -14,6 +14,7 @@ from typing import Final
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
 from tonnage.adapters.driver_files import PROGRAM_FOLDERS, find_driver_files, is_program, words_in
+from tonnage.adapters.host_paths import HostPaths, open_to_others
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
 from tonnage.model.cdi import LATER_HOOKS, DriverFiles, SpecFile
 from tonnage.model.errors import HardwareError, Problem
@@ -38,14 +39,18 @@ class FolderCdi:
     """CdiFiles of a node. `root` stands before its paths, `driver_root` before the driver's if mounted.
 
     `host` stands before the paths of the host's programs; unless it is given they are seen where the driver's
-    root is the host's own. A spec is written beside its final name: containerd overlooks a file that comes
-    from another folder.
+    root is the host's own. `own_hook`: whoever runs this process names the hooks' program; a configuration
+    may only name one that is root's. A spec is written beside its final name: containerd overlooks a file
+    that comes from another folder.
     """
 
-    def __init__(self, root: Path, driver_root: Path | None = None, *, host: Path | None = None) -> None:
+    def __init__(
+        self, root: Path, driver_root: Path | None = None, *, host: Path | None = None, own_hook: bool = False
+    ) -> None:
         self._root = root
         self._driver_root = driver_root
-        self._host = host
+        self._host = HostPaths(root, driver_root, host=host)
+        self._own_hook = own_hook
         self._specs = root / SPEC_FOLDER
 
     async def stamp(self) -> str:
@@ -56,8 +61,8 @@ class FolderCdi:
         files = await asyncio.to_thread(
             find_driver_files, self._root, self._driver_root or self._root, version
         )
-        hook, hooks = await asyncio.to_thread(self._hook, config)
-        return replace(files, hook=hook, hooks=hooks)
+        hook, hooks, why = await asyncio.to_thread(self._hook, config)
+        return replace(files, hook=hook, hooks=hooks, problems=(*files.problems, *why))
 
     async def read(self, name: str) -> bytes | None:
         return await asyncio.to_thread(read_spec, self._specs / name)
@@ -71,19 +76,23 @@ class FolderCdi:
         except OSError as error:
             raise HardwareError(file_problem("cannot be removed", self._specs / name, error)) from None
 
-    def _hook(self, config: PluginConfig) -> tuple[str, frozenset[str]]:
-        """The hooks' program on the host, and which newer hooks it knows.
+    def _hook(self, config: PluginConfig) -> tuple[str, frozenset[str], tuple[str, ...]]:
+        """(the hooks' program on the host, which newer hooks it knows, why one that is named is not used).
 
-        One that a person named counts where the host is out of sight; then it is taken for an old one.
+        One that whoever runs this process named counts where the host is out of sight; then it is taken for
+        an old one. Runtimes run it as root, so it is looked at each time anew who may write it.
         """
         named = config.cdi.hook_path
-        own = named != CdiSettings().hook_path
-        visible = self._host or self._driver_root or self._root
-        if self._host is None and self._driver_root is not None and config.driver_root != "/":
-            return named if own else "", frozenset()
-        candidates = (named,) if own else (_OTHER_HOOK, named)
+        default = named == CdiSettings().hook_path
+        visible = self._host.visible(config.driver_root)
+        if visible is None:
+            return named if self._own_hook else "", frozenset(), ()
+        candidates = (_OTHER_HOOK, named) if default else (named,)
         found = next((path for path in candidates if is_program(visible, path)), "")
-        return found, words_in(visible, found, LATER_HOOKS) if found else frozenset()
+        trusted = default or self._own_hook
+        if found and not trusted and (why := open_to_others(visible, found)):
+            return "", frozenset(), (f"hooks are left out: {found} is not root's alone: {why}",)
+        return found, words_in(visible, found, LATER_HOOKS) if found else frozenset(), ()
 
     def _found(self) -> Iterator[os.stat_result]:
         root = self._driver_root or self._root

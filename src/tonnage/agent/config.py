@@ -14,6 +14,7 @@ from typing import Any, Final
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
 from tonnage.agent.config_memory import mark_of, recalled, remembered
+from tonnage.agent.config_paths import HostOwners, open_paths
 from tonnage.agent.device_list import DeviceLists
 from tonnage.agent.reading import Reading
 from tonnage.agent.world import World
@@ -47,9 +48,16 @@ class NodeConfig:
     """Keeps `current` up to date; `on_change` is called after it changed."""
 
     def __init__(
-        self, world: World, reading: Reading, lists: DeviceLists, *, on_change: Callable[[], None]
+        self,
+        world: World,
+        reading: Reading,
+        lists: DeviceLists,
+        *,
+        on_change: Callable[[], None],
+        host: HostOwners | None = None,
     ) -> None:
         self._lists = lists
+        self._host = host
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
@@ -253,13 +261,17 @@ class NodeConfig:
             return str(choice)
         if choice in self._refused:
             return self._refused[choice]
-        if choice in self._read:
-            return ConfigInForce(self._read[choice], choice)
         try:
-            return ConfigInForce(await asyncio.to_thread(self._meaning, choice), choice)
+            known = self._read.get(choice)
+            meaning = await asyncio.to_thread(self._meaning, choice) if known is None else known
         except ConfigError as error:
             self._refused = {choice: str(error)}
             return str(error)
+        if self._host is not None:  # not remembered: who may write there can be put right
+            wrong = await asyncio.to_thread(open_paths, meaning, choice.source, self._reading, self._host)
+            if wrong:
+                return str(ConfigError(*wrong))
+        return ConfigInForce(meaning, choice)
 
     def _meaning(self, choice: Choice) -> PluginConfig:
         """What the choice says. Raises ConfigError."""

@@ -21,6 +21,7 @@ from tonnage.model.names import ResourceName
 from tonnage.model.plugin_settings import FeatureSettings, LabelPlace
 
 if TYPE_CHECKING:
+    from tonnage.adapters.cdi_files import FolderCdi
     from tonnage.adapters.http.server import ProbeServer
     from tonnage.agent.config import NodeConfig
     from tonnage.agent.devices import NodeDevices
@@ -90,7 +91,6 @@ async def _run(
     options: AgentOptions, backend: DeviceBackend, world: World, listening: socket.socket | None
 ) -> None:
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
-    from tonnage.adapters.cdi_files import FolderCdi
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
@@ -125,7 +125,7 @@ async def _run(
     status = StatusPublisher(world, backend, lambda: software.current)
     software = _software(options, world, config, on_change=status.look)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
-    cdi = plugin.cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
+    cdi = plugin.cdi = NodeCdi(world, _spec_folder(options), devices, config)
     mps = plugin.mps = NodeMps(
         world, ControlDaemons(options.root), devices, config, holders, on_change=refresh
     )
@@ -175,11 +175,20 @@ async def _begin(world: World) -> None:
 
 def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[], None]) -> NodeConfig:
     from tonnage.adapters.container_runtime import RuntimeFiles
+    from tonnage.adapters.host_paths import HostPaths
     from tonnage.agent.config import NodeConfig
     from tonnage.agent.device_list import DeviceLists
 
     lists = DeviceLists(world, RuntimeFiles(options.root, options.driver_root))
-    return NodeConfig(world, options.reading, lists, on_change=on_change)
+    host = HostPaths(options.root, options.driver_root)
+    return NodeConfig(world, options.reading, lists, on_change=on_change, host=host)
+
+
+def _spec_folder(options: AgentOptions) -> FolderCdi:
+    from tonnage.adapters.cdi_files import FolderCdi
+    from tonnage.agent.config_paths import own_hook
+
+    return FolderCdi(options.root, options.driver_root, own_hook=own_hook(options.reading))
 
 
 def _software(

@@ -143,7 +143,8 @@ async def _files(asked: Asked, options: CdiOptions, root: Path | None, version: 
     cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
     host = Path("/") if asked["driver_root_ctr_path"] is None else None
     config = PluginConfig(driver_root=options.driver_root, cdi=cdi)
-    files = await FolderCdi(Path("/"), root, host=host).driver_files(version, config)
+    folder = FolderCdi(Path("/"), root, host=host, own_hook=asked["hook"] is not None)
+    files = await folder.driver_files(version, config)
     if not asked["hook"] or files.hook:
         return files
     problem = f"no program {asked['hook']}: containers find libraries without hooks"

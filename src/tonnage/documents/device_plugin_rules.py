@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tonnage.documents.device_plugin_paths import path_problems
 from tonnage.documents.device_plugin_schema import (
     DevicePluginConfig,
     Flags,
@@ -41,6 +42,7 @@ def offered_name(entry: ReplicatedResource, block: ReplicatedResources) -> Resou
 def problems_of(document: DevicePluginConfig, located: Located, *, lenient: bool) -> Iterator[Problem]:
     """Every contradiction, and every setting that is understood and cannot be followed."""
     yield from _unsupported(document.flags, located)
+    yield from path_problems(document.flags, located)
     sharing, flags = document.sharing, document.flags
     kind, block = chosen_block(document)
     at: Path = ("sharing", kind.value)
