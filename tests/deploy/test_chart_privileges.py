@@ -274,6 +274,23 @@ def test_nobody_reaches_more_than_the_metrics(helm4: Helm) -> None:
     assert not helm4.rendered("networkPolicy: {enabled: false}").of("NetworkPolicy")
 
 
+def test_agents_reach_the_api_server_and_dns_alone_where_their_addresses_are_given(helm4: Helm) -> None:
+    values = "{apiServerPorts: [6443], apiServerAddresses: [192.0.2.10/32, 2001:db8::1/128]"
+    (server,) = helm4.rendered(f"networkPolicy: {values}}}").one("NetworkPolicy")["spec"]["egress"]
+    assert server == {
+        "ports": [{"protocol": "TCP", "port": 6443}],
+        "to": [{"ipBlock": {"cidr": "192.0.2.10/32"}}, {"ipBlock": {"cidr": "2001:db8::1/128"}}],
+    }
+    with_dns = helm4.rendered(f"networkPolicy: {values}, dnsAddresses: [10.96.0.10/32]}}")
+    assert with_dns.one("NetworkPolicy")["spec"]["egress"] == [
+        server,
+        {
+            "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+            "to": [{"ipBlock": {"cidr": "10.96.0.10/32"}}],
+        },
+    ]
+
+
 def test_the_twin_installs_what_the_chart_installs(helm4: Helm) -> None:
     """What the twin does not act on (probes, privileges, limits, account) is the chart's alone."""
     rendered = helm4.rendered()

@@ -75,6 +75,16 @@ REFUSED = {
     "a folder of MPS that ends nowhere": ("mps: {root: /run/mps/}", "/mps/root", "pattern"),
     "kubelet's configuration in a folder": ("kubeletConfig: /var/lib/kubelet/", "/kubeletConfig", "pattern"),
     "kubelet's configuration nowhere": ("kubeletConfig: config.yaml", "/kubeletConfig", "pattern"),
+    "an address without its length": (
+        "networkPolicy: {apiServerAddresses: [192.0.2.10]}",
+        "/networkPolicy/apiServerAddresses/0",
+        "pattern",
+    ),
+    "every address": (
+        "networkPolicy: {dnsAddresses: [0.0.0.0/0]}",
+        "/networkPolicy/dnsAddresses/0",
+        "pattern",
+    ),
     "rules for nobody": ("networkPolicy: {metricsFrom: [{}]}", "/networkPolicy/metricsFrom/0", "min"),
 }  # fmt: skip
 FITS_NOT = {
