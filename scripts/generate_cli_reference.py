@@ -36,7 +36,7 @@ An error is one block on stderr: what, where, why, remedy. Colour appears only o
 | `TONNAGE_KUBECTL` | the kubectl that labs run [default: from `PATH`, then from its PyPI package] |
 | `TONNAGE_KUBERNETES_BIN` | folder with the programs of `--engine kubernetes` [default: in the cache] |
 | `KUBERNETES_VERSION` | minor version of those in the cache, 1.34 to 1.37 [default: the scenario's] |
-| `XDG_RUNTIME_DIR` | where sockets lie, when it is short [default: `/tmp/tonnage-<uid>-<hash>`] |
+| `XDG_RUNTIME_DIR` | where sockets lie, if short [default: `/tmp/tonnage-<uid>-<hash>`, or `tn-…` if taken] |
 | `NO_COLOR` | no colour |
 
 ## A first session

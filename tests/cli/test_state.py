@@ -7,12 +7,13 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tonnage.cli.places import cache_folder, runtime_folder, state_folder
+from tonnage.cli.socket_folder import find_runtime, make_runtime
 from tonnage.cli.state import Running, StateFolder, private_folder
 from tonnage.model.errors import ConfigError, HardwareError
 
@@ -125,6 +126,79 @@ def test_a_private_folder_is_closed_to_others(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "open")
     with pytest.raises(HardwareError, match="is a link"):
         private_folder(tmp_path / "link")
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[StateFolder]:
+    folder = StateFolder(tmp_path / "state")
+    folder.hold()
+    yield folder
+    folder.release()
+
+
+def _link(place: Path) -> None:
+    (place.parent / "elsewhere").mkdir()
+    (place.parent / "elsewhere/precious").touch()
+    place.symlink_to("elsewhere")
+
+
+def _circle(place: Path) -> None:
+    place.symlink_to(place.name)
+
+
+def _foreign(place: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs the right to give files away")
+    place.mkdir(mode=0o777)
+    (place / "precious").touch()
+    os.chown(place, 12345, 12345)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [_link, _circle, Path.touch, os.mkfifo, _foreign],
+    ids=["link", "circle", "file", "pipe", "folder"],
+)
+def test_where_somebody_else_has_the_name_the_sockets_lie_in_another_folder(
+    tmp_path: Path, held: StateFolder, take: Callable[[Path], None]
+) -> None:
+    """As another user can who makes the usual folder below /tmp first."""
+    usual = tmp_path / "tonnage-1000-abcdef"
+    take(usual)
+    before = usual.lstat()
+    assert find_runtime(held, usual) is None
+    made = make_runtime(held, usual)
+    assert made.parent == tmp_path
+    assert len(made.name) <= len(usual.name), "paths of sockets have little room"
+    assert (stat.S_IMODE(made.lstat().st_mode), list(made.iterdir())) == (0o700, [])
+    assert find_runtime(held, usual) == made, "down and others find it"
+    assert usual.lstat() == before
+    assert all(file.exists() for file in (tmp_path / "elsewhere/precious",) if take is _link)
+    assert take is not _foreign or (usual / "precious").exists()
+
+
+def test_the_folder_of_sockets_is_the_usual_one_and_new(tmp_path: Path, held: StateFolder) -> None:
+    usual = tmp_path / "tonnage-1000-abcdef"
+    usual.mkdir(mode=0o755)
+    (usual / "left").touch()
+    assert make_runtime(held, usual) == usual
+    assert (stat.S_IMODE(usual.lstat().st_mode), list(usual.iterdir())) == (0o700, [])
+
+
+def test_what_a_killed_cluster_left_in_another_folder_goes_with_the_next(tmp_path: Path) -> None:
+    usual = tmp_path / "tonnage-1000-abcdef"
+    usual.touch()
+    folder = StateFolder(tmp_path / "state")
+    folder.hold()
+    first = make_runtime(folder, usual)
+    assert folder._lock is not None
+    os.close(folder._lock)  # as the kernel does when the process is killed
+    again = StateFolder(tmp_path / "state")
+    again.hold()
+    assert make_runtime(again, usual) != first
+    assert not first.exists()
+    again.release()
+    assert not again.path.exists()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.places import runtime_folder
 from tonnage.cli.state import StateFolder
 
 SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cpu, nodes: 1}]\n"
@@ -85,6 +86,20 @@ def test_up_and_down(bench: Bench) -> None:
     assert not bench.state.exists()
     assert list(bench.runtime.iterdir()) == []
     assert bench.tonnage("down").returncode == 0
+
+
+def test_who_takes_the_name_of_the_folder_of_sockets_hinders_nobody(bench: Bench) -> None:
+    """Below /tmp anybody may make the usual folder first."""
+    usual = runtime_folder(bench.environment, bench.state, os.getuid())
+    (bench.runtime / "theirs").mkdir()
+    usual.symlink_to("theirs")
+    started = bench.up()
+    assert started.returncode == 0, started.stderr
+    shown = bench.tonnage("hardware", "t4-0")
+    assert shown.returncode == 0, shown.stderr
+    assert bench.tonnage("down").returncode == 0
+    assert {file.name for file in bench.runtime.iterdir()} == {"theirs", usual.name}
+    assert list((bench.runtime / "theirs").iterdir()) == []
 
 
 def test_a_killed_cluster_leaves_nothing_in_the_way(bench: Bench) -> None:

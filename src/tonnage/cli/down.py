@@ -14,6 +14,7 @@ import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
 from tonnage.cli.places import runtime_folder, state_folder
+from tonnage.cli.socket_folder import find_runtime
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import HardwareError, Problem
 
@@ -36,6 +37,7 @@ def command(common: Common, state: Path | None) -> None:
     """Idempotent: nothing to stop is not an error."""
     del common
     folder = StateFolder(state or state_folder(os.environ))
+    sockets = find_runtime(folder, runtime_folder(os.environ, folder.path, os.getuid()))
     stopped = stop(folder, kill=os.kill, sleep=time.sleep)
     if not stopped and not folder.stale():
         click.echo(f"No embedded cluster runs in {folder.path}.")
@@ -43,7 +45,8 @@ def command(common: Common, state: Path | None) -> None:
     if folder.stale():
         folder.hold()
         folder.release()
-    shutil.rmtree(runtime_folder(os.environ, folder.path, os.getuid()), ignore_errors=True)
+    if sockets is not None:
+        shutil.rmtree(sockets, ignore_errors=True)
     click.echo(f"Stopped the embedded cluster in {folder.path}." if stopped else f"Cleaned up {folder.path}.")
 
 

@@ -20,7 +20,8 @@ from tonnage.adapters.logging import set_up_logging
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.places import runtime_folder
 from tonnage.cli.readiness import Readiness, readiness
-from tonnage.cli.state import Running, StateFolder, private_folder, unusable
+from tonnage.cli.socket_folder import make_runtime
+from tonnage.cli.state import Running, StateFolder, unusable
 from tonnage.cli.up_options import Serving
 from tonnage.documents.scenario import Scenario, scenario_text
 from tonnage.model.errors import ClusterError, ConfigError, HardwareError, Problem
@@ -89,10 +90,9 @@ async def embedded_cluster(
     state.hold()
     log = sys.stderr if verbose else state.log.open("a", encoding="utf-8")
     set_up_logging(log, verbose=verbose)
-    sockets = runtime_folder(os.environ, state.path, os.getuid())
+    sockets: Path | None = None
     try:
-        shutil.rmtree(sockets, ignore_errors=True)
-        private_folder(sockets)
+        sockets = make_runtime(state, runtime_folder(os.environ, state.path, os.getuid()))
         make = _genuine if serving.engine == "kubernetes" else _twin
         cluster = make(scenario, clock, state, sockets, serving)
         if serving.keep:
@@ -114,7 +114,8 @@ async def embedded_cluster(
         finally:
             await cluster.stop()
     finally:
-        shutil.rmtree(sockets, ignore_errors=True)
+        if sockets is not None:
+            shutil.rmtree(sockets, ignore_errors=True)
         state.release()
         logging.getLogger().handlers = []
         if not verbose:

@@ -28,6 +28,8 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 def runtime_folder(environment: Mapping[str, str], state: Path, user_id: int) -> Path:
     """A short folder for the sockets of the cluster in `state`: a Unix socket's path holds 107 bytes.
 
+    Where somebody else has that name `up` takes another one, which the state folder says.
+
     >>> str(runtime_folder({}, Path("/home/me/.local/state/tonnage"), 1000))
     '/tmp/tonnage-1000-fc4512'
     """
@@ -35,7 +37,7 @@ def runtime_folder(environment: Mapping[str, str], state: Path, user_id: int) ->
     base = environment.get("XDG_RUNTIME_DIR", "")
     if base.startswith("/") and len(base) <= 40:
         return Path(base) / f"tonnage-{digest}"
-    return Path("/tmp") / f"tonnage-{user_id}-{digest}"  # noqa: S108 - created 0700 and checked for its owner
+    return Path("/tmp") / f"tonnage-{user_id}-{digest}"  # noqa: S108 - made new, or another one is
 
 
 def _xdg(environment: Mapping[str, str], variable: str, fallback: str) -> Path:

@@ -4,6 +4,7 @@
     cluster.json  where the cluster is, once it can be used
     kubeconfig    mode 0600
     up.log        what a detached `up` says
+    runtime       the folder of its sockets, which has another name where somebody else took the usual one
     cluster.db    the cluster itself, where `up --state` keeps it, with SQLite's own files beside it
     scenario.yaml the fleet that it was started with last
     control-plane what the processes of a genuine control plane need and say; the log of one that failed stays
@@ -31,7 +32,8 @@ _DATABASE: Final = "cluster.db"
 _SCENARIO: Final = "scenario.yaml"
 _KEPT: Final = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", _SCENARIO)
 """What outlives the process."""
-_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", _PLANE)
+RUNTIME: Final = "runtime"
+_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", RUNTIME, _PLANE)
 
 EngineName = Literal["twin", "kubernetes"]
 
@@ -78,7 +80,7 @@ class StateFolder:
 
     def keep_scenario(self, text: str) -> None:
         """Remember the fleet for the next start."""
-        _write(self.scenario, text)
+        write_own(self.scenario, text)
 
     def hold(self) -> None:
         """Own the folder until `release`; what a killed process left in it is removed.
@@ -93,7 +95,7 @@ class StateFolder:
             if foreign:
                 raise self._foreign(foreign)
             self._lock = self._acquire()
-            self._clear(keep=("lock", "up.log"))
+            self._clear(keep=("lock", "up.log", RUNTIME))
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
@@ -116,8 +118,8 @@ class StateFolder:
 
     def publish(self, running: Running, kubeconfig: str) -> None:
         """Say where the cluster is; the kubeconfig is readable by its owner alone."""
-        _write(self.kubeconfig, kubeconfig)
-        _write(self.path / "cluster.json", json.dumps(asdict(running)))
+        write_own(self.kubeconfig, kubeconfig)
+        write_own(self.path / "cluster.json", json.dumps(asdict(running)))
 
     def release(self) -> None:
         """Leave nothing behind: the files, the lock, and the folder when it is empty."""
@@ -217,7 +219,7 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def _write(path: Path, text: str) -> None:
+def write_own(path: Path, text: str) -> None:
     """Replace a file at once, readable by its owner alone. It need not survive a crash: it would be stale."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

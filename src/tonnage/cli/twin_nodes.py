@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.cli.places import runtime_folder, state_folder
+from tonnage.cli.socket_folder import find_runtime
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import ConfigError, Problem
 
@@ -33,9 +34,10 @@ def asked_state(environment: Mapping[str, str]) -> Path:
 
 
 def node_folder(state: Path, node: str, *, where: str) -> Path:
-    """The folder that is the node's `/`. Raises ConfigError, which says `where` the name was given."""
-    runtime = runtime_folder(os.environ, state, os.getuid())
-    folders = (file.parent for file in sorted(runtime.glob(f"*/{HARDWARE}"))[:_MOST_NODES])
+    """The folder that is the node's `/`, and this user's. Raises ConfigError, with `where` it was named."""
+    runtime = find_runtime(StateFolder(state), runtime_folder(os.environ, state, os.getuid()))
+    files = [] if runtime is None else sorted(runtime.glob(f"*/{HARDWARE}"))
+    folders = (file.parent for file in files[:_MOST_NODES])
     found = {_name_of(folder): folder for folder in folders}
     if node not in found:
         known = ", ".join(sorted(found)[:10])
