@@ -134,6 +134,29 @@ async def test_every_user_gets_at_the_pipes_and_the_shared_memory(node: Node) ->
     assert (node.root / "run/mps/shm").stat().st_mode & 0o7777 == 0o1777
 
 
+@pytest.mark.parametrize("name", ["nvidia.com", "nvidia.com/gpu.shared/pipe", "shm"])
+async def test_a_link_in_the_place_of_a_folder_is_not_followed(node: Node, name: str) -> None:
+    """It would be cleared, and made accessible to everybody, as root."""
+    precious = node.root / "precious"
+    precious.mkdir(mode=0o700)
+    (precious / "file").touch()
+    link = node.root / "run/mps" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(precious)
+    with pytest.raises(HardwareError, match="a folder of MPS is not root's alone"):
+        await node.daemons.start(TWO)
+    assert (precious.stat().st_mode & 0o7777, [*precious.iterdir()]) == (0o700, [precious / "file"])
+
+
+async def test_a_folder_in_which_others_write_serves_nobody(node: Node) -> None:
+    """Who can replace the daemon's folder can speak to its clients."""
+    (node.root / "run/mps").mkdir(parents=True)
+    (node.root / "run/mps").chmod(0o777)
+    with pytest.raises(HardwareError, match="/run/mps is writable by others than root") as caught:
+        await node.daemons.start(TWO)
+    assert "choose another flags.mpsRoot" in str(caught.value)
+
+
 async def test_two_resources_have_a_daemon_each(node: Node) -> None:
     await asyncio.gather(node.daemons.start(TWO), node.daemons.start(OTHER))
     await node.daemons.stop(TWO)

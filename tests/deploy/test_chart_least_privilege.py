@@ -40,17 +40,29 @@ NODE_NAME = "gpu-0"
 AGENT_POD = "tonnage-agent-x"
 PATIENCE_S = 60.0
 RBAC = "rbac.authorization.k8s.io"
+ADMISSION = "admissionregistration.k8s.io"
 KINDS = {
     "ServiceAccount": Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object),
     "Role": Kind(RBAC, "v1", "Role", "roles", True, Object),
     "RoleBinding": Kind(RBAC, "v1", "RoleBinding", "rolebindings", True, Object),
     "ClusterRole": Kind(RBAC, "v1", "ClusterRole", "clusterroles", False, Object),
     "ClusterRoleBinding": Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, Object),
+    "ValidatingAdmissionPolicy": Kind(
+        ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False, Object
+    ),
+    "ValidatingAdmissionPolicyBinding": Kind(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        False,
+        Object,
+    ),
 }
 
 
 class Installed:
-    """A twin's API server with what the chart makes of access, and a token of the agent's pod."""
+    """A twin's API server with the chart's roles and policies, and a token of the agent's pod."""
 
     def __init__(self, folder: Path, rendered: Rendered) -> None:
         self.folder = folder

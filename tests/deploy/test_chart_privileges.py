@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from support.helm import Helm, Manifest
+from support.helm import CHART, Helm, Manifest
 from support.rights import granted
 from tonnage.adapters import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
@@ -331,6 +332,37 @@ def test_on_the_twin_agents_have_the_rights_that_the_chart_gives_them(helm4: Hel
 
 def _env(container: Manifest) -> dict[str, object]:
     return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container["env"]}
+
+
+EVERYTHING = """
+nvidiaDriverRoot: /
+kubeletConfig: /var/lib/kubelet/config.yaml
+cdi: {enabled: true}
+mps: {root: /run/nvidia/mps}
+migManager: {enabled: true, hostPrograms: true, reboot: true, evictPods: true}
+features: {publish: %s}
+"""
+
+
+@pytest.mark.parametrize("publish", ["none", "direct", "nodefeature", "file"])
+def test_each_folder_that_the_agent_may_write_has_its_row_in_the_page_on_security(
+    helm4: Helm, publish: str
+) -> None:
+    """With what its loss would mean. A new one must not be forgotten."""
+    page = (CHART.parents[2] / "docs/explanation/security.md").read_text(encoding="utf-8")
+    section = page.partition("\n## What the agent may write\n")[2].partition("\n## ")[0]
+    pod = helm4.rendered(EVERYTHING % publish).pod
+    mounts = [
+        mount for each in (*pod["initContainers"], *pod["containers"]) for mount in each["volumeMounts"]
+    ]
+    writable = {mount["mountPath"] for mount in mounts if not mount.get("readOnly")}
+    assert {"/var/run/cdi", "/host", "/dev/shm"} < writable
+    named = {path.replace("/run/nvidia/mps", "the folder of `mps.root`") for path in writable}
+    assert {name for name in named if not re.search(rf"(?m)^\| `?{re.escape(name)}`? \|", section)} == set()
+    assert all(
+        each["securityContext"]["readOnlyRootFilesystem"]
+        for each in (*pod["initContainers"], *pod["containers"])
+    )
 
 
 def _mounts(pod: Manifest) -> dict[str, tuple[str, str, Manifest]]:

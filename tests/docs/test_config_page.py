@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from support.plugin_configs import fields
 from tonnage.cli.node import command
 from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS
 from tonnage.documents.device_plugin_schema import DevicePluginConfig, Flags, PluginFlags
@@ -15,20 +16,6 @@ from tonnage.documents.device_plugin_schema import DevicePluginConfig, Flags, Pl
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/device-plugin-config.md").read_text(
     encoding="utf-8"
 )
-ELSEWHERE = {"health"}
-"""Sections with a page of their own."""
-
-
-def fields(model: type[BaseModel]) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        yield field.alias or name
-        inner = [part for part in (field.annotation, *getattr(field.annotation, "__args__", ())) if part]
-        for part in inner:
-            if isinstance(part, type) and issubclass(part, BaseModel) and field.alias not in ELSEWHERE:
-                yield from fields(part)
-            for item in getattr(part, "__args__", ()):
-                if isinstance(item, type) and issubclass(item, BaseModel):
-                    yield from fields(item)
 
 
 def test_every_field_is_named() -> None:

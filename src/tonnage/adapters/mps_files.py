@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tonnage.adapters.host_paths import open_to_others
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mps import PIPE_VARIABLE, MpsDaemon, mps_folder
 
 _SOCKET_PATH_BYTES: Final = 107
 _LONGEST_LOG: Final = 4 << 20
 _ANYBODY: Final = 0o755
-"""A daemon of root serves each user by a server of that user's, which must get at its pipes."""
+"""A daemon of root serves each user by a server of that user's, which must get at its pipes. None may write:
+who replaces the daemon's socket speaks to everybody's programs."""
 _SHARED: Final = 0o1777
 _PROCESSES: Final = Path("/proc")
 _NAME: Final = b"nvidia-cuda-mps"
@@ -40,7 +42,7 @@ class MpsFiles:
         self.socket = self.pipe / "control"
 
     def make(self) -> None:
-        """The folders are there, for every user. Raises HardwareError."""
+        """The folders are there, for every user to enter and root alone to write. Raises HardwareError."""
         if len(os.fsencode(self.socket)) > _SOCKET_PATH_BYTES:
             why = f"a Unix socket's path holds {_SOCKET_PATH_BYTES} bytes"
             raise HardwareError(
@@ -51,8 +53,10 @@ class MpsFiles:
         try:
             self._root.mkdir(mode=_ANYBODY, parents=True, exist_ok=True)
             for folder in (self._folder.parent, self._folder, self.pipe, self.log):
-                folder.mkdir(exist_ok=True)
+                folder.mkdir(mode=_ANYBODY, exist_ok=True)
+                self._check_own(folder)
                 folder.chmod(_ANYBODY)
+            self._check_own(self._shm)
             if not self._shm.is_dir():
                 self._shm.mkdir(exist_ok=True)  # all daemons share it, and may start together
                 self._shm.chmod(_SHARED)
@@ -64,6 +68,14 @@ class MpsFiles:
                 Problem("a folder of MPS cannot be made", str(error.filename or self._folder), why, remedy)
             ) from None
         self._check_memory()
+        if why := open_to_others(self._node, f"/{self.pipe.relative_to(self._node)}"):
+            raise _not_own(self.pipe, why)
+
+    @staticmethod
+    def _check_own(folder: Path) -> None:
+        """What is changed next is the folder itself, and none to which somebody's link leads."""
+        if folder.is_symlink():
+            raise _not_own(folder, f"it is a link to {str(folder.readlink())[:200]}")
 
     def clear(self) -> None:
         """Nothing is in the pipe folder any more, nor the mark. Containers have the folder itself mounted."""
@@ -138,6 +150,11 @@ def _processes(pipe: Path) -> Iterator[int]:
                 folder / "environ"
             ).read_bytes().split(b"\0"):
                 yield int(folder.name)
+
+
+def _not_own(folder: Path, why: str) -> HardwareError:
+    remedy = "make it root's alone, or choose another flags.mpsRoot"
+    return HardwareError(Problem("a folder of MPS is not root's alone", str(folder), why, remedy))
 
 
 def _below(node: Path, path: str) -> Path:
