@@ -157,6 +157,17 @@ async def test_a_folder_in_which_others_write_serves_nobody(node: Node) -> None:
     assert "choose another flags.mpsRoot" in str(caught.value)
 
 
+async def test_the_folders_that_it_makes_are_roots_whatever_the_umask(node: Node) -> None:
+    node.root.chmod(0o755)
+    before = os.umask(0)
+    try:
+        await node.daemons.start(TWO)
+    finally:
+        os.umask(before)
+    made = [node.root / "run", node.root / "run/mps", node.folder, node.pipe, node.folder / "log"]
+    assert [folder.stat().st_mode & 0o7777 for folder in made] == [0o755] * 5
+
+
 async def test_two_resources_have_a_daemon_each(node: Node) -> None:
     await asyncio.gather(node.daemons.start(TWO), node.daemons.start(OTHER))
     await node.daemons.stop(TWO)

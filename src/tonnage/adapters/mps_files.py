@@ -51,7 +51,9 @@ class MpsFiles:
                 )
             )
         try:
-            self._root.mkdir(mode=_ANYBODY, parents=True, exist_ok=True)
+            for folder in (*reversed(self._root.parents), self._root):  # parents=True takes the umask's mode
+                if not folder.exists():
+                    folder.mkdir(mode=_ANYBODY, exist_ok=True)
             for folder in (self._folder.parent, self._folder, self.pipe, self.log):
                 folder.mkdir(mode=_ANYBODY, exist_ok=True)
                 self._check_own(folder)

@@ -36,6 +36,7 @@ _FILES: Final = 100
 _FILES_OF_CLIENTS: Final = 4096
 _FILES_A_NODE: Final = 16
 _TAIL_BYTES: Final = 64 << 10
+_OTHERS_WRITE: Final = 0o022
 
 
 class Engine(Protocol):
@@ -84,6 +85,9 @@ async def embedded_cluster(
     """
     quiet_grpc(os.environ)
     allow_many_files(sum(group.nodes for group in scenario.groups if not group.light))
+    os.umask(
+        os.umask(_OTHERS_WRITE) | _OTHERS_WRITE
+    )  # agents trust no folder of their node that others write
     from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 
     clock = SystemClock()
