@@ -20,6 +20,7 @@ from tonnage.model.quantity import canonical_quantity
 from tonnage.model.workloads import Workload
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
+from tonnage.wire.decode import decoded_json
 from tonnage.wire.kinds import Kind
 from tonnage.wire.nulls import converted
 
@@ -247,7 +248,7 @@ def manifest_of(workload: Workload, classes: Iterable[PriorityClass] = ()) -> Ma
     kind, namespace, name = workload.key
     where = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
     try:
-        template: JsonValue = msgspec.json.decode(workload.template or b"{}")
+        template: JsonValue = decoded_json(workload.template or b"{}", object)
         found = _of_template(kind, namespace, name, template, f"{where}.template.spec")
     except msgspec.DecodeError as error:
         raise ConfigError(_problem(str(workload.key), str(error))) from None

@@ -20,6 +20,7 @@ from tonnage.agent.reading import Reading
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
+from tonnage.model.json import parsed_json
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 from tonnage.wire.objects import ConfigMap, Node
@@ -203,7 +204,7 @@ class NodeConfig:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is None:
                 return
-            saved = json.loads(payload)
+            saved: Any = parsed_json(payload)
             choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
             known = recalled(saved.get("read"), mark_of(choice, self._reading))
             if known is not None:

@@ -19,6 +19,7 @@ from tonnage.decide.node.xid_faults import struck
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.health import HealthPolicy
+from tonnage.model.json import parsed_json
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-health"
@@ -197,7 +198,7 @@ class DeviceMemory:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
-                self._state = recalled(json.loads(payload), epoch=self._epoch, now=self._clock.monotonic())
+                self._state = recalled(parsed_json(payload), epoch=self._epoch, now=self._clock.monotonic())
         except (HardwareError, ValueError) as error:
             _LOG.warning("device health not usable: node=%s error=%s", self._node, error)
             self._events.post("Warning", "DeviceHealthForgotten", f"every device counts as new: {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tonnage.decide.node.ledger import Entry, Ledger, Owner
+from tonnage.wire.decode import decoded_json
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ def ledger_of(payload: bytes, boot: str, now: float) -> Ledger:
     Of before a boot, nobody can have been forgotten: its containers are over.
     """
     try:
-        rows = msgspec.json.decode(payload, type=list[_Row])
+        rows = decoded_json(payload, list[_Row])
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     return tuple(

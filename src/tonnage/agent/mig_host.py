@@ -14,6 +14,7 @@ from tonnage.agent.mig_standing import words
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_change import MigChange
 from tonnage.model.errors import HardwareError
+from tonnage.wire.decode import decoded_json
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mig-stopped"
@@ -66,7 +67,7 @@ class MigHost:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
-                self.stopped = msgspec.json.decode(payload, type=tuple[str, ...])
+                self.stopped = decoded_json(payload, tuple[str, ...])
         except (HardwareError, ValueError) as error:
             _LOG.error("stopped services not known: node=%s error=%s", self._node, error)
             self._events.post(

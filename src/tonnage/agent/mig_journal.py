@@ -6,6 +6,7 @@ import msgspec
 
 from tonnage.adapters.ports import Checkpoints
 from tonnage.decide.node.mig_change import MigChange
+from tonnage.wire.decode import decoded_json
 
 CHECKPOINT = "mig"
 
@@ -21,7 +22,7 @@ class MigJournal:
         """What the disk has. Raises HardwareError, ValueError: nobody knows what an earlier agent began."""
         payload = await self._checkpoints.load(CHECKPOINT)
         if payload is not None:
-            self.change = msgspec.json.decode(payload, type=MigChange | None)
+            self.change = decoded_json(payload, MigChange | None)
 
     async def write(self, change: MigChange | None) -> None:
         """Have this on disk. Raises HardwareError: it is not, and nothing may be done for it."""

@@ -36,6 +36,7 @@ from tonnage.decide.node.mps_steps import (
 from tonnage.decide.node.share import share
 from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
 from tonnage.model.errors import HardwareError
+from tonnage.model.json import parsed_json
 from tonnage.model.mps import MpsDaemon, MpsState
 from tonnage.model.names import ResourceName
 
@@ -287,7 +288,7 @@ class NodeMps:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
-                self._used, left = True, recalled(json.loads(payload))
+                self._used, left = True, recalled(parsed_json(payload))
         except (HardwareError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
         self._standing = {daemon.resource: Standing(daemon) for daemon in left}

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import KubernetesApi, PatchType
@@ -16,7 +16,7 @@ from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.wire.kinds import NODE
 from tonnage.wire.timestamps import timestamp
 
@@ -182,7 +182,7 @@ class NodeConditions:
     async def _restore(self) -> None:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
-            saved = json.loads(payload) if payload else {}
+            saved: Any = parsed_json(payload) if payload else {}
             self._since = {str(kind): (str(status), str(at)) for kind, (status, at) in saved.items()}
         except (HardwareError, ValueError, TypeError, AttributeError) as error:
             _LOG.warning("conditions not known from before: node=%s error=%s", self._node, error)

@@ -200,7 +200,7 @@ def _documents(content: bytes, source: str) -> list[JsonValue]:
         raise ConfigError(Problem("file too large", source, why, "take it with tonnage snapshot"))
     if content.lstrip(_BLANKS)[:1] in (b"{", b"["):
         return [_parsed_json(content, source)]
-    from tonnage.documents.source import MAX_BYTES, parse_yaml_all
+    from tonnage.documents.yaml_reader import MAX_BYTES, parse_yaml_all
 
     if len(content) > MAX_BYTES:
         why = f"YAML of more than {MAX_BYTES >> 20} MiB takes minutes to read"

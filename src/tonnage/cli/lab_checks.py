@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.documents.lab import Expectation, json_path
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonValue, parsed_json
 
 _SHOWN: Final = 120
 
@@ -102,7 +102,7 @@ def _values(expect: Expectation, seen: Observation) -> Iterator[Check]:
     if not expect.values:
         return
     try:
-        document: JsonValue = json.loads(seen.stdout)
+        document = parsed_json(seen.stdout)
     except ValueError as error:
         yield Check("prints JSON", shortened(str(error)), False)
         return

@@ -11,7 +11,7 @@ from tonnage.cli.output import printable
 from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.lint.finding import Finding
 from tonnage.diagnose.lint.lint import Report
-from tonnage.documents.source import field_path
+from tonnage.documents.yaml_reader import field_path
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity

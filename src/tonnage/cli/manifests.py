@@ -8,8 +8,8 @@ from typing import Final
 
 from tonnage.cli.library import read_text
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Located, parse_yaml_all
-from tonnage.documents.source import Path as FieldPath
+from tonnage.documents.yaml_reader import Located, parse_yaml_all
+from tonnage.documents.yaml_reader import Path as FieldPath
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
 from tonnage.wire.schema import Schema, load_schema

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -20,6 +20,7 @@ from tonnage.agent.options import AgentOptions
 from tonnage.cli.failure import USAGE
 from tonnage.cli.node import Told, command, told_by
 from tonnage.cli.plugin_flags import Surroundings
+from tonnage.model.json import parsed_json
 from tonnage.twin.kubelet.files import LocalDisk
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.spec import NodePaths
@@ -64,7 +65,7 @@ async def _own_kubeconfig(context: ContainerContext) -> Path:
     given, token, disk = Path(context.env["KUBECONFIG"]), await context.token(), LocalDisk()
     if not token:
         return given
-    document = json.loads(await disk.read(given) or b"{}")
+    document: Any = parsed_json(await disk.read(given) or b"{}")
     for user in document.get("users", ()):
         user["user"] = {"token": token}
     own = context.node_root / "var/lib/kubelet/pods" / context.pod.metadata.uid / "kubeconfig"

@@ -23,9 +23,10 @@ import shutil
 import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
 
 from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.json import parsed_json
 
 _PLANE: Final = "control-plane"
 _DATABASE: Final = "cluster.db"
@@ -154,7 +155,7 @@ class StateFolder:
         if self.owner() is None:
             return None
         try:
-            content = json.loads((self.path / "cluster.json").read_text(encoding="utf-8"))
+            content = cast(Any, parsed_json((self.path / "cluster.json").read_text(encoding="utf-8")))
             return Running(**{f.name: content[f.name] for f in fields(Running) if f.name in content})
         except FileNotFoundError:
             return None

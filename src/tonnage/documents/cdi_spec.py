@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonValue, parsed_json
 
 if TYPE_CHECKING:
-    from tonnage.documents.source import Located
+    from tonnage.documents.yaml_reader import Located
 
 
 class SpecText:
@@ -47,7 +46,7 @@ class SpecText:
         todo = tuple(problems)
         if not todo:
             return ()
-        from tonnage.documents.source import field_path
+        from tonnage.documents.yaml_reader import field_path
 
         try:
             marks = {field_path(path): mark for path, mark in self._documents()[0].marks.items()}
@@ -66,7 +65,7 @@ class SpecText:
 
     def _documents(self) -> tuple[Located, ...]:
         if self._parsed is None:
-            from tonnage.documents.source import parse_yaml_all  # takes a while
+            from tonnage.documents.yaml_reader import parse_yaml_all  # takes a while
 
             text = self._content.decode("utf-8", "surrogateescape")
             self._parsed = parse_yaml_all(text, source=self._source)
@@ -75,15 +74,7 @@ class SpecText:
 
 def _quickly(content: bytes) -> JsonValue:
     """Of plain JSON its value, else None."""
-
-    def once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key twice")
-        return found
-
     try:
-        value: JsonValue = json.loads(content, object_pairs_hook=once)
-    except (ValueError, RecursionError):
+        return parsed_json(content, unique=True)
+    except ValueError:
         return None
-    return value

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
+from tonnage.documents.bounds import AGENT_VALUES
 from tonnage.documents.device_plugin_health import health_policy
 from tonnage.documents.device_plugin_rules import chosen_block, offered_name, problems_of
 from tonnage.documents.device_plugin_schema import (
@@ -20,7 +21,8 @@ from tonnage.documents.device_plugin_schema import (
     ResourcePattern,
 )
 from tonnage.documents.durations import seconds_of
-from tonnage.documents.source import Located, Path, parse_yaml, unknown_fields, validate
+from tonnage.documents.source import unknown_fields, validate
+from tonnage.documents.yaml_reader import Located, Path, parse_yaml
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
 from tonnage.model.names import ResourceName
@@ -45,7 +47,6 @@ from tonnage.model.sharing import (
 _MOST_REMARKS: Final = 32
 _MOST_KIB: Final = 256
 """A ConfigMap may have four times as much; to read that takes seconds, and no node needs it."""
-_MOST_VALUES: Final = 20_000
 
 
 def parse_device_plugin_config(
@@ -66,7 +67,7 @@ def parse_device_plugin_config(
     if len(text) > _MOST_KIB << 10:
         why, remedy = f"more than {_MOST_KIB} KiB", "give each kind of node a configuration of its own"
         raise ConfigError(Problem("the configuration is too large", source, why, remedy))
-    located = _told(_with_values(parse_yaml(text, source=source, most_values=_MOST_VALUES)), overrides)
+    located = _told(_with_values(parse_yaml(text, source=source, most_values=AGENT_VALUES)), overrides)
     remarks: tuple[str, ...] = ()
     if lenient:
         located, remarks = _without_unknown(located)

@@ -11,7 +11,7 @@ from tonnage.documents.device_plugin_schema import (
     ReplicatedResource,
     ReplicatedResources,
 )
-from tonnage.documents.source import Located, Path
+from tonnage.documents.yaml_reader import Located, Path
 from tonnage.model.errors import Problem
 from tonnage.model.mps import MOST_MPS_CLIENTS
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name

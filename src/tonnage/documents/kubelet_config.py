@@ -6,13 +6,13 @@ k8s.io/kubernetes pkg/kubelet/cm/{cpumanager,memorymanager}/state (`policyName`)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.source import parse_yaml
+from tonnage.documents.yaml_reader import parse_yaml
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import parsed_json
 
 CPU: Final = "cpuManagerPolicy"
 MEMORY: Final = "memoryManagerPolicy"
@@ -72,8 +72,8 @@ def manager_policy(name: str, text: str, source: str) -> str:
     'static'
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parsed_json(text)
+    except ValueError as error:
         raise ConfigError(Problem("no JSON", source, type(error).__name__)) from None
     found = _policy(name, value.get("policyName") if isinstance(value, dict) else None, source)
     if isinstance(found, Problem):

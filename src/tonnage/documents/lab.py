@@ -11,7 +11,8 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from tonnage.documents.lab_command import Command, parse_command
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Document, FieldError, Located, parse_yaml, validate
+from tonnage.documents.source import Document, FieldError, validate
+from tonnage.documents.yaml_reader import Located, parse_yaml
 from tonnage.model.errors import ConfigError, Problem
 
 MAX_STEPS: Final = 200

@@ -11,8 +11,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from tonnage.documents.bounds import AGENT_VALUES
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import FieldError, parse_yaml, validate
+from tonnage.documents.source import FieldError, validate
+from tonnage.documents.yaml_reader import parse_yaml
 from tonnage.model.mig_hooks import HOOKS, MigHook
 
 _MOST: Final = 16
@@ -110,7 +112,7 @@ def parse_mig_hooks(text: str, *, source: str) -> Mapping[str, tuple[MigHook, ..
     Raises:
         ConfigError: every problem at once, each with file, line and column.
     """
-    document = parse_yaml(text, source=source)
+    document = parse_yaml(text, source=source, most_values=AGENT_VALUES)
     read = validate(document, _Hooks)
     return {
         name: tuple(
@@ -129,5 +131,5 @@ def parse_mig_hooks(text: str, *, source: str) -> Mapping[str, tuple[MigHook, ..
 
 def parse_gpu_clients(text: str, *, source: str) -> tuple[str, ...]:
     """Units of systemd that use GPUs, in the order in which to stop them. Raises ConfigError as above."""
-    read = validate(parse_yaml(text, source=source), _Clients)
+    read = validate(parse_yaml(text, source=source, most_values=AGENT_VALUES), _Clients)
     return tuple(dict.fromkeys(read.systemd_services))

@@ -20,6 +20,7 @@ from pydantic import (
     field_validator,
 )
 
+from tonnage.documents.bounds import AGENT_VALUES
 from tonnage.documents.source import FieldError, read_document
 from tonnage.model.catalog.mig import mig_boards, mig_profiles
 from tonnage.model.mig import MigConfigs, MigEntry
@@ -159,7 +160,7 @@ def parse_mig_parted(text: str, *, source: str) -> MigConfigs:
     Raises:
         ConfigError: every problem at once, each with file, line and column.
     """
-    document, read = read_document(text, MigParted, source=source)
+    document, read = read_document(text, MigParted, source=source, most_values=AGENT_VALUES)
     return {
         name: tuple(
             entry.entry(document.where(("mig-configs", name, index))) for index, entry in enumerate(entries)

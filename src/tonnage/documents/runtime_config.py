@@ -157,6 +157,8 @@ def parsed_toml(path: str, text: str, problems: list[Problem]) -> Table:
         problems.append(Problem("no valid TOML", where, said[: at.start()].strip() if at else said[:200]))
     except RecursionError:
         problems.append(Problem("no valid TOML", path, "nested too deeply"))
+    except ValueError as error:  # an integer of more digits than Python reads
+        problems.append(Problem("no valid TOML", path, str(error)[:200]))
     return {}
 
 

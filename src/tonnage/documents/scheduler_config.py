@@ -23,8 +23,9 @@ from tonnage.documents.scheduler_plugins import (
     left_out,
     merged,
 )
-from tonnage.documents.source import Located, parse_yaml, validate
-from tonnage.documents.source import Path as FieldPath
+from tonnage.documents.source import validate
+from tonnage.documents.yaml_reader import Located, parse_yaml
+from tonnage.documents.yaml_reader import Path as FieldPath
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.scheduler_profile import (
     AddedAffinity,

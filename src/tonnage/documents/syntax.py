@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 import yaml
 
 from tonnage.model.errors import Problem
 
 MAX_DEPTH: Final = 64
+NO_YAML: Final = "no valid YAML"
 _SYNTAX_REMEDIES: Final = (
     ("could not find expected ':'", "write key: value, with a colon and a blank"),
     ("any token", "indent with spaces, never tabs; put a text that begins with @ or ` in quotes"),
@@ -36,24 +37,4 @@ def syntax_problem(error: Exception, source: str) -> Problem:
     where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
     why = " ".join(part for part in (error.context, error.problem) if part)
     remedy = next((remedy for words, remedy in _SYNTAX_REMEDIES if words in why), "")
-    return Problem("no valid YAML", where, why, remedy)
-
-
-def check_depth(text: str) -> None:
-    """Raise for text nested so deeply that the C composer, which recurses, would overflow the stack.
-
-    Only text that could be that deep pays for the extra pass: depth is at most brackets plus line length.
-    """
-    if text.count("[") + text.count("{") + max(map(len, text.splitlines()), default=0) < 1000:
-        return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise yaml.MarkedYAMLError(
-                problem=f"nested deeper than {MAX_DEPTH} levels",
-                problem_mark=cast("yaml.Mark | None", event.start_mark),
-            )
+    return Problem(NO_YAML, where, why, remedy)

@@ -16,6 +16,7 @@ from tonnage.decide.cluster.topology_manager import TopologyPolicy, TopologyScop
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.scenario import NodeGroup, Scenario
 from tonnage.documents.source import parse_document
+from tonnage.documents.yaml_reader import MAX_BYTES
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
@@ -178,7 +179,9 @@ class HardwareFile:
 
     def read(self) -> Hardware:
         """What is plugged in now. Raises ConfigError when somebody broke the file."""
-        return parse_document(self.path.read_text(encoding="utf-8"), Hardware, source=str(self.path))
+        with self.path.open(encoding="utf-8") as file:
+            text = file.read(MAX_BYTES + 1)  # the reader refuses what is longer
+        return parse_document(text, Hardware, source=str(self.path))
 
     def write(self, hardware: Hardware) -> None:
         """Replace the file at once. Raises ConfigError for what could not be read again."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
+from tonnage.model.json import parsed_json
 from tonnage.model.sharing import Hold
 
 
 def holds_in(raw: bytes) -> tuple[Hold, ...]:
     """What kubelet's checkpoint says; `pod` is a uid.
 
-    Raises ValueError, KeyError, TypeError, RecursionError: it makes no sense.
+    Raises ValueError, KeyError, TypeError: it makes no sense.
     """
-    entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
+    told: Any = parsed_json(raw)
+    entries = told["Data"]["PodDeviceEntries"] or []
     return tuple(
         Hold(
             _word(entry["ResourceName"]),

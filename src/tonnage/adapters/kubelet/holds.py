@@ -93,7 +93,7 @@ def _read_checkpoint(file: Path) -> tuple[Hold, ...]:
         raise HardwareError(file_problem("cannot be read", file, error)) from None
     try:
         return holds_in(raw)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise HardwareError(
             Problem("kubelet's checkpoint makes no sense", str(file), type(error).__name__)
         ) from None

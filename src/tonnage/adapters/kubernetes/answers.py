@@ -79,11 +79,11 @@ def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
             return decoder.decode(content)
         except msgspec.ValidationError:
             return msgspec.convert(without_nulls(msgspec.json.decode(content)), decoder.type)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise unreadable(error) from None
 
 
-def unreadable(error: msgspec.DecodeError) -> ClusterError:
+def unreadable(error: Exception) -> ClusterError:
     """An answer that is not what it should be."""
     return ClusterError(
         Problem(
@@ -98,7 +98,7 @@ def refusal(code: int, content: bytes) -> ApiError:
     """The error of an answer with an HTTP code of 400 or more, whether its body is a Status or not."""
     try:
         status = STATUS.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         status = Status()
     if not status.message:
         text = content.decode(errors="replace").strip()[:1000]

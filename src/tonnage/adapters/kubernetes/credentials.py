@@ -19,6 +19,7 @@ import msgspec
 from lightkube.config.models import UserExec
 
 from tonnage.model.errors import ClusterError, Problem
+from tonnage.wire.decode import decoded_json
 
 _VERSIONS: Final = tuple(
     f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1")
@@ -122,7 +123,7 @@ class ExecAuth(httpx2.Auth):
         if process.returncode != 0:
             raise self._failed(complaint.decode(errors="replace")[:1000].strip())
         try:
-            status = msgspec.json.decode(out, type=_Credential).status
+            status: _Status = decoded_json(out, _Credential).status
         except msgspec.DecodeError as error:
             raise self._failed(f"its answer is no ExecCredential: {error}") from None
         if not status.token:

@@ -37,6 +37,7 @@ PAGE: Final = 500
 WATCH_S: Final = 240
 """After this the server ends a watch, which is then resumed."""
 _SILENCE_S: Final = WATCH_S + 30.0
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 _MANAGER: Final = {"fieldManager": "tonnage"}
 
 
@@ -206,7 +207,7 @@ class HttpKubernetes:
     ) -> JsonObject:
         """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
         answer = await self._send("POST", _path(kind, namespace, name, subresource), _MANAGER, body)
-        return msgspec.json.decode(answer, type=dict[str, Any])
+        return cast(JsonObject, decoded(_OBJECT, answer))
 
     async def _send(
         self,

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
+from tonnage.documents.syntax import NO_YAML
+from tonnage.documents.yaml_reader import Located, read_yaml_all
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
+_NO_YAML: Final = "the kubeconfig is not valid YAML"
 _FILES: Final = {
     "cluster": ("certificate-authority",),
     "user": ("client-certificate", "client-key", "tokenFile"),
@@ -126,9 +128,15 @@ def _merged(paths: list[Path]) -> dict[str, Any]:
     merged: dict[str, Any] = {"clusters": {}, "contexts": {}, "users": {}, "current-context": None}
     for path in paths:
         document = _document(path)
-        merged["current-context"] = merged["current-context"] or document.get("current-context")
+        current = document.get("current-context")
+        if not isinstance(current, str | None):
+            raise _malformed(path, "`current-context` must be a name")
+        merged["current-context"] = merged["current-context"] or current
         for section, kind in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
-            for entry in document.get(section) or []:
+            entries = document.get(section) or []
+            if not isinstance(entries, list):
+                raise _malformed(path, f"`{section}` must be a list")
+            for entry in entries:
                 if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                     raise _malformed(path, f"every entry of `{section}` needs a name")
                 body = entry.get(kind) or {}
@@ -144,18 +152,28 @@ def _document(path: Path) -> dict[str, Any]:
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise _malformed(path, f"it is larger than {_MOST_BYTES} bytes")
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 a safe loader
+        documents = _documents(text.decode("utf-8"), str(path))
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(Problem("the kubeconfig cannot be read", where=str(path), why=why)) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
-        why = str(getattr(error, "problem", None) or error)
-        raise ConfigError(Problem("the kubeconfig is not valid YAML", where=where, why=why)) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(Problem(_NO_YAML, where=str(path), why=str(error))) from None
+    document = documents[0].value if len(documents) == 1 else None
     if not isinstance(document, dict):
-        raise _malformed(path, "it is no mapping")
+        raise _malformed(path, "it is no mapping" if len(documents) < 2 else "it has several documents")
     return document
+
+
+def _documents(text: str, source: str) -> tuple[Located, ...]:
+    """Raises ConfigError: no YAML, or more than is read."""
+    try:
+        return read_yaml_all(text, source=source)[0]  # kubectl takes the last of a key that stands twice
+    except ConfigError as error:
+        problems = (
+            replace(problem, what=_NO_YAML) if problem.what == NO_YAML else problem
+            for problem in error.problems
+        )
+        raise ConfigError(*problems) from None
 
 
 def _malformed(path: Path, why: str) -> ConfigError:
@@ -178,11 +196,11 @@ def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
         what = f"there is no context {name!r}" if name else "no current context is set"
         remedy = f"choose one with --context; known: {known}"
         raise ConfigError(Problem(what, where=where, remedy=remedy))
-    cluster = merged["clusters"].get(chosen.get("cluster"))
+    cluster = merged["clusters"].get(str(chosen.get("cluster")))
     if cluster is None or not cluster.get("server"):
         what = f"context {name!r} names a cluster without a server: {chosen.get('cluster')!r}"
         raise ConfigError(Problem(what, where=where, remedy="add the cluster with its `server` to the file"))
-    user = merged["users"].get(chosen.get("user"), {})
+    user = merged["users"].get(str(chosen.get("user")), {})
     document = {
         "current-context": name,
         "contexts": [{"name": name, "context": {**chosen, "cluster": "c", "user": "u"}}],

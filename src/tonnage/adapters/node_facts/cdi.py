@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
 from tonnage.adapters.node_facts.files import Content, NodeFiles
 from tonnage.model.errors import ConfigError
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import DuplicateKeyError, JsonObject, JsonValue, parsed_json
 from tonnage.model.node_facts import CdiFacts, SpecDocument
 
 FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
@@ -42,32 +41,21 @@ def _spec(found: Content, path: str, rank: int) -> SpecDocument:
     if found.content is None:
         return SpecDocument(path, rank, trouble=found.trouble or "it is gone")
     try:
-        value = (
-            json.loads(found.content, object_pairs_hook=_once)
-            if path.endswith(".json")
-            else _yaml(found.text, path)
-        )
+        value = parsed_json(found.content, unique=True) if path.endswith(".json") else _yaml(found.text, path)
     except ConfigError as error:
         return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {error.problems[0].what}")
-    except (ValueError, RecursionError) as error:
+    except DuplicateKeyError as error:
+        said = f'key "{error.key[:60]}" already set in map'  # as runtimes say it
+        return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {said}")
+    except ValueError as error:
         return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {str(error)[:200]}")
     if not isinstance(value, dict):
         return SpecDocument(path, rank, trouble="failed to parse CDI Spec, no Spec data")
     return SpecDocument(path, rank, value)
 
 
-def _once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
-    """An object; runtimes refuse one that has a key twice. Raises ValueError."""
-    found: JsonObject = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f'key "{key[:60]}" already set in map')
-        found[key] = value
-    return found
-
-
 def _yaml(text: str, path: str) -> JsonValue:
-    from tonnage.documents.source import parse_yaml_all  # takes a while, and specs mostly are JSON
+    from tonnage.documents.yaml_reader import parse_yaml_all  # takes a while, and specs mostly are JSON
 
     documents = parse_yaml_all(text, source=path)
     return documents[0].value if documents else None

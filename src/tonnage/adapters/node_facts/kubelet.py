@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.model.errors import ClusterError
+from tonnage.model.json import parsed_json
 from tonnage.model.node_facts import KubeletFacts
 from tonnage.model.sharing import Hold
 
@@ -45,9 +45,10 @@ def _registered(files: NodeFiles) -> tuple[dict[str, int] | None, str]:
         return None, found.trouble
     try:
         holds_in(found.content)
-        devices = json.loads(found.content)["Data"]["RegisteredDevices"] or {}
+        told: Any = parsed_json(found.content)
+        devices = told["Data"]["RegisteredDevices"] or {}
         return {str(name): len(ids or ()) for name, ids in devices.items()}, ""
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"it makes no sense ({type(error).__name__})"
 
 
@@ -68,5 +69,5 @@ async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool
     found = files.read(_CHECKPOINT, _MOST_BYTES)
     try:
         return (holds_in(found.content), True, trouble) if found.content else (None, True, trouble)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None, True, trouble

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import http.client
-import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.checkpoints import MAX_BYTES, payload_of
 from tonnage.adapters.http.address import parse_address
 from tonnage.adapters.node_facts.files import NOT_ROOT, NodeFiles, refusal
 from tonnage.adapters.node_facts.processes import option, plugin_processes
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import parsed_json
 from tonnage.model.node_facts import Page, PluginFacts
 from tonnage.model.sharing import DeviceListStrategy, PluginConfig
 
@@ -93,10 +93,10 @@ def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:
     if payload is None:
         return None, "", "its checksum does not fit"
     try:
-        saved = json.loads(payload)
+        saved: Any = parsed_json(payload)
         text, source = str(saved["text"]), str(saved["source"])[:500]
         return _settled(files, _parsed(text, source)), source, ""
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         return None, "", f"it makes no sense ({type(error).__name__})"
     except ConfigError as error:
         return None, "", error.problems[0].what

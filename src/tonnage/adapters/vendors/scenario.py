@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from tonnage.adapters.bounded_files import bounded_bytes
 from tonnage.adapters.ports import Clock
 from tonnage.adapters.vendors.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid
 from tonnage.documents.hardware import Hardware, HardwareDevice
-from tonnage.documents.source import MAX_BYTES, parse_document
+from tonnage.documents.source import parse_document
+from tonnage.documents.yaml_reader import MAX_BYTES
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices import (
     ComputeMode,
@@ -28,6 +30,7 @@ from tonnage.model.devices import (
 )
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.health import RecoveryAction
+from tonnage.model.json import parsed_json
 from tonnage.model.links import NVSWITCH, PCI_WORDS, Link
 from tonnage.model.mig import DividedGpu, MigStep
 
@@ -119,7 +122,7 @@ class ScenarioBackend:
     def modes(self) -> dict[str, ComputeMode]:
         """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
         try:
-            kept = json.loads(self._modes.read_text(encoding="utf-8"))
+            kept: Any = parsed_json(bounded_bytes(self._modes, MAX_BYTES))
         except (OSError, ValueError):
             return {}
         same = kept.get("boot") == self._read().boot
@@ -148,7 +151,7 @@ class ScenarioBackend:
     def _identity(self) -> bytes:
         """What the file says; its content rather than its times, which a fast writer may leave equal."""
         try:
-            told = self._file.read_bytes() if self._file.stat().st_size <= MAX_BYTES else b""
+            told = bounded_bytes(self._file, MAX_BYTES)
         except OSError as error:
             return str(error.errno).encode()
         return told + self._layouts.bytes()

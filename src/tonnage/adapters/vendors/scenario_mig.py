@@ -9,10 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tonnage.adapters.bounded_files import bounded_bytes
 from tonnage.documents.hardware import Hardware, HardwareDevice
+from tonnage.documents.yaml_reader import MAX_BYTES
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_board
 from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.json import parsed_json
 from tonnage.model.mig import (
     ComputeInstance,
     CreateComputeInstance,
@@ -55,14 +58,14 @@ class ScenarioLayouts:
     def bytes(self) -> bytes:
         """What was written last; empty for nothing."""
         try:
-            return self._file.read_bytes()
+            return bounded_bytes(self._file, MAX_BYTES)
         except OSError:
             return b""
 
     def changed(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
         """The layouts that are not the file's own."""
         try:
-            kept: dict[str, Any] = json.loads(self.bytes())
+            kept: Any = parsed_json(self.bytes())
         except ValueError:
             return {}
         found: dict[str, ScenarioLayout] = {}

@@ -8,12 +8,12 @@ Source: HAMi 2.5 to 2.10, pkg/device/devices.go, pkg/device/nvidia/device.go (Fi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 from tonnage.model.cluster import Container, Pod
+from tonnage.model.json import parsed_json
 from tonnage.model.selectors import Labels
 
 SCHEDULER: Final = "hami-scheduler"
@@ -136,14 +136,14 @@ def refused_on(gpus: tuple[SharedGpu, ...], part: Part, wishes: Labels) -> Mappi
 def _listed(text: str) -> list[SharedGpu] | None:
     try:
         if text.lstrip().startswith("["):
-            return [_from_json(entry) for entry in json.loads(text)[:_MOST]]
+            return [_from_json(entry) for entry in cast(Any, parsed_json(text))[:_MOST]]
         entries = [entry.split(",") for entry in text.split(":") if entry][:_MOST]
         if not entries or any(len(entry) not in _FIELDS for entry in entries):
             return None
         return [
             SharedGpu(e[0], int(e[1]), int(e[2]), int(e[3]), e[4], e[6].lower() == "true") for e in entries
         ]
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError):
         return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
 
 ANNOTATION: Final = "tonnage.dev/mig-paused"
 OPERANDS: Final = tuple(
@@ -44,7 +44,7 @@ class NodeNow:
     def paused(self) -> Paused:
         """What the annotation says; what somebody else wrote into it counts only where it makes sense."""
         try:
-            said = json.loads(self.annotations.get(ANNOTATION, "{}"))
+            said = parsed_json(self.annotations.get(ANNOTATION, "{}"))
         except ValueError:
             return Paused()
         if not isinstance(said, dict):

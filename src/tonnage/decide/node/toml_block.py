@@ -167,7 +167,7 @@ def _named(line: str) -> Path | None:
         return None
     try:
         table: Any = tomllib.loads(line.rstrip("\r"))
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     parts: list[str] = []
     while isinstance(table, dict) and len(table) == 1:

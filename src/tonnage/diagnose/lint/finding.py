@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonnage.documents.source import Path, field_path
+from tonnage.documents.yaml_reader import Path, field_path
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer

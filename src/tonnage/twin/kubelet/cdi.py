@@ -5,17 +5,17 @@ Source: Container Device Interface specification 1.0 (file format, `vendor/class
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tonnage.decide.node.cdi_folders import conflicting
 from tonnage.decide.node.cdi_rules import spec_problems
 from tonnage.decide.node.cdi_shape import normal_spec
+from tonnage.documents.yaml_reader import parse_yaml
+from tonnage.model.errors import ConfigError
+from tonnage.model.json import JsonValue, parsed_json
 
 Spec = dict[str, Any]
 _FILES: Final = 256
@@ -92,9 +92,14 @@ def _specs(folder: Path) -> list[tuple[str, Spec]]:
         try:
             with file.open("rb") as stream:
                 text = stream.read(_FILE_BYTES)
-            spec = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
-        except (OSError, ValueError, yaml.YAMLError):
+            spec = parsed_json(text) if file.suffix == ".json" else _yaml(text, str(file))
+        except (OSError, ValueError, ConfigError):
             continue
         if isinstance(spec, dict):
             specs.append((str(file), spec))
     return specs
+
+
+def _yaml(text: bytes, source: str) -> JsonValue:
+    """Raises ConfigError, UnicodeError."""
+    return parse_yaml(text.decode(), source=source).value

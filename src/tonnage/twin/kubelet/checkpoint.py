@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from tonnage.wire.decode import decoded_json
+
 _PRIME: Final = 0x01000193
 _OFFSET: Final = 0x811C9DC5
 NO_NUMA: Final = -1
@@ -81,7 +83,7 @@ def decode_checkpoint(content: bytes) -> Checkpoint:
     Raises:
         ValueError: the content is no checkpoint, or its checksum is wrong (`checkpoint is corrupted`).
     """
-    file = msgspec.json.decode(content, type=_File)
+    file = decoded_json(content, _File)
     entries = tuple(
         Entry(
             entry.pod_uid,

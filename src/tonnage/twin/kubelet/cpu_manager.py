@@ -13,15 +13,17 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from tonnage.decide.cluster.cpus import NO_CPUS, CpuIds, Cpus, NoCpus, cpu_hints, take_cpus
 from tonnage.decide.cluster.device_admission import ContainerNeed, greatest_request
 from tonnage.decide.cluster.topology_manager import Hint
+from tonnage.model.json import parsed_json
 from tonnage.twin.kubelet.files import NodeDisk
 
 _LOG: Final = logging.getLogger(__name__)
 _CPU: Final = "cpu"
+_MOST_CPU: Final = 1 << 16
 
 
 class CpuManager:
@@ -39,7 +41,7 @@ class CpuManager:
         """Remember what the state file says; one that cannot be read is left out."""
         content = await self._disk.read(self._path)
         try:
-            entries = json.loads(content)["entries"] if content is not None else {}
+            entries = cast(Any, parsed_json(content))["entries"] if content is not None else {}
             self._sets = {
                 (uid, name): cpu_set(text) for uid, names in entries.items() for name, text in names.items()
             }
@@ -115,6 +117,8 @@ def cpu_set(text: str) -> CpuIds:
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
+        if int(last or first) > _MOST_CPU:
+            raise ValueError(f"CPU {last or first} is more than {_MOST_CPU}")
         found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)
 

@@ -14,7 +14,7 @@ from tonnage.diagnose.lint.rules import selectors_cel
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pod_fields import claim_entry_faults
-from tonnage.documents.source import Path
+from tonnage.documents.yaml_reader import Path
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 

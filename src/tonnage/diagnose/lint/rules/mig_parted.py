@@ -17,7 +17,8 @@ from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.mig_parted import MOST_DEVICES, MigParted, filtered_device, is_filter
-from tonnage.documents.source import Path, validate
+from tonnage.documents.source import validate
+from tonnage.documents.yaml_reader import Path
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError

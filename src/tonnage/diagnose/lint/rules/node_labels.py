@@ -11,7 +11,7 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
-from tonnage.documents.source import Path
+from tonnage.documents.yaml_reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
 

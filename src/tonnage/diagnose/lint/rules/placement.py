@@ -22,7 +22,7 @@ from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
-from tonnage.documents.source import Path
+from tonnage.documents.yaml_reader import Path
 from tonnage.model.cluster import Manifest, Node, Pod
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.selectors import Requirement, Taint

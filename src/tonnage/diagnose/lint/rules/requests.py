@@ -16,7 +16,7 @@ from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, res
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
 from tonnage.documents.container_fields import claim_name_faults
-from tonnage.documents.source import Path
+from tonnage.documents.yaml_reader import Path
 from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.cluster import WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue

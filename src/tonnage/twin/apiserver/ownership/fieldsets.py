@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
 
 FieldSet: TypeAlias = "dict[str, FieldSet]"
 SELF: Final = "."
@@ -170,12 +170,17 @@ def _element_text(key: str) -> str:
         case "f":
             return f".{rest}"
         case "k":
-            fields = json.loads(rest)
+            fields = _fields(rest)
             return f"[{','.join(f'{name}={_value_text(value)}' for name, value in fields.items())}]"
         case "v":
-            return f"[={_value_text(json.loads(rest))}]"
+            return f"[={_value_text(parsed_json(rest))}]"
         case _:
             return f"[{rest}]"
+
+
+def _fields(text: str) -> JsonObject:
+    """Key fields of an element that was read before."""
+    return cast(JsonObject, parsed_json(text))
 
 
 def _value_text(value: JsonValue) -> str:
@@ -187,9 +192,9 @@ def _rank(key: str) -> tuple[int, object]:
     """Where a path element stands among its like."""
     match key[0]:
         case "k":
-            return 2, [(name, value_rank(value)) for name, value in json.loads(key[2:]).items()]
+            return 2, [(name, value_rank(value)) for name, value in _fields(key[2:]).items()]
         case "v":
-            return 3, value_rank(json.loads(key[2:]))
+            return 3, value_rank(parsed_json(key[2:]))
         case "i":
             return 4, int(key[2:])
         case other:
@@ -275,9 +280,9 @@ def _read_element(key: str) -> str | None:
         case "f":
             return key
         case "v":
-            return value_element(json.loads(rest))
+            return value_element(parsed_json(rest))
         case "k":
-            fields = json.loads(rest)
+            fields = parsed_json(rest)
             if not isinstance(fields, dict):
                 raise ValueError(f"{key!r} names no key fields")
             return key_element(tuple(fields), tuple(fields.values()))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
 import re
 import socket
 import ssl
@@ -21,7 +20,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
 from tonnage.twin.apiserver.store import Store
@@ -216,7 +215,7 @@ def _distrust(error: ssl.SSLCertVerificationError, target: Target) -> str:
 def _refused(code: int, kind: str, data: bytes) -> str:
     """What a client says of an answer that is no success: the Status in it, or what the code means."""
     try:
-        status: JsonValue = json.loads(data)
+        status: JsonValue = parsed_json(data)
     except ValueError:
         status = None
     if text(status, "kind") == "Status" and text(status, "message"):

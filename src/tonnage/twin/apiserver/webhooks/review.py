@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.twin.apiserver.access import at, flag, mapping, number, text, texts
 from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.resources import Served
@@ -117,7 +117,7 @@ def _kind(row: KindRow | Subresource) -> JsonObject:
 def read_answer(data: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
     """The answer in a webhook's body. Raises CallError."""
     try:
-        body = json.loads(data)
+        body = parsed_json(data)
     except ValueError:
         # The server takes what is no JSON for YAML, and so for a string.
         body = data.decode(errors="replace")
@@ -167,7 +167,7 @@ def _patch(response: JsonObject, version: str, *, mutating: bool) -> tuple[JsonV
     if not mutating or not written or not flag(response, "allowed"):
         return ()
     try:
-        operations = json.loads(base64.b64decode(written, validate=True))
+        operations = parsed_json(base64.b64decode(written, validate=True))
     except (ValueError, binascii.Error) as error:
         raise CallError(f"received undecodable patch in webhook response: {_go_words(error)}") from None
     if not isinstance(operations, list):

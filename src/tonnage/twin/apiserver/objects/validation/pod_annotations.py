@@ -5,11 +5,10 @@ Source: pkg/apis/core/validation (ValidatePodSpecificAnnotations and …Annotati
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject, parsed_json
 from tonnage.model.well_known import DELETION_COST, MIRROR
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.objects.pod_containers import every_container
@@ -48,7 +47,7 @@ def _tolerations(said: str, path: str) -> Found:
     if not said:
         return
     try:
-        found: JsonValue = json.loads(said)
+        found = parsed_json(said)
     except ValueError:
         words = f"invalid character {said[0]!r} looking for beginning of value"
         yield invalid(path, _TOLERATIONS, words)
