@@ -21,11 +21,13 @@ from tonnage.model.sharing import PluginConfig
 
 READERS: Final = (
     "agent/reading.py",
+    "documents/bounds.py",
     "documents/device_plugin_*.py",
     "documents/durations.py",
     "documents/nearest.py",
     "documents/source.py",
     "documents/syntax.py",
+    "documents/yaml_reader.py",
     "model/*.py",
     "model/catalog/xids.py",
     "model/catalog/xids.toml",

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.cli.options import Common
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import ApiError, ConfigError, Problem
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonValue, parsed_json
 
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from tonnage.model.cluster import Snapshot
     from tonnage.wire.kinds import Kind
 
-_LARGEST_JSON: Final = 512 << 20
 _LARGE: Final = 4 << 20
 """A file that no person wrote by hand."""
+_USUAL: Final = Limit()
+_HEAD: Final = 4096
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 _NO_SUCH_KIND: Final = 404
 _MOST_EVENTS: Final = 1000
@@ -76,7 +78,7 @@ async def server_version(api: HttpKubernetes) -> str:
 async def snapshot_of(common: Common) -> Snapshot:
     """The cluster as it is, or as `--snapshot` says it was."""
     if common.snapshot is not None:
-        return read_snapshot(common.snapshot)
+        return read_snapshot(common.snapshot, common.limit)
     async with connected(common) as api:
         return await capture(api)
 
@@ -128,11 +130,11 @@ async def _items(api: HttpKubernetes, kind: Kind[Any], reader: ObjectReader) -> 
         return [] if error.code == _NO_SUCH_KIND else None
 
 
-def read_snapshot(path: Path) -> Snapshot:
+def read_snapshot(path: Path, limit: Limit = _USUAL) -> Snapshot:
     """A cluster out of a file: what `tonnage snapshot` wrote, or Kubernetes objects or Lists of them.
 
     JSON or YAML, packed with gzip or not; `-` is stdin. Raises:
-        ConfigError: unreadable, cut, or no Kubernetes objects.
+        ConfigError: unreadable, cut, more than the limit, or no Kubernetes objects.
     """
     from tonnage.adapters.reading_documents import snapshot_from_documents
     from tonnage.adapters.snapshots.load import decompressed, is_snapshot, load_snapshot
@@ -142,19 +144,21 @@ def read_snapshot(path: Path) -> Snapshot:
         with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             stream = decompressed(file)
             if is_snapshot(stream, str(path)):
-                return _of_known_version(load_snapshot(stream, str(path)), str(path))
-            content = stream.read(_LARGEST_JSON + 1)
+                return _of_known_version(load_snapshot(stream, str(path), limit), str(path))
+            content = limit.whole(stream, str(path))
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
-    if len(content) > _LARGE and (snapshot := load_list(content)) is not None:
-        return snapshot
+    if len(content) > _LARGE:
+        snapshot = load_list(content, Meter(limit, str(path)))
+        if snapshot is not None:
+            return snapshot
     try:
-        return snapshot_from_documents(_documents(content, str(path)))
+        return snapshot_from_documents(_documents(content, str(path), limit))
     except ConfigError as error:
         raise in_file(error, path) from None
 
 
-def read_objects(path: Path) -> Iterator[JsonValue]:
+def read_objects(path: Path, limit: Limit = _USUAL) -> Iterator[JsonValue]:
     """The objects of such a file as they stand there, among them Lists. Raises ConfigError."""
     from tonnage.adapters.snapshots.load import LONGEST_LINE, decompressed, is_snapshot
 
@@ -162,12 +166,30 @@ def read_objects(path: Path) -> Iterator[JsonValue]:
         with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             stream = decompressed(file)
             if not is_snapshot(stream, str(path)):
-                yield from _documents(stream.read(_LARGEST_JSON + 1), str(path))
+                yield from _large_list(limit.whole(stream, str(path)), str(path), limit)
                 return
+            meter = Meter(limit, str(path))
+            number = 0
             while line := stream.readline(LONGEST_LINE):
+                number += 1
+                meter.read(line, number)
                 yield _parsed_json(line, str(path))
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
+
+
+def _large_list(content: bytes, source: str, limit: Limit) -> Iterator[JsonValue]:
+    """The documents of a file; of a large List one item at a time."""
+    from tonnage.adapters.snapshots.objects import lists_in
+
+    found = lists_in(content, Meter(limit, source)) if len(content) > _LARGE else None
+    if found is None:
+        yield from _documents(content, source, limit)
+        return
+    try:
+        yield from found
+    except ValueError as error:
+        raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
 
 
 def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
@@ -189,16 +211,14 @@ def _of_known_version(snapshot: Snapshot, source: str) -> Snapshot:
     return snapshot
 
 
-def _documents(content: bytes, source: str) -> list[JsonValue]:
+def _documents(content: bytes, source: str, limit: Limit) -> list[JsonValue]:
     """Every document of a captured cluster, in JSON or YAML.
 
     Raises:
         ConfigError: unreadable, or too large.
     """
-    if len(content) > _LARGEST_JSON:
-        why = f"more than {_LARGEST_JSON >> 20} MiB"
-        raise ConfigError(Problem("file too large", source, why, "take it with tonnage snapshot"))
-    if content.lstrip(_BLANKS)[:1] in (b"{", b"["):
+    if content[:_HEAD].lstrip(_BLANKS)[:1] in (b"{", b"["):
+        limit.check_values(content, source, "it is no List, or has a fault, and so is read as a whole")
         return [_parsed_json(content, source)]
     from tonnage.documents.yaml_reader import MAX_BYTES, parse_yaml_all
 
@@ -215,24 +235,12 @@ def _documents(content: bytes, source: str) -> list[JsonValue]:
 
 def _parsed_json(content: bytes, source: str) -> JsonValue:
     try:
-        value: JsonValue = json.loads(content, object_pairs_hook=_unrepeated)
+        return parsed_json(content, unique=True)
     except json.JSONDecodeError as error:
         where = f"{source}:{error.lineno}:{error.colno}"
         raise ConfigError(Problem("no valid JSON", where, error.msg)) from None
-    except RecursionError:
-        raise ConfigError(Problem("no valid JSON", source, "nested too deeply")) from None
     except ValueError as error:
         raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
-    return value
-
-
-def _unrepeated(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        again = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate key {again[:100]}")
-    return result
 
 
 def in_file(error: ConfigError, path: Path) -> ConfigError:

@@ -208,7 +208,7 @@ async def _cluster(node: str, common: Common) -> ClusterFacts | None:
     if common.snapshot is not None:
         from tonnage.cli.cluster import read_objects
 
-        return cluster_facts(read_objects(common.snapshot), node)
+        return cluster_facts(read_objects(common.snapshot, common.limit), node)
     if not _somebody_to_ask(common):
         raise ClusterError(Problem("no kubeconfig: --kubeconfig, or run it where kubectl works"))
     from tonnage.cli.cluster import connected

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
@@ -23,6 +24,8 @@ from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tonnage.adapters.snapshots.limit import Limit
 
 Name = tuple[str, str, str]
 """(kind, namespace or empty, name)."""
@@ -80,8 +83,8 @@ def _with_snapshot(common: Common, path: Path, texts: Sequence[tuple[str, str]])
     from tonnage.cli.cluster import read_snapshot
 
     namespace = common.namespace or "default"
-    snapshot = read_snapshot(path)
-    captured = _Captured() if str(path) == "-" else _captured(path, snapshot)
+    snapshot = read_snapshot(path, common.limit)
+    captured = _Captured() if str(path) == "-" else _captured(path, snapshot, common.limit)
     known = {
         one: one in captured.names
         for one in {*_wanted(texts, namespace), *captured.names}
@@ -143,20 +146,24 @@ class _Captured:
     names: frozenset[Name] = frozenset()
 
 
-def _captured(path: Path, snapshot: Snapshot) -> _Captured:
+def _captured(path: Path, snapshot: Snapshot, limit: Limit) -> _Captured:
     """A snapshot says what it looked at; of a bare List it is the kinds of which there are objects."""
     from tonnage.cli.cluster import read_objects
 
-    objects = read_objects(path)
+    objects = read_objects(path, limit)
     first = next(objects, None)
     if isinstance(first, dict) and first.get("kind") == "Snapshot":
         if first.get("redact") == "names":  # they are pseudonyms: nothing can be said of any
             return _Captured()
         kinds = frozenset(str(kind).rpartition("/")[2] for kind in sequence(first.get("kinds")))
         return _Captured(kinds - snapshot.missing, str(first.get("namespace") or ""), _of_model(snapshot))
-    found = [one for value in (first, *objects) for one in _opened(value, 0)]
-    kinds = frozenset(str(one.get("kind")) for one in found)
-    return _Captured(kinds - snapshot.missing, names=frozenset(name for one in found for name in _names(one)))
+    seen: set[str] = set()
+    names: set[Name] = set()
+    for value in chain((first,), objects):
+        for one in _opened(value, 0):
+            seen.add(str(one.get("kind")))
+            names.update(_names(one))
+    return _Captured(frozenset(seen) - snapshot.missing, names=frozenset(names))
 
 
 def _of_model(snapshot: Snapshot) -> frozenset[Name]:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import click
 
+from tonnage.adapters.snapshots.limit import MOST_BYTES, MOST_WHOLE_BYTES, OPTION, Limit, size_text
+
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -25,6 +27,12 @@ class Common:
     snapshot: Path | None = None
     server_version: str | None = None
     verbose: bool = False
+    max_size: int | None = None
+
+    @property
+    def limit(self) -> Limit:
+        """How much a file with a cluster or a trace may come to."""
+        return Limit(self.max_size)
 
 
 _OLDEST_MINOR: Final = 31
@@ -54,6 +62,38 @@ _CLUSTER: Final = (
         help="Kubeconfig file to use.",
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+)
+_LONGEST_WORD: Final = 100
+_LARGEST_SIZE: Final = 1 << 40
+
+
+class Size(click.ParamType[int]):
+    """Bytes, as Kubernetes writes sizes: 2Gi, 600M."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from tonnage.model.quantity import parse_quantity
+
+        try:
+            size = parse_quantity(str(value))
+        except ValueError as error:
+            self.fail(f"{str(value)[:_LONGEST_WORD]!r} is no size: {error}", param, ctx)
+        if not 1 <= size <= _LARGEST_SIZE:
+            self.fail(f"{str(value)[:_LONGEST_WORD]!r} is not within 1 and 1Ti", param, ctx)
+        return int(size)
+
+
+_MAX_SIZE: Final = (
+    click.option(
+        OPTION,
+        type=Size(),
+        metavar="SIZE",
+        help=f"Most that a file with a cluster or a trace may come to, unpacked "
+        f"[default: {size_text(MOST_BYTES)}, {size_text(MOST_WHOLE_BYTES)} of what is no snapshot].",
+    ),
 )
 _NAMESPACE: Final = (click.option("-n", "--namespace", metavar="NAME", help="Namespace to look in."),)
 _SNAPSHOT: Final = (
@@ -92,7 +132,6 @@ class Words(click.ParamType[tuple[str, ...]]):
         return words
 
 
-_LONGEST_WORD: Final = 100
 STATE_HELP: Final = "Folder of the embedded cluster [default: TONNAGE_STATE, else ~/.local/state/tonnage]."
 _VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
 
@@ -121,13 +160,19 @@ def complete_scenario(_: click.Context, __: click.Parameter, incomplete: str) ->
 
 
 def common_options(
-    *, output: tuple[str, ...] = (), cluster: bool = False, namespace: bool = False, snapshot: bool = False
+    *,
+    output: tuple[str, ...] = (),
+    cluster: bool = False,
+    namespace: bool = False,
+    snapshot: bool = False,
+    max_size: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the named families of options; it receives them together as `common`."""
     options = [
         *(_CLUSTER if cluster else ()),
         *(_NAMESPACE if namespace else ()),
         *(_SNAPSHOT if snapshot else ()),
+        *(_MAX_SIZE if snapshot or max_size else ()),
     ]
     if output:
         options.append(

@@ -15,6 +15,7 @@ from tonnage.cli.output import emit, table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tonnage.adapters.snapshots.limit import Limit
     from tonnage.decide.cluster.packing.experiment import Outcome, Trace
     from tonnage.model.json import JsonValue
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _FIRST_SEED: Final = 42
 _MARKS: Final = (90, 95, 100, 130)
-_MAX_BYTES: Final = 256 << 20
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -30,7 +30,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     "trace",
     help="Let the jobs of a trace arrive on its machines until more is asked for than there is, by several "
     "policies, and say how much of the GPUs each gives out. NODES and JOBS are CSV files in the columns of "
-    "the trace openb, packed with gzip if they end in .gz.",
+    "the trace openb, packed with gzip or not.",
     epilog=examples(
         "tonnage simulate trace openb_node_list_gpu_node.csv.gz openb_pod_list_default.csv.gz",
         "tonnage simulate trace nodes.csv jobs.csv --policy FGD --policy BestFit --seeds 3 -o json",
@@ -56,13 +56,13 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     metavar="PERCENT",
     help="End when jobs have asked for so much of all GPUs.",
 )
-@common_options(output=("text", "json", "yaml"))
+@common_options(output=("text", "json", "yaml"), max_size=True)
 def command(
     common: Common, nodes: Path, jobs: Path, policies: tuple[str, ...], seeds: int, arrivals: int
 ) -> int:
     from tonnage.model.catalog.openb import published
 
-    read = _trace(nodes, jobs, arrivals)
+    read = _trace(nodes, jobs, arrivals, common.limit)
     runs = _runs(read, _known(policies), sorted({*(m for m in _MARKS if m < arrivals), arrivals}), seeds)
     workload = jobs.name.removeprefix("openb_pod_list_").split(".")[0]
     told = published(workload) if jobs.name.startswith("openb_pod_list_") else {}
@@ -73,26 +73,24 @@ def command(
     return 0
 
 
-def _trace(nodes: Path, jobs: Path, arrivals: int) -> Trace:
+def _trace(nodes: Path, jobs: Path, arrivals: int, limit: Limit) -> Trace:
     from tonnage.decide.cluster.packing.experiment import Trace
     from tonnage.documents.trace import jobs_from, machines_from
 
-    return Trace(machines_from(_text(nodes), str(nodes)), jobs_from(_text(jobs), str(jobs)), arrivals)
+    machines = machines_from(_text(nodes, limit), str(nodes))
+    return Trace(machines, jobs_from(_text(jobs, limit), str(jobs)), arrivals)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, limit: Limit) -> str:
     """The file's text. Raises ConfigError: it is too large, damaged or no text."""
-    import gzip
     import zlib
 
+    from tonnage.adapters.snapshots.load import decompressed
     from tonnage.model.errors import ConfigError, Problem
 
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise ConfigError(Problem(f"more than {_MAX_BYTES >> 20} MiB", str(path)))
-        return content.decode()
+        with path.open("rb") as file:
+            return limit.whole(decompressed(file), str(path)).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ConfigError(Problem("not readable", str(path), str(error))) from None
 

@@ -14,6 +14,7 @@ from tonnage.model.errors import ConfigError, Problem
 
 HARDWARE: Final = "hardware.yaml"
 _MOST_NODES: Final = 10_000
+_LONGEST_NAME: Final = 256
 
 
 def asked_state(environment: Mapping[str, str]) -> Path:
@@ -48,6 +49,7 @@ def node_folder(state: Path, node: str, *, where: str) -> Path:
 
 def _name_of(folder: Path) -> str:
     try:
-        return (folder / "etc/hostname").read_text(encoding="utf-8", errors="replace").strip().lower()
+        with (folder / "etc/hostname").open(encoding="utf-8", errors="replace") as file:
+            return file.read(_LONGEST_NAME).strip().lower()
     except OSError:
         return ""

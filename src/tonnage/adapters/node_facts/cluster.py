@@ -43,8 +43,8 @@ async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
 
 def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | None:
     """Out of objects and Lists of them; None if the node is not among them."""
-    objects = [each for each in _objects(documents) if _text(each.get("kind")) in _KINDS]
-    own = next((each for each in objects if each.get("kind") == "Node" and _name(each) == node), None)
+    objects = [each for each in _objects(documents) if _bears_on(each, node)]
+    own = next((each for each in objects if each.get("kind") == "Node"), None)
     if own is None:
         return None
     status = _object(own, "status")
@@ -72,6 +72,14 @@ def _objects(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
             yield from ({"kind": kind, **item} for item in items if isinstance(item, dict))
         else:
             yield document
+
+
+def _bears_on(document: JsonObject, node: str) -> bool:
+    """Whether it is the node, a pod of it, or of another kind that is read: a file may have many more."""
+    kind = _text(document.get("kind"))
+    if kind == "Node":
+        return _name(document) == node
+    return _is_pod_of(document, node) if kind == "Pod" else kind in _KINDS
 
 
 def _is_pod_of(document: JsonObject, node: str) -> bool:

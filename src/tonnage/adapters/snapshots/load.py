@@ -16,6 +16,7 @@ import msgspec
 from tonnage.adapters.reading import Readable, snapshot_from
 from tonnage.adapters.reading_parts import moment
 from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADER, Footer, Header
+from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.adapters.snapshots.objects import (
     KindKey,
     ObjectReader,
@@ -28,16 +29,17 @@ from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
 
 LONGEST_LINE: Final = 16 << 20
-MOST_BYTES: Final = 8 << 30
 _GZIP: Final = b"\x1f\x8b"
 _HEAD: Final = 1 << 16
 _MOST_HEADS: Final = 1000
+_LONGEST_HEAD: Final = 1000
 T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
 _BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget", "ResourceClaim")
 """Kinds of which the other namespaces' objects bear on a placement."""
 _END: Final = (API_VERSION, FOOTER)
 _TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
+_USUAL: Final = Limit()
 
 
 def decompressed(stream: IO[bytes]) -> io.BufferedReader:
@@ -63,27 +65,27 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
         raise ConfigError(Problem("no valid gzip", source, str(error))) from None
     try:
         version, kind = kind_of(first)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return (kind, version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
 
 
-def load_snapshot(stream: io.BufferedReader, source: str) -> Snapshot:
+def load_snapshot(stream: io.BufferedReader, source: str, limit: Limit = _USUAL) -> Snapshot:
     """The cluster out of the lines of a snapshot.
 
     Raises:
-        ConfigError: cut, damaged or made by a later version; with the line and the byte.
+        ConfigError: cut, damaged, made by a later version or more than the limit; with the line and the byte.
     """
     with collector_paused(kept=True):
-        return _Loading(stream, source).snapshot()
+        return _Loading(stream, source, Meter(limit, source)).snapshot()
 
 
 @dataclass(slots=True)
 class _Loading:
     stream: io.BufferedReader
     source: str
+    meter: Meter
     number: int = 0
-    total: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
     def snapshot(self) -> Snapshot:
@@ -115,12 +117,12 @@ class _Loading:
         reader = ObjectReader()
         known: dict[bytes, tuple[KindKey, Read | None]] = {}
         while line := self._line():
-            head = line[: line.find(b'"metadata"')]
+            head = line[: line.find(b'"metadata"', 0, _LONGEST_HEAD)]
             found = known.get(head)
             if found is None:
                 kind = self._told(kind_of, line)
                 found = kind, reader.of(kind)
-                if len(known) < _MOST_HEADS:
+                if len(known) < _MOST_HEADS and len(head) < _LONGEST_HEAD:
                     known[head] = found
             kind, read = found
             if kind == _END:
@@ -155,11 +157,9 @@ class _Loading:
         except (OSError, EOFError, zlib.error) as error:
             raise self._cut(str(error)) from None
         self.number += 1
-        self.total += len(line)
         if len(line) > LONGEST_LINE:
             raise self._error(f"a line of more than {LONGEST_LINE >> 20} MiB")
-        if self.total > MOST_BYTES:
-            raise self._error(f"more than {MOST_BYTES >> 30} GiB")
+        self.meter.read(line, self.number)
         if line and not line.endswith(b"\n"):
             raise self._cut()
         return line
@@ -181,7 +181,8 @@ class _Loading:
         return self._error("no valid JSON", str(error), _TAKE_AGAIN, column=column)
 
     def _cut(self, why: str = "") -> ConfigError:
-        read = f"it ends after {self.total} bytes, {sum(self.counts.values())} objects, without its last line"
+        read = f"{self.meter.total} bytes, {sum(self.counts.values())} objects"
+        read = f"it ends after {read}, without its last line"
         return self._error("the snapshot is cut", f"{read}{f' ({why})' if why else ''}", _TAKE_AGAIN)
 
     def _error(self, what: str, why: str = "", remedy: str = "", *, column: str = "") -> ConfigError:

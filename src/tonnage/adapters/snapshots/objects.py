@@ -13,7 +13,10 @@ from tonnage.adapters.reading import Readable, snapshot_from
 from tonnage.adapters.reading_documents import READ
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.format import Line
+from tonnage.adapters.snapshots.limit import Meter
 from tonnage.model.cluster import Snapshot
+from tonnage.model.json import JsonValue, parsed_json
+from tonnage.wire.decode import decoded_json
 from tonnage.wire.kinds import NODE_GPU_STATUS, Kind
 from tonnage.wire.nulls import without_nulls
 
@@ -80,23 +83,78 @@ class _List(msgspec.Struct, rename="camel"):
     api_version: str = ""
 
 
-def load_list(content: bytes) -> Snapshot | None:
-    """The cluster out of one List, quickly; None: it is none, or has a fault that a person must hear of."""
+class _Nothing(msgspec.Struct, gc=False):
+    pass
+
+
+class _Head(msgspec.Struct, rename="camel", gc=False):
+    metadata: _Nothing
+    api_version: str = ""
+    kind: str = ""
+
+
+class _Heads(msgspec.Struct):
+    """What the objects of a List are, and how many: one that has no metadata ends the reading."""
+
+    items: list[_Head]
+
+
+def load_list(content: bytes, meter: Meter) -> Snapshot | None:
+    """The cluster out of one List, quickly; None: it is none, or has a fault that a person must hear of.
+
+    Raises ConfigError: it comes to too much.
+    """
+    told = _list(content, meter)
+    if told is None:
+        return None
     try:
-        found = msgspec.json.decode(content, type=_List)
-        if not found.kind.endswith("List"):
-            return None
         with collector_paused(kept=True):
-            return snapshot_from(_items(found))
+            return snapshot_from(_items(*told, meter))
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
-def _items(found: _List) -> Iterator[Readable]:
-    reader, own = ObjectReader(), (found.api_version, found.kind.removesuffix("List"))
-    for item in found.items:
+def lists_in(content: bytes, meter: Meter) -> Iterator[JsonValue] | None:
+    """One List as many of one item each, of which no two need be held; None where it is no List.
+
+    Raises:
+        ValueError: an item is no JSON, or has a key twice.
+        ConfigError: it comes to too much.
+    """
+    told = _list(content, meter)
+    return None if told is None else _single(told[0], meter)
+
+
+def _single(found: _List, meter: Meter) -> Iterator[JsonValue]:
+    for number, item in enumerate(found.items, 1):
         text = bytes(item)
-        kind = kind_of(text)
+        meter.read(text, number)
+        yield {
+            "apiVersion": found.api_version,
+            "kind": found.kind,
+            "items": [parsed_json(text, unique=True)],
+        }
+
+
+def _list(content: bytes, meter: Meter) -> tuple[_List, list[KindKey]] | None:
+    """A List, and what its objects say that they are."""
+    try:
+        heads: list[_Head] = decoded_json(content, _Heads).items
+        meter.items(len(heads))
+        known: dict[KindKey, KindKey] = {}
+        kinds = [known.setdefault(key, key) for key in ((head.api_version, head.kind) for head in heads)]
+        del heads
+        found: _List = decoded_json(content, _List)
+    except msgspec.DecodeError:
+        return None
+    return (found, kinds) if found.kind.endswith("List") else None
+
+
+def _items(found: _List, kinds: list[KindKey], meter: Meter) -> Iterator[Readable]:
+    reader, own = ObjectReader(), (found.api_version, found.kind.removesuffix("List"))
+    for number, (item, kind) in enumerate(zip(found.items, kinds, strict=True), 1):
+        text = bytes(item)
+        meter.read(text, number)
         if kind[1].endswith("List"):
             raise msgspec.DecodeError("a list in a list")
         read = reader.of(kind if kind[1] else own)
