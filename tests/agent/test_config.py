@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -220,6 +221,28 @@ async def test_a_root_that_others_fill_is_refused_too(
         current = await config.until(lambda c: c.error)
         assert shared(current) == 1
         assert f"{field} may not be" in current.error
+
+
+async def test_a_text_of_aliases_is_refused_and_named_in_little_memory(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    """107 KB took the agent to a gigabyte, and so to its limit, for ever: what ran last was not kept."""
+    cluster.configs(default=replicas(4))
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        tracemalloc.start()
+        try:
+            cluster.configs(default=f"version: v1\nname: &long {'x' * 95_000}\nlist:\n" + "- *long\n" * 3000)
+            current = await config.until(lambda c: c.error)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert shared(current) == 4
+        assert current.error.startswith(f"{MAP}[default]:91:3: more than 8 MiB, where an alias counts as")
+        assert "such as *long here" in current.error
+        assert peak < 16 << 20
+        cluster.configs(default=replicas(5))
+        await config.until(lambda c: shared(c) == 5 and not c.error)
 
 
 async def test_a_deleted_config_map_keeps_what_ran_and_a_deleted_key_means_it(

@@ -30,7 +30,13 @@ TEXTS = {
     "a bomb of aliases, filled up to a megabyte": BOMB + "#" * ((1 << 20) - len(BOMB)),
     "a megabyte of keys": "".join(f"k{place}: 1\n" for place in range(90_000)),
     "ten thousand merges": MERGES,
+    "three thousand aliases of one long text": f"version: v1\na: &a {'x' * 35_000}\nb:\n" + "- *a\n" * 3000,
+    "merges of merges": BOMB.replace("[", "{<<: [")
+    .replace("]", "]}")
+    .replace("{<<: [x, x, x", "{x: [x, x, x", 1),
     "a list without end": "[" * 100_000,
+    "question marks without end": "? " * 100_000,
+    "a number of a hundred thousand digits": "version: v1\nflags: {gdsEnabled: " + "9" * 100_000 + "}",
     "control characters": "version: v1\n\x00\x01\x02",
     "a lone surrogate": "version: v1\n# \ud800",
     "a list": "- version: v1\n",
