@@ -73,10 +73,27 @@ def test_several_files_are_merged_and_the_first_to_name_a_thing_wins(tmp_path: P
     assert target(None, "a", environ).config.cluster.server == "https://127.0.0.1:1"
 
 
+def _times_ten(number: int) -> str:
+    return f"[{','.join([f'*a{number}'] * 10)}]"
+
+
 _WRONG = [
     pytest.param("a: b: c", "the kubeconfig is not valid YAML", "config:1:5", id="broken YAML has a place"),
     pytest.param("- 1", "the kubeconfig cannot be used", "config", id="a list is no kubeconfig"),
     pytest.param("clusters: [{}]", "the kubeconfig cannot be used", "config", id="an entry without a name"),
+    pytest.param("clusters: 5", "the kubeconfig cannot be used", "config", id="a number in place of a list"),
+    pytest.param("current-context: [a]", "the kubeconfig cannot be used", "config", id="a list as a name"),
+    pytest.param(
+        "[" * 200_000, "the kubeconfig is not valid YAML", "config:1:65", id="very many brackets",
+    ),
+    pytest.param(
+        "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: {_times_ten(n - 1)}}}\n" for n in range(1, 12)),
+        "more than 200,000 values, where an alias counts as all that it stands for, such as *a4 here",
+        "config:6:43", id="merges of merges",
+    ),
+    pytest.param(
+        "a: " + "9" * 5000, f"{'9' * 40} is no number that JSON can hold", "config:1:4 a", id="long numbers"
+    ),
     pytest.param("kind: Config", "no current context is set", "config", id="no context at all"),
     pytest.param(
         {**_config("a"), "clusters": []}, "context 'a' names a cluster without a server: 'a'", "config",

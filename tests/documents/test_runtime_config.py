@@ -185,7 +185,14 @@ def test_any_text_is_a_configuration_or_a_problem_with_its_place(text: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "a.b" * 50_000 + " = 1", "x = " + "[" * 90_000, " " * 250_000 + "x"]
+    "text",
+    [
+        "[" * 100_000,
+        "a.b" * 50_000 + " = 1",
+        "x = " + "[" * 90_000,
+        " " * 250_000 + "x",
+        "x = " + "9" * 200_000,
+    ],
 )
 def test_a_text_made_to_hurt_is_a_problem(text: str) -> None:
     assert len(containerd_config([(MAIN, text)]).problems) <= 1

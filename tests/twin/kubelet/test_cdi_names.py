@@ -53,3 +53,19 @@ def test_a_name_stands_for_what_a_runtime_takes_it_for(
             (folders[-1] / f"{number}.json").write_text(json.dumps(each))
     assert resolve_cdi(folders, [f"{GPU}=0"]) == expected
     assert resolve_cdi(folders, []) == CdiEdits()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="brackets"),
+        pytest.param("a: " + "9" * 5000, id="a long number"),
+        pytest.param("a: &a [*a]", id="an alias of itself"),
+        pytest.param("a: 1\n---\nb: 1", id="two documents"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_a_spec_made_to_hurt_is_left_out(text: str, suffix: str, tmp_path: Path) -> None:
+    (tmp_path / "0.json").write_text(json.dumps(spec(1)))
+    (tmp_path / f"1.{suffix}").write_text(text)
+    assert resolve_cdi([tmp_path], [f"{GPU}=0"]) == GIVEN
