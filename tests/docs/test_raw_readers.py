@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,8 @@ RAW: Final = frozenset(
 )
 WHOLE_FILES: Final = ("read_text", "read_bytes")
 KUBECONFIGS: Final = ("KubeConfig.from_file", "KubeConfig.from_env")
+_LAST: Final = frozenset(name.rpartition(".")[2] for name in (*RAW, *WHOLE_FILES, *KUBECONFIGS))
+_MENTIONED: Final = re.compile(rf"\b({'|'.join(sorted(_LAST))})\b")
 _OWN: Final = "a file of the package"
 _MADE_HERE: Final = "what Tonnage itself encoded in this process"
 _SNAPSHOT: Final = "lines and items that `limit.Meter` has seen; callers take RecursionError"
@@ -111,15 +114,19 @@ def _dotted(node: ast.expr) -> str:
 
 def raw_calls(source: str) -> Iterator[tuple[int, str]]:
     """(line, name) of every mention of a raw reader, by whichever name the module knows it."""
-    tree = ast.parse(source)
+    if not _MENTIONED.search(source):
+        return
+    nodes = list(ast.walk(ast.parse(source)))
     known: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             known |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
         elif isinstance(node, ast.Import):
             known |= {each.asname: each.name for each in node.names if each.asname}
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Attribute | ast.Name):
+            continue
+        if isinstance(node, ast.Attribute) and node.attr not in _LAST:
             continue
         first, dot, rest = _dotted(node).partition(".")
         name = f"{known.get(first, first)}{dot}{rest}"
