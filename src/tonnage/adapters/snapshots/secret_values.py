@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Final
 
 from tonnage.adapters.snapshots.spellings import readings
 from tonnage.model.catalog.messages import messages
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
 
 _SECRETIVE: Final = frozenset(
     (
@@ -153,8 +152,8 @@ def _tree(text: str) -> JsonValue:
     if text[:1] not in ("{", "[") or len(text) > _LONGEST_TREE:
         return None
     try:
-        found: JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parsed_json(text)
+    except ValueError:
         return None
     return found if isinstance(found, dict | list) else None
 
