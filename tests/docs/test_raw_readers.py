@@ -101,6 +101,7 @@ ALLOWED: Final = {
     "agent/config_memory.py": _OWN,
     "twin/apiserver/webhooks/calling.py": "the machine's resolv.conf",
     "cli/kubectl.py": "archives whose digests are locked",
+    "cli/socket_folder.py": "the name of a folder, beside that file",
     "cli/state.py": "the file of a cluster that this user started, mode 0600",
 }
 """Modules that may call a raw reader, each with its reason."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.documents.device_plugin_schema import Flags
-from tonnage.documents.source import Located, Path
+from tonnage.documents.yaml_reader import Located, Path
 from tonnage.model.cdi import DRIVER_ROOTS
 from tonnage.model.errors import Problem
 from tonnage.model.plugin_settings import FeatureSettings
