@@ -13,8 +13,17 @@ from pathlib import Path
 import click
 import pytest
 
-from tonnage.cli.lab_report import LabReport, StepReport, render_command, render_outcome, render_summary
-from tonnage.cli.lab_runner import MAX_OUTPUT_BYTES, Listener, Surroundings, run_lab
+from tonnage.cli.lab_checks import Check, Observation, checks_of
+from tonnage.cli.lab_report import (
+    LabReport,
+    StepReport,
+    render_command,
+    render_head,
+    render_outcome,
+    render_summary,
+)
+from tonnage.cli.lab_runner import MAX_OUTPUT_BYTES, Listener, run_lab
+from tonnage.cli.lab_surroundings import Surroundings, surroundings
 from tonnage.documents.lab import Lab, parse_lab
 
 FAKE = textwrap.dedent(
@@ -22,7 +31,7 @@ FAKE = textwrap.dedent(
     #!{sys.executable}
     import json, os, pathlib, sys, time
     log = pathlib.Path("calls.jsonl")
-    args = sys.argv[1:]
+    args = sys.argv[2:]  # the first says get, which a lab may run
     with log.open("a") as file:
         file.write(json.dumps(args) + "\\n")
     calls = [json.loads(line) for line in log.read_text().splitlines()]
@@ -37,6 +46,11 @@ FAKE = textwrap.dedent(
         print(os.environ[args[1]])
     elif verb == "flood":
         sys.stdout.write("x" * (3 << 20))
+    elif verb == "value":
+        print(pathlib.Path("value").read_text())
+    elif verb == "endless":
+        while True:
+            print("x" * 999)
     elif verb == "hang":
         time.sleep(600)
     """
@@ -76,7 +90,9 @@ class Bench:
         return parse_lab(text, source="lab.yaml", files=set())
 
     async def run(self, lab: Lab, *, keep: bool = False) -> LabReport:
-        surroundings = Surroundings(self.folder, self.kubectl, Path("/nowhere/kubeconfig"), os.environ)
+        programs = {"kubectl": (str(self.kubectl),), "tonnage": (sys.executable, "-m", "tonnage")}
+        environment = {**os.environ, "KUBECONFIG": "/nowhere/kubeconfig"}
+        surroundings = Surroundings(self.folder, programs, environment)
         listener = Listener(after=lambda report: self.heard.append(report.command))
         return await run_lab(lab, surroundings, JumpingClock(), listener=listener, keep=keep)
 
@@ -91,17 +107,17 @@ def bench(tmp_path: Path) -> Bench:
 
 
 async def test_steps_run_in_order_and_pass(bench: Bench) -> None:
-    lab = bench.lab("[{run: kubectl say one, expect: {equals: one}}, {run: kubectl say two}]")
+    lab = bench.lab("[{run: kubectl get say one, expect: {equals: one}}, {run: kubectl get say two}]")
     report = await bench.run(lab)
     assert report.passed
     assert bench.calls == [["say", "one"], ["say", "two"]]
-    assert bench.heard == ["kubectl say one", "kubectl say two"]
+    assert bench.heard == ["kubectl get say one", "kubectl get say two"]
 
 
 async def test_a_failed_step_stops_the_lab_and_cleaning_up_still_runs(bench: Bench) -> None:
     lab = bench.lab(
-        "[{run: kubectl fail 3}, {run: kubectl say never}]",
-        "[{run: kubectl fail 1}, {run: kubectl say clean}]",
+        "[{run: kubectl get fail 3}, {run: kubectl get say never}]",
+        "[{run: kubectl get fail 1}, {run: kubectl get say clean}]",
     )
     report = await bench.run(lab)
     assert not report.passed
@@ -111,85 +127,166 @@ async def test_a_failed_step_stops_the_lab_and_cleaning_up_still_runs(bench: Ben
 
 
 async def test_keep_leaves_everything_as_it_is(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: kubectl say one}]", "[{run: kubectl say clean}]"), keep=True)
+    lab = bench.lab("[{run: kubectl get say one}]", "[{run: kubectl get say clean}]")
+    report = await bench.run(lab, keep=True)
     assert report.passed
     assert bench.calls == [["say", "one"]]
 
 
 async def test_an_expectation_is_tried_again_until_it_comes_true(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: kubectl third, expect: {within: 30, equals: ready}}]"))
+    report = await bench.run(bench.lab("[{run: kubectl get third, expect: {within: 30, equals: ready}}]"))
     assert report.passed
     assert report.steps[0].attempts == 3
 
 
 async def test_an_expectation_that_never_comes_true_ends_when_its_time_is_up(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: kubectl say no, expect: {within: 2, equals: ready}}]"))
+    report = await bench.run(bench.lab("[{run: kubectl get say no, expect: {within: 2, equals: ready}}]"))
     assert not report.passed
     assert report.steps[0].duration_s == pytest.approx(2)
     assert [check.seen for check in report.steps[0].checks] == ["", "no"]
 
 
 async def test_a_step_without_a_time_is_tried_once(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: kubectl say no, expect: {equals: ready}}]"))
+    report = await bench.run(bench.lab("[{run: kubectl get say no, expect: {equals: ready}}]"))
     assert report.steps[0].attempts == 1
 
 
 async def test_a_variable_reaches_later_steps_as_one_word(bench: Bench) -> None:
-    lab = bench.lab("[{run: \"V=$(kubectl say 'a; $(id) *')\"}, {run: kubectl say $V-x}]")
+    lab = bench.lab("[{run: \"V=$(kubectl get say 'a; $(id) *')\"}, {run: kubectl get say $V-x}]")
     assert (await bench.run(lab)).passed
     assert bench.calls[1] == ["say", "a; $(id) *-x"]
 
 
 async def test_a_variable_stands_in_expectations(bench: Bench) -> None:
-    said = """{run: "kubectl say '{\\"n\\":\\"4\\"}'", expect: {contains: ["${V}"], json: {n: "${V}"}}}"""
-    other = '{run: kubectl say 5, expect: {equals: "${V}"}}'
-    lab = bench.lab(f"[{{run: V=$(kubectl say 4)}}, {said}, {other}]")
+    said = """{run: "kubectl get say '{\\"n\\":\\"4\\"}'", expect: {contains: ["${V}"], json: {n: "${V}"}}}"""
+    other = '{run: kubectl get say 5, expect: {equals: "${V}"}}'
+    lab = bench.lab(f"[{{run: V=$(kubectl get say 4)}}, {said}, {other}]")
     report = await bench.run(lab)
     assert [step.passed for step in report.steps] == [True, True, False]
 
 
 async def test_a_variable_that_gets_no_value_fails_its_step(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: V=$(kubectl say)}, {run: kubectl say $V}]"))
+    report = await bench.run(bench.lab("[{run: V=$(kubectl get say)}, {run: kubectl get say $V}]"))
     assert not report.steps[0].passed
     assert report.steps[1].skipped
 
 
 async def test_cleaning_up_what_was_never_named_is_left_out(bench: Bench) -> None:
     lab = bench.lab(
-        "[{run: kubectl fail 1}, {run: V=$(kubectl say a)}]",
-        "[{run: kubectl say $V}, {run: kubectl say clean}]",
+        "[{run: kubectl get fail 1}, {run: V=$(kubectl get say a)}]",
+        "[{run: kubectl get say $V}, {run: kubectl get say clean}]",
     )
     report = await bench.run(lab)
-    assert [step.command for step in report.cleanup] == ["kubectl say clean"]
+    assert [step.command for step in report.cleanup] == ["kubectl get say clean"]
 
 
 async def test_commands_see_the_cluster_of_the_lab_and_no_other(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "/home/somebody/production")
-    lab = bench.lab("[{run: kubectl environment KUBECONFIG, expect: {equals: /nowhere/kubeconfig}}]")
+    lab = bench.lab("[{run: kubectl get environment KUBECONFIG, expect: {equals: /nowhere/kubeconfig}}]")
     assert (await bench.run(lab)).passed
 
 
 async def test_tonnage_steps_run_this_tonnage(bench: Bench) -> None:
-    lab = bench.lab("[{run: tonnage stauts, expect: {status: 2, contains: [did you mean status?]}}]")
+    lab = bench.lab("[{run: tonnage mig plan, expect: {status: 2, contains: [say what is wanted]}}]")
     assert (await bench.run(lab)).passed
 
 
 async def test_endless_output_is_bounded(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: kubectl flood}]"))
+    report = await bench.run(bench.lab("[{run: kubectl get flood}]"))
     assert report.passed
     assert len(report.steps[0].stdout) == MAX_OUTPUT_BYTES
 
 
 async def test_a_command_that_hangs_is_given_up(bench: Bench) -> None:
-    report = await bench.run(bench.lab("[{run: kubectl hang, timeout: 0.5}]"))
+    report = await bench.run(bench.lab("[{run: kubectl get hang, timeout: 0.5}]"))
     assert not report.passed
     assert "no end after 0.5 s" in report.steps[0].stderr
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("--kubeconfig=/x", id="an option with its value"),
+        pytest.param("-ojsonpath-file=/etc/passwd", id="a short option"),
+        pytest.param("a\x1b[2J", id="an escape sequence"),
+        pytest.param("a\0b", id="a NUL"),
+    ],
+)
+async def test_a_value_that_is_no_value_is_not_run(bench: Bench, value: str) -> None:
+    (bench.folder / "value").write_text(value)
+    lab = bench.lab("[{run: V=$(kubectl get value)}, {run: kubectl get say $V}]")
+    report = await bench.run(lab)
+    assert report.steps[1].passed is False
+    assert report.steps[1].exit_status is None
+    assert bench.calls == [["value"]]
+
+
+async def test_a_value_is_kept_up_to_a_length(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: V=$(kubectl get flood)}, {run: kubectl get say $V}]"))
+    assert "at most 4096 are kept" in report.steps[0].checks[-1].seen
+    assert report.steps[1].skipped
+
+
+async def test_a_command_that_prints_for_ever_is_given_up(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl get endless, timeout: 0.5}]"))
+    assert "no end after 0.5 s" in report.steps[0].stderr
+
+
+async def test_a_pattern_that_would_search_for_ever_does_not(bench: Bench) -> None:
+    lab = bench.lab(f"[{{run: kubectl get say {'a' * 60}b, expect: {{matches: ['^(a+)+$']}}}}]")
+    assert not (await bench.run(lab)).passed
+
+
+async def test_modules_in_the_folder_of_a_lab_are_not_run(bench: Bench, tmp_path: Path) -> None:
+    for name in ("click.py", "json.py", "tonnage.py", "sitecustomize.py"):
+        (tmp_path / name).write_text("import pathlib\npathlib.Path('ran').touch()\nraise SystemExit\n")
+    lab = bench.lab("[{run: tonnage mig profiles --product A100-80, expect: {contains: [1g.10gb]}}]")
+    config = tmp_path / "kubeconfig"
+    variables = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "") + os.pathsep}
+    variables["TONNAGE_KUBECTL"] = str(bench.kubectl)
+    with surroundings(lab, tmp_path, config, variables, own=True) as inside:
+        report = await run_lab(lab, inside, JumpingClock(), listener=Listener())
+    assert report.passed, report.steps[0].stderr
+    assert not (tmp_path / "ran").exists()
+
+
+HOSTILE = "x\x1b[2J\x07\u202ey"
+
+
+def test_no_text_of_a_lab_steers_a_terminal() -> None:
+    quoted = json.dumps(HOSTILE)
+    text = (
+        f"name: x\ntitle: {quoted}\ndescription: {quoted}\nscenario: inference\nsteps:\n"
+        f"- {{title: {quoted}, explain: {quoted}, run: kubectl get pods, expect: {{contains: [{quoted}]}}}}\n"
+    )
+    lab = parse_lab(text, source="lab.yaml", files=set())
+    (step,) = lab.steps
+    check = checks_of(step.expect, Observation(0, HOSTILE, HOSTILE))[1]
+    failed = Check(HOSTILE, HOSTILE, False)
+    report = StepReport(HOSTILE, step.run, 0, HOSTILE, HOSTILE, 1, checks=(check, failed))
+    summary = LabReport("x", HOSTILE, (), "", "", (report,), (), 0)
+    shown = "\n".join(
+        [
+            render_head(lab, f"/{HOSTILE}", HOSTILE),
+            render_command(step, 1, 1),
+            render_outcome(report),
+            render_summary(summary),
+        ]
+    )
+    assert "x\\x1b[2J\\x07\\u202ey" in shown
+    assert all(c.isprintable() for c in click.unstyle(shown) if c != "\n")
+
+
+def test_a_title_does_not_begin_lines_of_its_own() -> None:
+    text = 'name: x\ntitle: "a\\n[1/1] b"\nscenario: inference\nsteps: [{run: kubectl get pods}]\n'
+    lab = parse_lab(text, source="lab.yaml", files=set())
+    assert "Lab x: a [1/1] b" in click.unstyle(render_head(lab, "/", "x"))
+
+
 async def test_an_interrupted_lab_cleans_up(bench: Bench) -> None:
-    lab = bench.lab("[{run: kubectl hang}]", "[{run: kubectl say clean}]")
+    lab = bench.lab("[{run: kubectl get hang}]", "[{run: kubectl get say clean}]")
     running = asyncio.create_task(bench.run(lab))
     calls = bench.folder / "calls.jsonl"
     while not (calls.exists() and calls.read_text().endswith("\n")):  # noqa: ASYNC110 - another process writes
@@ -201,7 +298,7 @@ async def test_an_interrupted_lab_cleans_up(bench: Bench) -> None:
 
 
 async def test_the_report_as_json_says_everything(bench: Bench) -> None:
-    report = (await bench.run(bench.lab("[{run: kubectl fail 4}, {run: kubectl say b}]"))).as_json()
+    report = (await bench.run(bench.lab("[{run: kubectl get fail 4}, {run: kubectl get say b}]"))).as_json()
     assert report["passed"] is False
     assert report["covers"] == ["SHR-2"]
     steps = report["steps"]
@@ -216,13 +313,13 @@ async def test_the_report_as_json_says_everything(bench: Bench) -> None:
 
 
 def test_a_step_reads_as_title_reason_and_a_command_to_paste(bench: Bench) -> None:
-    lab = bench.lab('[{title: Say it, explain: "Why\\nnot", run: "kubectl say \\\\\\n  one"}]')
+    lab = bench.lab('[{title: Say it, explain: "Why\\nnot", run: "kubectl get say \\\\\\n  one"}]')
     shown = click.unstyle(render_command(lab.steps[0], 1, 3))
-    assert shown == "\n[1/3] Say it\n  Why\n  not\n  $ kubectl say \\\n    one"
+    assert shown == "\n[1/3] Say it\n  Why\n  not\n  $ kubectl get say \\\n    one"
 
 
 async def test_an_outcome_shows_what_was_seen_and_every_mark(bench: Bench) -> None:
-    lab = bench.lab("[{run: kubectl say one, expect: {contains: [one, two]}}]")
+    lab = bench.lab("[{run: kubectl get say one, expect: {contains: [one, two]}}]")
     report = await bench.run(lab)
     shown = render_outcome(report.steps[0])
     assert "    one" in shown
@@ -230,7 +327,7 @@ async def test_an_outcome_shows_what_was_seen_and_every_mark(bench: Bench) -> No
     assert "✗" in shown
     assert "seen: one" in shown
     assert "failed: 0 of 1 steps" in render_summary(report)
-    assert "First failure: kubectl say one" in render_summary(report)
+    assert "First failure: kubectl get say one" in render_summary(report)
 
 
 def test_long_output_loses_its_middle() -> None:
@@ -250,10 +347,10 @@ def test_of_long_json_only_its_length_is_shown() -> None:
 
 @pytest.mark.parametrize(
     ("making", "deleted"),
-    [("kubectl say namespace/x", True), ("kubectl fail 1", False)],
+    [("kubectl get say namespace/x", True), ("kubectl get fail 1", False)],
     ids=["what the lab made is deleted", "what was there before stays"],
 )
 async def test_the_clean_up_deletes_what_its_lab_made(bench: Bench, making: str, deleted: bool) -> None:
-    lab = bench.lab(f"[{{run: NS=$({making})}}]", "[{run: kubectl say delete $NS}]")
+    lab = bench.lab(f"[{{run: NS=$({making})}}]", "[{run: kubectl get say delete $NS}]")
     report = await bench.run(lab)
     assert [step.stdout for step in report.cleanup] == (["delete namespace/x\n"] if deleted else [])

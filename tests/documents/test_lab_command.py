@@ -50,13 +50,19 @@ def test_words_are_those_of_a_shell(text: str, words: list[str]) -> None:
         pytest.param("kubectl get 'pods", "not closed", id="open quote"),
         pytest.param('kubectl get "pods', "not closed", id="open double quote"),
         pytest.param("kubectl get pods \\", "backslash", id="trailing backslash"),
-        pytest.param("rm -rf /", "begins with kubectl or tonnage", id="another program"),
-        pytest.param("/tmp/kubectl get", "begins with kubectl or tonnage", id="a path"),
-        pytest.param("PATH=/tmp kubectl get", "begins with kubectl or tonnage", id="environment"),
-        pytest.param("X=$(rm -rf /)", "begins with kubectl or tonnage", id="another program assigned"),
+        pytest.param("rm -rf /", "begins with kubectl, helm or tonnage", id="another program"),
+        pytest.param("/tmp/kubectl get", "begins with kubectl, helm or tonnage", id="a path"),
+        pytest.param("PATH=/tmp kubectl get", "begins with kubectl, helm or tonnage", id="environment"),
+        pytest.param("X=$(rm -rf /)", "begins with kubectl, helm or tonnage", id="another program assigned"),
         pytest.param("X=$(kubectl get $(id))", "begins a variable", id="nested substitution"),
-        pytest.param("$X get", "begins with kubectl or tonnage", id="program out of a variable"),
-        pytest.param("", "begins with kubectl or tonnage", id="nothing"),
+        pytest.param("$X get", "begins with kubectl, helm or tonnage", id="program out of a variable"),
+        pytest.param("", "begins with kubectl, helm or tonnage", id="nothing"),
+        pytest.param("kubectl get 'a\x1b[2J'", "only characters that print", id="an escape sequence"),
+        pytest.param("kubectl get 'a\0'", "only characters that print", id="a NUL"),
+        pytest.param("kubectl get '\u202ea'", "only characters that print", id="right to left"),
+        pytest.param("kubectl get '\ud800'", "only characters that print", id="half a character"),
+        pytest.param("$X$Y get pods", "begins with", id="a program out of two variables"),
+        pytest.param("$X''kubectl get", "begins with", id="a program behind a variable"),
         pytest.param("kubectl " + "x" * 5000, "at most", id="endless"),
     ],
 )
@@ -70,7 +76,10 @@ def test_an_assignment_names_its_variable() -> None:
     assert (command.assigns, command.arguments({})) == ("GPU_NODE", ("get", "nodes", "-o", "name"))
 
 
-@given(st.lists(st.text(max_size=20), max_size=6))
+PRINTED = st.text(st.characters().filter(lambda c: c.isprintable() or c in "\n\t"), max_size=20)
+
+
+@given(st.lists(PRINTED, max_size=6))
 def test_what_is_quoted_for_a_shell_arrives_unchanged(words: list[str]) -> None:
     assert list(parse_command(shlex.join(["kubectl", *words])).arguments({})) == words
 

@@ -42,7 +42,7 @@ def one_gpu(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAg
 @pytest.mark.parametrize("name", ["admission", "time-slicing"])
 def test_a_lab_passes_on_a_genuine_node(name: str, cluster: GenuineCluster) -> None:
     """ADM-1, ADM-2, ADM-3, SHR-1."""
-    ended = cluster.tonnage("lab", "run", name, "-o", "json")
+    ended = cluster.tonnage("lab", "run", name, "-o", "json", "--yes")
     assert ended.stdout, ended.stderr
     report = json.loads(ended.stdout)
     steps = (*report["steps"], *report["cleanup"])

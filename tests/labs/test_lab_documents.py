@@ -19,7 +19,9 @@ from tonnage.cli.library import (
     load_scenario,
     scenario_names,
 )
-from tonnage.documents.lab import manifest_files, parse_lab
+from tonnage.documents.lab import parse_lab
+from tonnage.documents.lab_permitted import PERMITTED
+from tonnage.documents.lab_review import manifest_files
 from tonnage.model.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +126,13 @@ def test_the_how_to_shows_a_lab_that_can_be_read() -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     lab = parse_lab(example, source="write-a-lab.md", files={"pod.yaml"})
     assert lab.steps[0].command.assigns == "NODE"
+
+
+@pytest.mark.parametrize("program", PERMITTED)
+def test_the_how_to_lists_what_a_lab_may_run(program: str) -> None:
+    page = (ROOT / "docs" / "how-to" / "write-a-lab.md").read_text()
+    (row,) = re.findall(rf"^\| `{program}` \| (.*) \|$", page, re.MULTILINE)
+    assert row.split(", ") == [f"`{subcommand}`" for subcommand in PERMITTED[program]]
 
 
 def test_an_own_lab_is_found_by_folder_and_by_file(tmp_path: Path) -> None:

@@ -12,15 +12,18 @@ from pathlib import Path
 import click
 
 from tonnage.cli.failure import INTERRUPTED
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.lab_consent import agreed
 from tonnage.cli.lab_report import (
     StepReport,
+    in_a_line,
     render_command,
     render_head,
     render_outcome,
     render_summary,
 )
-from tonnage.cli.lab_runner import Listener, Surroundings, run_lab
+from tonnage.cli.lab_runner import Listener, run_lab
+from tonnage.cli.lab_servers import lab_servers
+from tonnage.cli.lab_surroundings import surroundings
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, examples
 from tonnage.cli.output import emit
@@ -50,7 +53,7 @@ def list_labs(common: Common) -> None:
         return
     width = max((len(lab.name) for lab in labs), default=0)
     for lab in labs:
-        click.echo(f"{lab.name:{width}}  {lab.title}")
+        click.echo(f"{lab.name:{width}}  {in_a_line(lab.title)}")
         click.echo(f"{'':{width}}  covers {', '.join(lab.covers)}; scenario {lab.scenario}")
 
 
@@ -60,29 +63,47 @@ def list_labs(common: Common) -> None:
         "Run a lab: NAME, or a folder or file of your own. Exit status 1 when a step fails.\n\n"
         "It runs on the cluster of --kubeconfig, which is never taken from KUBECONFIG: a lab changes things. "
         "Without that it runs on the embedded cluster that is up with the lab's scenario, or on one started "
-        "for it alone."
+        "for it alone.\n\n"
+        "At worst, a lab that somebody else wrote does with its cluster what the user of the kubeconfig may "
+        "do: delete everything, run any image, read every Secret. It runs no program of this machine but "
+        "kubectl, helm and tonnage, and of those only what the page on writing a lab lists; it reads no file "
+        "outside its folder, writes none, and reaches no other cluster. So with --kubeconfig it first shows "
+        "what it changes, and asks."
     ),
     epilog=examples(
         "tonnage lab run inference-sharing",
         "tonnage lab run ./my-lab --keep           # a folder of your own; leave what it made",
         "tonnage lab run pending-pod --kubeconfig ~/.kube/test",
+        "tonnage lab run pending-pod --kubeconfig ~/.kube/test --yes   # in a script",
     ),
 )
 @click.argument("name", metavar="NAME", shell_complete=complete_lab)
 @click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
+@click.option("--yes", is_flag=True, help="Do not ask before it changes the cluster of --kubeconfig.")
 @click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."
 )
 @common_options(output=("text", "json", "yaml"), cluster=True)
-def run(common: Common, name: str, keep: bool, state: Path | None) -> int:
+def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) -> int:
     """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
     found = load_lab(name)
-    if common.kubeconfig:
-        return _until_signalled(run_on(found, common.kubeconfig.absolute(), common, keep=keep))
     running = StateFolder(state or state_folder(os.environ)).running()
+    if common.kubeconfig:
+        kubeconfig = common.kubeconfig.absolute()
+        own = running is not None and Path(running.kubeconfig) == kubeconfig and not common.context
+        if not own and not agreed(found, _named(kubeconfig, common.context), yes=yes):
+            click.echo("Nothing was run.", err=True)
+            return 1
+        return _until_signalled(run_on(found, kubeconfig, common, keep=keep, own=own))
+    if common.context:
+        raise click.UsageError("--context is a name in a kubeconfig: give --kubeconfig too")
     if running and running.scenario == found.lab.scenario:
         return _until_signalled(run_on(found, Path(running.kubeconfig), common, keep=keep))
     return _until_signalled(_on_its_own(found, common, keep=keep))
+
+
+def _named(kubeconfig: Path, context: str | None) -> str:
+    return f"{kubeconfig} (context {context})" if context else str(kubeconfig)
 
 
 def _until_signalled(lab: Coroutine[None, None, int]) -> int:
@@ -124,25 +145,27 @@ async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
             return await run_on(found, cluster.kubeconfig, common, keep=keep)
 
 
-async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: bool) -> int:
-    """Run the lab against a cluster, telling how it goes; returns the exit status."""
+async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True) -> int:
+    """Run the lab against a cluster, telling how it goes; returns the exit status. `own`: of Tonnage's."""
     from tonnage.adapters.clock import SystemClock
 
-    surroundings = Surroundings(found.folder, kubectl_binary(), kubeconfig, os.environ, common.context)
     quiet = common.output != "text"
-    if not quiet:
-        click.echo(
-            render_head(
-                found.lab, shlex.quote(str(found.folder)), f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"
-            )
-        )
-    report = await run_lab(
-        found.lab,
-        surroundings,
-        SystemClock(),
-        listener=Listener() if quiet else Listener(_show_command, _show_outcome),
-        keep=keep,
+    inside = surroundings(
+        found.lab, found.folder, kubeconfig, os.environ, context=common.context if not own else None, own=own
     )
+    with inside as place:
+        async with lab_servers(found.lab.servers, os.environ) as given:
+            if not quiet:
+                where = f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"
+                click.echo(render_head(found.lab, shlex.quote(str(found.folder)), where))
+            report = await run_lab(
+                found.lab,
+                place,
+                SystemClock(),
+                listener=Listener() if quiet else Listener(_show_command, _show_outcome),
+                keep=keep,
+                given=given,
+            )
     if quiet:
         emit(report.as_json(), common.output)
     else:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.lab import Expectation, json_path
+from tonnage.documents.lab import Expectation, json_path, line_pattern
 from tonnage.model.json import JsonValue, parsed_json
 
 _SHOWN: Final = 120
@@ -74,7 +73,7 @@ def _texts(expect: Expectation, seen: Observation) -> Iterator[Check]:
     for part in expect.lacks:
         yield _check(f"does not show {part}", part not in text, text)
     for pattern in expect.matches:
-        found = re.search(pattern, text, re.MULTILINE) is not None
+        found = line_pattern(pattern).search(text) is not None
         yield _check(f"matches /{pattern}/", found, text or "(nothing)")
 
 

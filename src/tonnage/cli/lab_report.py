@@ -90,23 +90,33 @@ def _step_json(step: StepReport) -> JsonObject:
     }
 
 
+def in_a_line(text: str) -> str:
+    """A lab's text where one line is meant: nothing in it steers a terminal or begins a line of its own.
+
+    >>> in_a_line("a\\x1b[2J\\n[1/3] b")
+    'a\\\\x1b[2J [1/3] b'
+    """
+    return printable(" ".join(text.splitlines()))
+
+
 def render_head(lab: Lab, folder: str, where: str) -> str:
     """What stands above the steps."""
     lines = [
-        click.style(f"Lab {lab.name}: {lab.title}", bold=True),
-        *(f"  {line}" for line in lab.description.strip().splitlines()),
+        click.style(f"Lab {lab.name}: {in_a_line(lab.title)}", bold=True),
+        *(f"  {printable(line)}" for line in lab.description.strip().splitlines()),
         f"  covers {', '.join(lab.covers)}" if lab.covers else "",
-        f"  {where}",
-        f"  cd {folder}",
+        f"  {in_a_line(where)}",
+        f"  cd {in_a_line(folder)}",
     ]
     return "\n".join(line for line in lines if line)
 
 
 def render_command(step: Step, number: int, total: int) -> str:
     """What stands above a step while it runs: title, reason, and the command to paste."""
-    title = click.style(f"[{number}/{total}] {step.title}".rstrip(), bold=True)
-    reason = [f"  {line}" for line in step.explain.strip().splitlines()]
-    command = click.style("\n    ".join(line.strip() for line in step.run.strip().splitlines()), fg="cyan")
+    title = click.style(f"[{number}/{total}] {in_a_line(step.title)}".rstrip(), bold=True)
+    reason = [f"  {printable(line)}" for line in step.explain.strip().splitlines()]
+    lines = [printable(line.strip()) for line in step.run.strip().splitlines()]
+    command = click.style("\n    ".join(lines), fg="cyan")
     return "\n".join(["", title, *reason, f"  $ {command}"])
 
 
@@ -119,10 +129,10 @@ def render_outcome(report: StepReport) -> str:
 def _marks(report: StepReport) -> Iterator[str]:
     for check in report.checks:
         if check.passed:
-            yield f"  {click.style('✓', fg='green')} {check.expected}"
+            yield f"  {click.style('✓', fg='green')} {in_a_line(check.expected)}"
         else:
-            yield f"  {click.style('✗', fg='red', bold=True)} {check.expected}"
-            yield f"      seen: {printable(check.seen)}"
+            yield f"  {click.style('✗', fg='red', bold=True)} {in_a_line(check.expected)}"
+            yield f"      seen: {in_a_line(check.seen)}"
     if report.attempts > 1:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 
@@ -146,7 +156,7 @@ def render_summary(report: LabReport) -> str:
     if report.passed:
         return click.style(f"\nLab {report.name} passed: {passed} of {total} steps in {took}.", fg="green")
     failed = next((step for step in (*report.steps, *report.cleanup) if not step.passed), None)
-    where = f" First failure: {failed.title or failed.command}." if failed else ""
+    where = f" First failure: {in_a_line(failed.title or failed.command)}." if failed else ""
     return click.style(
         f"\nLab {report.name} failed: {passed} of {total} steps passed in {took}.{where}", fg="red"
     )

@@ -6,50 +6,21 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.cli.lab_checks import Check, Observation, checks_of
 from tonnage.cli.lab_report import LabReport, StepReport
+from tonnage.cli.lab_surroundings import Surroundings
 from tonnage.documents.lab import Lab, Step
-from tonnage.documents.lab_command import Command
+from tonnage.documents.lab_review import MAX_VALUE
+from tonnage.documents.source import FieldError
 
 MAX_OUTPUT_BYTES: Final = 1 << 20
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
 _TIMED_OUT: Final = 124
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the commands of a lab run in."""
-
-    folder: Path
-    kubectl: Path
-    kubeconfig: Path
-    environment: Mapping[str, str]
-    context: str | None = None
-
-    def argv(self, command: Command, values: Mapping[str, str]) -> tuple[str, ...]:
-        """The process to start."""
-        arguments = command.arguments(values)
-        if command.program == "tonnage":
-            return (sys.executable, "-m", "tonnage", *arguments)
-        context = ("--context", self.context) if self.context else ()
-        return (str(self.kubectl), *context, *arguments)
-
-    def variables(self) -> dict[str, str]:
-        """The environment: this cluster and no other; plain output."""
-        return {
-            **self.environment,
-            "KUBECONFIG": str(self.kubeconfig),
-            "NO_COLOR": "1",
-            "COLUMNS": "160",
-            "KUBECTL_KUBERC": "false",
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +38,13 @@ async def run_lab(
     *,
     listener: Listener,
     keep: bool = False,
-    server: str = "",
+    given: Mapping[str, str] | None = None,
 ) -> LabReport:
-    """Run the steps until one fails, then the clean-up unless `keep`; also when the run is interrupted."""
-    values: dict[str, str] = {}
+    """Run the steps until one fails, then the clean-up unless `keep`; also when the run is interrupted.
+
+    `given` are values of variables that no step assigns.
+    """
+    values: dict[str, str] = {**(given or {})}
     began = clock.monotonic()
     reports: list[StepReport] = []
     cleaned: tuple[StepReport, ...] = ()
@@ -90,8 +64,8 @@ async def run_lab(
         name=lab.name,
         title=lab.title,
         covers=lab.covers,
-        server=server,
-        kubectl=str(surroundings.kubectl),
+        server="",
+        kubectl=surroundings.programs["kubectl"][0],
         steps=(*reports, *skipped),
         cleanup=cleaned,
         duration_s=clock.monotonic() - began,
@@ -116,7 +90,11 @@ async def run_step(
     step: Step, values: dict[str, str], surroundings: Surroundings, clock: Clock
 ) -> StepReport:
     """Run a step, again until all its expectations come true or their time is up; may add to `values`."""
-    argv, expect = surroundings.argv(step.command, values), step.expect.filled(values)
+    try:
+        argv, expect = surroundings.argv(step.command, values), step.expect.filled(values)
+    except FieldError as error:
+        refused = Check("runs what a lab may run", str(error), False)
+        return StepReport(step.title, step.run, attempts=1, checks=(refused,))
     began = clock.monotonic()
     attempts = 0
     while True:
@@ -146,6 +124,8 @@ async def run_step(
 
 def _assigned(name: str, seen: Observation) -> Check:
     value = seen.stdout.strip()
+    if len(value) > MAX_VALUE:
+        return Check(f"{name} gets a value", f"{len(value)} characters: at most {MAX_VALUE} are kept", False)
     return Check(f"{name} gets a value", "" if value else "nothing was printed", bool(value))
 
 
@@ -157,7 +137,7 @@ async def _observe(argv: tuple[str, ...], surroundings: Surroundings, timeout_s:
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=surroundings.folder,
-        env=surroundings.variables(),
+        env=surroundings.environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

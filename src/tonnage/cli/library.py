@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -67,9 +68,27 @@ def load_lab(name: str) -> FoundLab:
         if not path.is_file():
             raise _unknown("lab", name, lab_names(), "tonnage lab list")
     folder = path.parent.resolve()
-    found = (file for file in folder.rglob("*") if file.is_file())
-    files = {str(file.relative_to(folder)) for file, _ in zip(found, range(_MOST_FILES), strict=False)}
-    return FoundLab(parse_lab(read_text(path), source=str(path), files=files), folder)
+    return FoundLab(parse_lab(read_text(path), source=str(path), files=_files_in(folder)), folder)
+
+
+def _files_in(folder: Path) -> set[str]:
+    """The files of a lab, by name; none behind a link that leads away, nor in a subfolder with such a link.
+
+    Raises:
+        ConfigError: there are too many.
+    """
+    found: set[Path] = set()
+    leaving: set[Path] = set()
+    for place in folder.rglob("*"):
+        if not Path(os.path.realpath(place)).is_relative_to(folder):
+            leaving.update(place.parents)
+        elif place.is_file():
+            found.add(place)
+        if len(found) > _MOST_FILES:
+            why, remedy = f"more than {_MOST_FILES} files", "give the lab a folder of its own"
+            raise ConfigError(Problem("no folder of a lab", str(folder), why, remedy))
+    leaving -= {folder, *folder.parents}
+    return {str(file.relative_to(folder)) for file in found if leaving.isdisjoint(file.parents)}
 
 
 def load_scenario(name: str) -> Scenario:

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
+import re2
 from pydantic import AfterValidator, Field, JsonValue
 
 from tonnage.documents.lab_command import Command, parse_command
+from tonnage.documents.lab_review import chart_problem, plain_names, review
 from tonnage.documents.nearest import nearest
 from tonnage.documents.source import Document, FieldError, validate
 from tonnage.documents.yaml_reader import Located, parse_yaml
@@ -17,10 +19,12 @@ from tonnage.model.errors import ConfigError, Problem
 
 MAX_STEPS: Final = 200
 LONGEST_WAIT_S: Final = 600
+MAX_EXPECTED: Final = 100
+"""Texts, patterns or values that one step expects."""
+SERVERS: Final = {"prometheus": "PROMETHEUS_URL"}
+"""Server that a lab may ask for -> the variable with its address."""
 _CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-_WITH_FILE: Final = ("-f", "--filename", "--patch-file")
-_YAML: Final = re.compile(r"[\w.-]+\.yaml")
 _REFERENCE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _KEY: Final = re.compile(r"\.?([\w-]+)|\[([0-9]+)\]|\[\"([^\"]+)\"\]")
 
@@ -47,10 +51,24 @@ def json_path(text: str) -> tuple[str | int, ...]:
     return tuple(path)
 
 
+def line_pattern(pattern: str) -> re2._Regexp[str]:
+    """The pattern as RE2 reads it, by lines: a lab's pattern never searches for longer than its text is long.
+
+    Raises:
+        ValueError: it is none.
+    """
+    settings = re2.Options()
+    settings.log_errors = False
+    try:
+        return re2.compile(f"(?m){pattern}", settings)
+    except re2.error as error:
+        raise ValueError(error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)) from None
+
+
 def _regular(pattern: str) -> str:
     try:
-        re.compile(pattern)
-    except re.error as error:
+        line_pattern(pattern)
+    except ValueError as error:
         raise FieldError(f"no regular expression: {error}", remedy="use contains for plain text") from None
     return pattern
 
@@ -65,18 +83,28 @@ def _path(text: str) -> str:
 
 def _runnable(text: str) -> str:
     try:
-        parse_command(text)
+        command = parse_command(text)
     except ValueError as error:
         raise FieldError(
             str(error),
             why="labs run without a shell",
             remedy="use a file, a jsonpath or an expectation instead",
         ) from None
+    review(command)
     return text
 
 
 Text = Annotated[str, Field(max_length=4000)]
 Line = Annotated[str, Field(min_length=1, max_length=1000)]
+Several = Field(max_length=MAX_EXPECTED)
+
+
+def _server(name: str) -> str:
+    if name not in SERVERS:
+        raise FieldError(
+            f"no server that Tonnage knows how to start: {name[:60]}", remedy=nearest(name, [*SERVERS])
+        )
+    return name
 
 
 class Expectation(Document):
@@ -88,13 +116,15 @@ class Expectation(Document):
     status: Annotated[int, Field(ge=0, le=255)] | Literal["nonzero"] = 0
     within: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
     """Seconds in which everything must come true; the command is run again until then."""
-    contains: tuple[Line, ...] = ()
-    lacks: tuple[Line, ...] = ()
-    matches: tuple[Annotated[Line, AfterValidator(_regular)], ...] = ()
+    contains: Annotated[tuple[Line, ...], Several] = ()
+    lacks: Annotated[tuple[Line, ...], Several] = ()
+    matches: Annotated[tuple[Annotated[Line, AfterValidator(_regular)], ...], Several] = ()
     equals: Text | None = None
     lines: Annotated[int, Field(ge=0)] | None = None
     distinct_lines: Annotated[int, Field(ge=0)] | None = None
-    values: dict[Annotated[str, AfterValidator(_path)], JsonValue] = Field(default={}, alias="json")
+    values: Annotated[dict[Annotated[Line, AfterValidator(_path)], JsonValue], Several] = Field(
+        default={}, alias="json"
+    )
     """Path into the JSON on stdout -> the value there."""
 
     @property
@@ -144,23 +174,27 @@ class Lab(Document):
     title: Annotated[Text, Field(min_length=1)]
     description: Text = ""
     scenario: Annotated[str, Field(pattern=_NAME)]
-    covers: tuple[Annotated[str, Field(pattern=_CASE)], ...] = ()
+    covers: Annotated[tuple[Annotated[str, Field(pattern=_CASE)], ...], Several] = ()
+    servers: Annotated[
+        tuple[Annotated[str, AfterValidator(_server)], ...], Field(max_length=len(SERVERS))
+    ] = ()
+    """Servers that Tonnage starts for the lab, and ends with it."""
     steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)]
     cleanup: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
 
 
 def parse_lab(text: str, *, source: str, files: Set[str]) -> Lab:
-    """The lab in `text`; `files` are the names beside it, which alone may follow `-f`.
+    """The lab in `text`; `files` are the files beside it, which alone its commands may read.
 
     Raises:
-        ConfigError: every problem at once: unreadable text, unknown keys, commands that are no plain command,
-            files that are not there, variables that no earlier step assigns.
+        ConfigError: every problem at once: unreadable text, unknown keys, commands that are no plain command
+            or not permitted, files that are not there, variables that no earlier step assigns.
     """
     document = parse_yaml(text, source=source)
     lab = validate(document, Lab)
     if not lab.steps:
         raise ConfigError(Problem("a lab without steps", document.where(("steps",))))
-    problems = [*_missing_files(lab, document, files), *_unassigned(lab, document)]
+    problems = [*_missing_files(lab, document, plain_names(files)), *_unassigned(lab, document)]
     if problems:
         raise ConfigError(*problems)
     return lab
@@ -174,43 +208,23 @@ def _places(lab: Lab) -> Iterator[tuple[str, int, Step]]:
 
 def _missing_files(lab: Lab, document: Located, files: Set[str]) -> Iterator[Problem]:
     for part, index, step in _places(lab):
-        for name in manifest_files(step.command):
+        reviewed, where = review(step.command), document.where((part, index, "run"))
+        for name in reviewed.files:
             if name not in files:
                 yield Problem(
-                    f"no file {name} in the lab's folder",
-                    document.where((part, index, "run")),
-                    why="a lab reads only the files beside it",
+                    f"no file {name[:200]} in the lab's folder",
+                    where,
+                    why="a lab reads only the files beside it, and no link that leads elsewhere",
                     remedy=nearest(name, sorted(files)),
                 )
-
-
-def manifest_files(command: Command) -> Iterator[str]:
-    """The files that a command reads.
-
-    >>> list(manifest_files(parse_command("kubectl apply -f a.yaml --filename=b.yaml")))
-    ['a.yaml', 'b.yaml']
-    >>> list(manifest_files(parse_command("tonnage mig lint a.yaml")))
-    ['a.yaml']
-    """
-    words = command.arguments(dict.fromkeys(command.variables, "$"))
-    if words[:1] == ("logs",):
-        return  # there -f means to follow
-    for index, word in enumerate(words):
-        if word == "--":
-            return
-        flag, equals, value = word.partition("=")
-        if word in _WITH_FILE:
-            yield from words[index + 1 : index + 2]
-        elif equals and flag in ("--filename", "--patch-file"):
-            yield value
-        elif word.startswith("-f") and len(word) > 2:
-            yield word[2:].removeprefix("=")
-        elif command.program == "tonnage" and _YAML.fullmatch(word) and words[index - 1] not in _WITH_FILE:
-            yield word
+        for chart in reviewed.charts:
+            if problem := chart_problem(chart, files):
+                remedy = "name a folder beside the lab with a Chart.yaml; unpack what is in its charts/"
+                yield Problem(f"no chart for a lab: {chart[:200]}", where, problem, remedy)
 
 
 def _unassigned(lab: Lab, document: Located) -> Iterator[Problem]:
-    known: set[str] = set()
+    known = {SERVERS[name] for name in lab.servers}
     for part, index, step in _places(lab):
         for field, used in (("run", step.command.variables), ("expect", step.expect.variables)):
             for name in sorted(used - known):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-PROGRAMS: Final = ("kubectl", "tonnage")
+PROGRAMS: Final = ("kubectl", "helm", "tonnage")
 MAX_CHARACTERS: Final = 4096
 
 _ASSIGNMENT: Final = re.compile(r"([A-Z][A-Z0-9_]*)=\$\((.*)\)", re.DOTALL)
@@ -63,7 +63,7 @@ class Command:
 
     @property
     def program(self) -> str:
-        """`kubectl` or `tonnage`."""
+        """`kubectl`, `helm` or `tonnage`."""
         return _literal(self.words[0])
 
     @property
@@ -92,16 +92,23 @@ def parse_command(text: str) -> Command:
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"a command has at most {MAX_CHARACTERS} characters")
+    for character in text:
+        if not (character.isprintable() or character in "\n\t"):
+            raise ValueError(f"a command has only characters that print, not {character!a}")
     assignment = _ASSIGNMENT.fullmatch(text.strip())
     words = tuple(_words(assignment[2] if assignment else text))
-    program = _literal(words[0]) if words else ""
+    program = _literal(words[0]) if words and not _has_variable(words[0]) else ""
     if program not in PROGRAMS:
-        raise ValueError(f"a command begins with {' or '.join(PROGRAMS)}, not {program[:40]!r}")
+        raise ValueError(f"a command begins with kubectl, helm or tonnage, not {program[:40]!r}")
     return Command(words, assignment[1] if assignment else "")
 
 
 def _literal(word: Word) -> str:
     return "".join(part.text for part in word if isinstance(part, Text))
+
+
+def _has_variable(word: Word) -> bool:
+    return any(isinstance(part, Variable) for part in word)
 
 
 def _words(text: str) -> Iterator[Word]:

@@ -32,7 +32,7 @@ from tonnage.diagnose.ground import ground_of
 from tonnage.diagnose.lint import world as lint_cluster
 from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.status import fleet as fleet_rows
-from tonnage.documents.lab import manifest_files
+from tonnage.documents.lab_review import manifest_files
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject

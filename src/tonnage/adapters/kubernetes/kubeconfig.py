@@ -188,7 +188,16 @@ def _with_absolute_paths(body: dict[str, Any], kind: str, path: Path) -> dict[st
     return absolute
 
 
-def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
+def single_context(kubeconfig: Path, context: str | None) -> dict[str, Any]:
+    """The file with one context alone, the current one or `context`; its paths absolute.
+
+    Raises ConfigError for a kubeconfig that cannot be used.
+    """
+    document = _single(_merged(_paths(kubeconfig, {})), context, str(kubeconfig))
+    return {"apiVersion": "v1", "kind": "Config", **document}
+
+
+def _single(merged: dict[str, Any], context: str | None, where: str) -> dict[str, Any]:
     name = context or merged["current-context"]
     chosen = merged["contexts"].get(name)
     if chosen is None:
@@ -201,12 +210,17 @@ def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
         what = f"context {name!r} names a cluster without a server: {chosen.get('cluster')!r}"
         raise ConfigError(Problem(what, where=where, remedy="add the cluster with its `server` to the file"))
     user = merged["users"].get(str(chosen.get("user")), {})
-    document = {
+    return {
         "current-context": name,
         "contexts": [{"name": name, "context": {**chosen, "cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": user}],
     }
+
+
+def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
+    document = _single(merged, context, where)
+    cluster = document["clusters"][0]["cluster"]
     try:
         config = KubeConfig.from_dict(document).get()
     except (LightkubeConfigError, msgspec.ValidationError) as error:

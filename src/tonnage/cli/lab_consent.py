@@ -1,0 +1,94 @@
+"""What a lab changes, told before it runs on a cluster that Tonnage did not start; and the question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tonnage.cli.library import FoundLab, read_text
+from tonnage.cli.output import printable
+from tonnage.documents.lab import Step
+from tonnage.documents.lab_review import review
+from tonnage.documents.source import parse_yaml_all
+from tonnage.model.errors import ConfigError, Problem
+
+_MOST_OBJECTS: Final = 10
+
+
+def agreed(found: FoundLab, cluster: str, *, yes: bool) -> bool:
+    """Whether the lab may run on this cluster: it changes nothing there, or somebody said yes.
+
+    Raises:
+        ConfigError: there is nobody to ask.
+    """
+    lines = [*changes_of(found)]
+    if not lines:
+        return True
+    told = "\n".join(
+        [
+            f"Lab {found.lab.name} changes the cluster of {cluster}, as its user may:",
+            *(f"  {line}" for line in lines),
+        ]
+    )
+    click.echo(printable(told), err=True)
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            Problem(
+                f"lab {found.lab.name} was not run",
+                cluster,
+                "it changes a cluster that Tonnage did not start, and without a terminal nobody can be asked",
+                "read what it changes, then add --yes",
+            )
+        )
+    return click.confirm("Run it there?", err=True)
+
+
+def changes_of(found: FoundLab) -> Iterator[str]:
+    """A line for each command that changes the cluster, and one for what is in each file that it applies."""
+    for part, steps in (("step", found.lab.steps), ("clean-up", found.lab.cleanup)):
+        for number, step in enumerate(steps, start=1):
+            yield from _changes(f"{part} {number}", step, found.folder)
+
+
+def _changes(place: str, step: Step, folder: Path) -> Iterator[str]:
+    reviewed = review(step.command)
+    if not reviewed.changes:
+        return
+    yield f"{place}: {' '.join(step.run.replace(chr(92) + chr(10), ' ').split())}"
+    for name in reviewed.files:
+        yield f"  {name}: {', '.join(_objects(folder / name))}".removesuffix(": ")
+    for name in reviewed.charts:
+        yield f"  {name}: a chart"
+
+
+def _objects(path: Path) -> list[str]:
+    """`Pod vision/trainer` for each object of a manifest; none of a patch."""
+    try:
+        documents = [document.value for document in parse_yaml_all(read_text(path), source=str(path))]
+    except ConfigError:
+        return ["not readable as a manifest"]
+    objects = [item for document in documents for item in _items(document)]
+    more = len(objects) - _MOST_OBJECTS
+    return [*objects[:_MOST_OBJECTS], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _items(document: object) -> Iterator[str]:
+    if not isinstance(document, dict):
+        return
+    items = document.get("items")
+    if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
+        for item in items:
+            yield from _items(item)
+        return
+    metadata = document.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    name = str(named.get("name") or named.get("generateName") or "")
+    if "kind" in document and name:
+        namespace = f"{named['namespace']}/" if named.get("namespace") else ""
+        yield f"{document['kind']} {namespace}{name}"[:200]
