@@ -29,7 +29,7 @@ def said(*words: str) -> str:
 def kubectl_options(version: str, subcommand: str) -> dict[str, bool]:
     """Option -> whether it takes a word."""
     program = str(kubectl_binary(version))
-    found = {}
+    found: dict[str, bool] = {}
     for text in (said(program, *subcommand.split(), "--help"), global_options(program)):
         for short, name, rest in OPTION.findall(text):
             takes = rest.strip(":") not in ("=true", "=false") and name not in SWITCH_WITH_VALUE

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scripts.find_helm import MAJORS, Major, helm_binary
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.lab_surroundings import Surroundings, surroundings
 from tonnage.cli.library import load_lab
@@ -195,6 +196,38 @@ def test_a_lab_for_helm_without_helm_says_what_to_do(tmp_path: Path, environment
     inside = surroundings(lab(text), tmp_path, config(tmp_path, {}), environment, own=True)
     with pytest.raises(ConfigError, match="helm is not installed"), inside:
         pass
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_helm_renders_a_chart_of_the_lab_and_finds_no_plugin(
+    tmp_path: Path, environment: dict[str, str], major: Major
+) -> None:
+    plugin = tmp_path / "plugins" / "foo"
+    plugin.mkdir(parents=True)
+    trace = tmp_path / "ran-helm-foo"
+    (plugin / "plugin.yaml").write_text(
+        f"name: foo\nversion: 1.0.0\nusage: x\ndescription: x\ncommand: /usr/bin/touch {trace}\n"
+    )
+    environment["HELM_PLUGINS"] = str(plugin.parent)
+    (tmp_path / "bin" / "helm").symlink_to(helm_binary(major))
+    folder = folder_of(tmp_path, "helm template x chart --set a=b")
+    (folder / "chart" / "Chart.yaml").write_text("apiVersion: v2\nname: chart\nversion: 1.0.0\n")
+    (folder / "chart" / "templates" / "x.yaml").write_text("kind: ConfigMap\na: {{ .Values.a }}\n")
+    found = load_lab(str(folder))
+    with surroundings(found.lab, folder, config(tmp_path, {}), environment, own=True) as inside:
+        (step,) = found.lab.steps
+        helm = inside.programs["helm"]
+        rendered = subprocess.run(
+            inside.argv(step.command, {}),
+            env=inside.environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        subprocess.run([*helm, "foo"], env=inside.environment, capture_output=True, check=False)
+        assert ran(tmp_path) == []
+    assert "a: b" in rendered.stdout, rendered.stderr
 
 
 def folder_of(tmp_path: Path, command: str) -> Path:
