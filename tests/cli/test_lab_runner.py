@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import textwrap
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ from tonnage.documents.lab import Lab, parse_lab
 FAKE = textwrap.dedent(
     f"""\
     #!{sys.executable}
-    import json, os, pathlib, sys, time
+    import json, os, pathlib, subprocess, sys, time
     log = pathlib.Path("calls.jsonl")
     args = sys.argv[2:]  # the first says get, which a lab may run
     with log.open("a") as file:
@@ -51,6 +52,9 @@ FAKE = textwrap.dedent(
     elif verb == "endless":
         while True:
             print("x" * 999)
+    elif verb == "leaver":
+        left = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True)
+        pathlib.Path("left").write_text(str(left.pid))
     elif verb == "hang":
         time.sleep(600)
     """
@@ -232,6 +236,12 @@ async def test_a_value_is_kept_up_to_a_length(bench: Bench) -> None:
 async def test_a_command_that_prints_for_ever_is_given_up(bench: Bench) -> None:
     report = await bench.run(bench.lab("[{run: kubectl get endless, timeout: 0.5}]"))
     assert "no end after 0.5 s" in report.steps[0].stderr
+
+
+async def test_whoever_a_command_leaves_behind_is_not_waited_for(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl get leaver, timeout: 0.5}]"))
+    assert "no end after 0.5 s" in report.steps[0].stderr
+    os.kill(int((bench.folder / "left").read_text()), signal.SIGKILL)
 
 
 async def test_a_pattern_that_would_search_for_ever_does_not(bench: Bench) -> None:

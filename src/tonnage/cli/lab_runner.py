@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.cli.lab_checks import Check, Observation, checks_of
@@ -132,30 +132,47 @@ def _assigned(name: str, seen: Observation) -> Check:
 async def _observe(argv: tuple[str, ...], surroundings: Surroundings, timeout_s: float) -> Observation:
     """Run one process to its end, or until `timeout_s` of real time has passed.
 
-    It gets a session of its own, so that Ctrl-C reaches the runner alone and the clean-up can still run.
+    It gets a session of its own, so that Ctrl-C reaches the runner alone and the clean-up can still run. Its
+    pipes are ours: asyncio's own would have us wait for whoever else it handed them to.
     """
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=surroundings.folder,
-        env=surroundings.environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(timeout_s):
-            stdout, stderr = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
-            status = await process.wait()
-    except TimeoutError:
-        return Observation(_TIMED_OUT, "", f"no end after {timeout_s:g} s")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    async with _pipe() as (out, out_end), _pipe() as (err, err_end):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=surroundings.folder,
+            env=surroundings.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out_end,
+            stderr=err_end,
+            start_new_session=True,
+        )
+        out_end.close()
+        err_end.close()
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdout, stderr = await asyncio.gather(_bounded(out), _bounded(err))
+                status = await process.wait()
+        except TimeoutError:
+            return Observation(_TIMED_OUT, "", f"no end after {timeout_s:g} s")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
     return Observation(status, stdout, stderr)
+
+
+@contextlib.asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
+    """A reader, and the end for a process; both are closed at last, whoever still holds that end."""
+    read, write = os.pipe()
+    reader = asyncio.StreamReader()
+    with os.fdopen(read, "rb", 0) as source, os.fdopen(write, "wb", 0) as end:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), source
+        )
+        try:
+            yield reader, end
+        finally:
+            transport.close()
 
 
 async def _bounded(stream: asyncio.StreamReader) -> str:
