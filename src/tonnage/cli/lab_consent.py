@@ -13,7 +13,7 @@ from tonnage.cli.library import FoundLab, read_text
 from tonnage.cli.output import printable
 from tonnage.documents.lab import Step
 from tonnage.documents.lab_review import review
-from tonnage.documents.source import parse_yaml_all
+from tonnage.documents.yaml_reader import parse_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 
 _MOST_OBJECTS: Final = 10

@@ -26,6 +26,7 @@ from tonnage.model.errors import ConfigError, HardwareError, Problem
 _READY_S: Final = 30
 _STOP_S: Final = 10
 _PAUSE_S: Final = 0.05
+_TAIL_BYTES: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,9 @@ async def _until_ready(server: Server, process: asyncio.subprocess.Process, port
 
 
 def _not_started(server: Server, why: str, log: Path) -> HardwareError:
-    said = log.read_bytes()[-2000:].decode("utf-8", "replace")
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        said = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     return HardwareError(Problem(f"{server.program} did not start", why=f"{why}\n{said}".strip()))
 
 
