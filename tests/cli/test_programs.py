@@ -9,10 +9,13 @@ from typing import Any, cast
 import click
 import pytest
 
-from tonnage.cli.programs import run_node_agent, told_on_the_twin
+from tonnage.adapters.clock import SystemClock
+from tonnage.cli.pretended_options import told_on_the_twin
+from tonnage.cli.programs import run_node_agent
 from tonnage.twin.kubelet.runtime import ContainerContext
 
 ROOT = Path("/nodes/a")
+KUBECONFIG = Path("/state/kubeconfig")
 
 
 class Stdio:
@@ -26,12 +29,13 @@ class Stdio:
 
 
 def container(*argv: str, **env: str) -> ContainerContext:
-    parts = SimpleNamespace(argv=argv, env={"NODE_NAME": "a", **env}, node_root=ROOT, stdio=Stdio())
+    clock = SystemClock()
+    parts = SimpleNamespace(argv=argv, clock=clock, env={"NODE_NAME": "a", **env}, node_root=ROOT, stdio=Stdio())
     return cast(ContainerContext, parts)
 
 
 def told(*argv: str) -> dict[str, Any]:
-    return dict(told_on_the_twin(container(*argv)))
+    return dict(told_on_the_twin(container(*argv), KUBECONFIG))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,7 @@ def test_without_flags_it_is_the_agent_of_its_node(argv: tuple[str, ...]) -> Non
 
 async def test_the_memory_of_mps_needs_no_mounting_here() -> None:
     words = ("/usr/bin/python3", "-sPm", "tonnage.adapters.shared_memory", "/run/nvidia/mps/shm")
-    assert await run_node_agent(container(*words)) == 0
+    assert await run_node_agent(container(*words), kubeconfig=KUBECONFIG) == 0
 
 
 def test_flags_mean_the_same_with_paths_on_the_node() -> None:
@@ -70,7 +74,7 @@ def test_flags_mean_the_same_with_paths_on_the_node() -> None:
 def test_variables_are_those_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIG_STRATEGY", "single")
     monkeypatch.setenv("NODE_NAME", "somewhere-else")
-    found = told_on_the_twin(container(CONFIG_FILE="/etc/c.yaml", PASS_DEVICE_SPECS="true"))
+    found = told_on_the_twin(container(CONFIG_FILE="/etc/c.yaml", PASS_DEVICE_SPECS="true"), KUBECONFIG)
     assert found["node_name"] == "a"
     assert found["config"] == ROOT / "etc/c.yaml"
     assert [(told.where, told.value) for told in found["overrides"]] == [("PASS_DEVICE_SPECS", True)]
@@ -84,6 +88,6 @@ def test_many_pods_of_one_machine_do_not_fight_for_a_port(address: str) -> None:
 async def test_a_wrong_flag_ends_the_container_with_the_reason() -> None:
     context = container("tonnage", "node", "--metric-address=:1")
     with pytest.raises(click.ClickException):
-        told_on_the_twin(context)
-    assert await run_node_agent(context) == 2
+        told_on_the_twin(context, KUBECONFIG)
+    assert await run_node_agent(context, kubeconfig=KUBECONFIG) == 2
     assert b"--metric-address" in cast(Stdio, context.stdio).error

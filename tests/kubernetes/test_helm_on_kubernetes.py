@@ -24,7 +24,7 @@ SCENES = list(helm_scenes())
 
 
 def twin(folder: Path) -> Cluster:
-    return Cluster(one_node(), SystemClock(), programs=node_programs(), runtime_dir=folder)
+    return Cluster(one_node(), SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder)
 
 
 @BOTH

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
+from tonnage.adapters.ports import TextOutput
 from tonnage.model.errors import HardwareError, Problem
 
 _LONGEST: Final = 1 << 20
@@ -43,7 +44,7 @@ class FeaturesFile:
 class FeaturesOutput:
     """Labels for whoever reads the stream, as they are in the file; all of them after each change."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextOutput) -> None:
         self._stream = stream
         self._said: dict[str, str] = {}
 

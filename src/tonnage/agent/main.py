@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tonnage.agent.node_condition import NodeConditions
     from tonnage.agent.node_software import SoftwareWatch
     from tonnage.agent.probes import Probes
-    from tonnage.agent.world import World
+    from tonnage.agent.world import Host, World
     from tonnage.model.health import HealthPolicy
 
 _LOG: Final = logging.getLogger(__name__)
@@ -48,12 +48,14 @@ async def run_agent(
     clock: Clock,
     metrics: AgentMetrics | None = None,
     started: asyncio.Event | None = None,
+    host: Host | None = None,
 ) -> None:
     """Run until cancelled; without `api` the configuration is `options.config` and nothing is published.
 
     Cancelled, it removes its sockets; allocations and configuration stay on disk for the next start.
     `metrics` is where `api` counts its requests, if it does. `started` is set when kubelet knows the devices
-    or needs an answer of `api` first, after two seconds at the latest.
+    or needs an answer of `api` first, after two seconds at the latest. `host` is what stands for the machine's
+    programs and standard output, where these are not its own.
 
     Raises:
         ConfigError: an option cannot be used, such as an address with a port that is in use.
@@ -63,7 +65,7 @@ async def run_agent(
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
-            world = _world(options, api, clock, metrics, started or asyncio.Event())
+            world = _world(options, api, clock, metrics, started or asyncio.Event(), host)
             try:
                 await _run(options, backend, world, listening)
             except BaseExceptionGroup as group:
@@ -76,15 +78,16 @@ def _world(
     clock: Clock,
     metrics: AgentMetrics | None,
     started: asyncio.Event,
+    host: Host | None,
 ) -> World:
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics import AgentMetrics
-    from tonnage.agent.world import World
+    from tonnage.agent.world import Host, World
 
     events = NodeEvents(options.node_name, api, clock)
     checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
     told = metrics or AgentMetrics(clock)
-    return World(options.node_name, api, clock, checkpoints, events, told, started)
+    return World(options.node_name, api, clock, checkpoints, events, told, started, host or Host())
 
 
 async def _run(
@@ -131,7 +134,7 @@ async def _run(
     )
     layouts = await layouts_of(options.mig, world, backend, devices, config, holders)
     conditions = _conditions(world, devices, config, mps, _let_run(options, world, layouts))
-    sink_for = _label_sink(options, world.api)
+    sink_for = _label_sink(options, world)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
     try:
@@ -155,7 +158,8 @@ def _let_run(options: AgentOptions, world: World, layouts: list[NodeMigLayout]) 
 
         for layout in layouts:
             boot = _boot_of(options.root) if options.mig_reboot else ""
-            layout.let_run(world, ChrootPrograms(options.mig_host_root), boot=boot)
+            programs = world.host.programs or ChrootPrograms(options.mig_host_root)
+            layout.let_run(world, programs, boot=boot)
     return layouts
 
 
@@ -260,21 +264,20 @@ def _check(options: AgentOptions) -> Address | None:
     return address
 
 
-def _label_sink(
-    options: AgentOptions, api: KubernetesApi | None
-) -> Callable[[FeatureSettings], LabelSink] | None:
+def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSettings], LabelSink] | None:
     """Where labels go under a configuration; None for nowhere."""
     from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
     from tonnage.agent.label_sinks import NodeFeatureObject, NodeLabels
 
     if options.labels == LabelPlace.FILE:
-        output = FeaturesOutput(sys.stdout)
+        output = FeaturesOutput(world.host.output or sys.stdout)
 
         def written(settings: FeatureSettings) -> LabelSink:
             file = settings.output_file.lstrip("/")
             return FeaturesFile(options.root / file) if file else output
 
         return written
+    api = world.api
     if options.labels == LabelPlace.NONE or api is None:
         return None
     if options.labels == LabelPlace.DIRECT:

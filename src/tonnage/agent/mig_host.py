@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from tonnage.adapters.ports import HostPrograms
 from tonnage.agent.mig_standing import words
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_change import MigChange
@@ -24,25 +25,6 @@ _AGAIN_S: Final = 30.0
 _TELL_S: Final = 5.0
 """So that the Node says why it goes away."""
 _RESTART_S: Final = 600.0
-
-
-class HostPrograms(Protocol):
-    """Programs of the node's host, with its root folder and nothing of this process's environment."""
-
-    async def run(
-        self,
-        command: str,
-        arguments: Sequence[str] = (),
-        *,
-        variables: Mapping[str, str] | None = None,
-        folder: str = "/",
-        timeout_s: float = 60.0,
-    ) -> str:
-        """The last of what it says, once it has ended well.
-
-        Raises HardwareError: it cannot be run, failed, or did not end in time and was killed.
-        """
-        ...
 
 
 class MigHost:

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from tonnage.adapters.ports import DeviceBackend
+from tonnage.adapters.ports import DeviceBackend, HostPrograms
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
 from tonnage.agent.mig import NodeMig
 from tonnage.agent.mig_config import NodeMigConfig
 from tonnage.agent.mig_evict import PodEvictions
-from tonnage.agent.mig_host import HostPrograms, MigHost
+from tonnage.agent.mig_host import MigHost
 from tonnage.agent.mig_label import MigLabel
 from tonnage.agent.mig_pause import NodePauses
 from tonnage.agent.node_condition import Finding

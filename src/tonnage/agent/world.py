@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from tonnage.adapters.ports import Checkpoints, Clock, KubernetesApi
+from tonnage.adapters.ports import Checkpoints, Clock, HostPrograms, KubernetesApi, TextOutput
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 
@@ -14,6 +14,18 @@ def _nothing_to_wait_for() -> asyncio.Event:
     event = asyncio.Event()
     event.set()
     return event
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the agent may do on its host beside reading and writing files.
+
+    `programs` run there; None: those below `--mig-host-root` are really run. `output` is what the agent calls
+    its standard output; None: that of this process.
+    """
+
+    programs: HostPrograms | None = None
+    output: TextOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +43,4 @@ class World:
     events: NodeEvents
     metrics: AgentMetrics
     started: asyncio.Event = field(default_factory=_nothing_to_wait_for)
+    host: Host = field(default_factory=Host)

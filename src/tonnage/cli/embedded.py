@@ -135,7 +135,7 @@ def _twin(
     return Cluster(
         scenario,
         clock,
-        programs=node_programs(),
+        programs=node_programs(state.kubeconfig),
         port=serving.port,
         runtime_dir=sockets,
         files=ClusterFiles(state.database if serving.keep else None, serving.audit_log),

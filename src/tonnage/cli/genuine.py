@@ -107,7 +107,7 @@ class GenuineCluster:
             self._clock,
             lambda number: clients[number // _NODES_A_CLIENT],
             runtime_dir=self._runtime_dir,
-            programs=node_programs(),
+            programs=node_programs(kubeconfig),
             kubelet_version=version,
         )
         await self._fleet.start(self._authority, self._loops)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,54 +18,58 @@ from tonnage.adapters.logging import LineFormatter
 from tonnage.agent.main import run_agent
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.options import AgentOptions
+from tonnage.agent.world import Host
 from tonnage.cli.failure import USAGE
-from tonnage.cli.node import Told, command, told_by
-from tonnage.cli.plugin_flags import Surroundings
+from tonnage.cli.pretended_options import told_on_the_twin
+from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
+from tonnage.twin.host_programs import PretendedPrograms
 from tonnage.twin.kubelet.files import LocalDisk
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
-from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.platform import AGENT_IMAGE
 
-_ANYWHERE: Final = ("", "0.0.0.0", "[::]")  # noqa: S104 - not listened at
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar(
     "the streams of the container that runs here", default=None
 )
 
 
-def node_programs() -> Mapping[str, Program]:
-    """Program by image."""
-    return {AGENT_IMAGE: run_node_agent}
+def node_programs(kubeconfig: Path) -> Mapping[str, Program]:
+    """Program by image; `kubeconfig` is the cluster's own, once there is one."""
+    return {AGENT_IMAGE: partial(run_node_agent, kubeconfig=kubeconfig)}
 
 
-async def run_node_agent(context: ContainerContext) -> int:
+async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     """The agent as in production: its flags, sockets under the node's root, HTTPS to the API server.
 
+    What it is told comes from a manifest, which somebody else may have written: see `pretended_options`.
     Of what else the image is started for, nothing is to be done: a node's root is one folder.
     """
     if shared_memory.__name__ in context.argv:
         return 0
     from tonnage.adapters.kubernetes.client import connect
 
-    try:
-        told = told_on_the_twin(context)
-    except click.ClickException as error:
-        context.stdio.write_error(f"error: {error.format_message()}\n".encode())
-        return USAGE
-    options, clock = AgentOptions(**told), context.clock
-    metrics = AgentMetrics(clock)
+    clock, metrics = context.clock, AgentMetrics(context.clock)
+    host = Host(PretendedPrograms(), _ContainerOutput(context.stdio))
     with _logged_to(context.stdio):
-        kubeconfig = await _own_kubeconfig(context)
-        async with connect(kubeconfig, program="tonnage-agent", on_answer=metrics.api_answered) as api:
-            await run_agent(options, api=api, clock=clock, metrics=metrics)
+        try:
+            options = AgentOptions(**told_on_the_twin(context, kubeconfig))
+        except click.ClickException as error:
+            context.stdio.write_error(f"error: {error.format_message()}\n".encode())
+            return USAGE
+        own = await _own_kubeconfig(context, kubeconfig)
+        async with connect(own, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+            await run_agent(options, api=api, clock=clock, metrics=metrics, host=host)
     return 0
 
 
-async def _own_kubeconfig(context: ContainerContext) -> Path:
-    """Where the API server is, with a token of the pod's own account in place of the administrator's."""
-    given, token, disk = Path(context.env["KUBECONFIG"]), await context.token(), LocalDisk()
+async def _own_kubeconfig(context: ContainerContext, given: Path) -> Path:
+    """Where the API server is, with a token of the pod's own account in place of the administrator's.
+
+    Raises ClusterError: the pod has no token, and nobody else's is lent to it.
+    """
+    token, disk = await context.token(), LocalDisk()
     if not token:
-        return given
+        raise ClusterError(Problem("the pod has no token of a service account", context.pod.metadata.name))
     document: Any = parsed_json(await disk.read(given) or b"{}")
     for user in document.get("users", ()):
         user["user"] = {"token": token}
@@ -74,31 +79,17 @@ async def _own_kubeconfig(context: ContainerContext) -> Path:
     return own
 
 
-def told_on_the_twin(context: ContainerContext) -> Told:
-    """What the container's command line says to the agent, seen from outside the container.
+class _ContainerOutput:
+    """The standard output of one container, as a stream of text."""
 
-    Its paths are below the node's root, and so are pretended devices in place of NVML's. Its pods have no
-    network of their own: who wants to be reached at any address of a pod is not served there.
-    Raises click.ClickException for what `tonnage node` does not take.
-    """
-    words = list(context.argv)
-    for name in ("tonnage", "node"):
-        if words[:1] == [name]:
-            del words[0]
-    told = told_by(command.make_context("tonnage node", words, obj=Surroundings(context.env)))
-    address = told["metrics_address"]
-    if address.rpartition(":")[0] in _ANYWHERE:
-        told["metrics_address"] = ""
-    if told["devices"] == "nvml":
-        told["devices"] = f"scenario:{NodePaths(context.node_root).hardware}"
-    told["root"] = context.node_root
-    told["config"] = _on_node(told["config"], context.node_root)
-    told["driver_root"] = _on_node(told["driver_root"], context.node_root)
-    return told
+    def __init__(self, stdio: Stdio) -> None:
+        self._stdio = stdio
 
+    def write(self, text: str, /) -> None:
+        self._stdio.write(text.encode())
 
-def _on_node(path: Path | None, root: Path) -> Path | None:
-    return path and root.joinpath(*path.parts[1:] if path.is_absolute() else path.parts)
+    def flush(self) -> None:
+        """Nothing: the log has it."""
 
 
 class _ContainerLog(logging.Handler):
