@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 LIMIT_BYTES: Final = 8 << 20
 """What a volume holds at most."""
+NODE_BYTES: Final = 128 << 20
+"""What the files and logs of all containers of a node hold at most, and four such nodes together."""
+FLEET_BYTES: Final = 4 * NODE_BYTES
+_ENTRY_BYTES: Final = 256
+"""What a file takes beside its name and its content."""
+_LONGEST_PATH: Final = 4095
 _FOLDERS: Final = (
     "dev",
     "etc",
@@ -35,6 +41,21 @@ class FileError(Exception):
     """A file cannot be written or removed; the text is the operating system's."""
 
 
+class Space:
+    """Memory that files and logs of pretended containers may take: of a node, and of all nodes `above`."""
+
+    def __init__(self, limit: int, above: Space | None = None) -> None:
+        self._free = limit
+        self._above = above
+
+    def take(self, count: int) -> bool:
+        """Whether there is so much; a negative count gives it back."""
+        if count > self._free or (self._above is not None and not self._above.take(count)):
+            return False
+        self._free -= count
+        return True
+
+
 class Volume(Protocol):
     """A tree of files: contents by relative path; a folder that was made ends in a slash."""
 
@@ -42,19 +63,51 @@ class Volume(Protocol):
     def read_only(self) -> bool: ...
 
     async def entries(self) -> dict[str, bytes]:
-        """All of it, as it is now; what may be written is changed in place."""
+        """All of it, as it is now."""
         ...
 
 
-@dataclass(slots=True)
 class MemoryVolume:
     """A volume that containers write to."""
 
-    held: dict[str, bytes] = field(default_factory=dict)
-    read_only: bool = False
+    def __init__(
+        self, held: Mapping[str, bytes] | None = None, *, read_only: bool = False, space: Space | None = None
+    ) -> None:
+        self.held: dict[str, bytes] = {}
+        self.read_only = read_only
+        self._space = space
+        self._used = 0
+        for name, content in (held or {}).items():
+            self.put(name, content)
 
     async def entries(self) -> dict[str, bytes]:
         return self.held
+
+    def put(self, name: str, content: bytes) -> None:
+        """Have this in it. Raises FileError: there is no room."""
+        more = _cost(name, content) - (_cost(name, self.held[name]) if name in self.held else 0)
+        if more > 0 and self._used + more > LIMIT_BYTES:
+            raise FileError("No space left on device")
+        if self._space is not None and not self._space.take(more):
+            raise FileError("No space left on device")
+        self._used += more
+        self.held[name] = content
+
+    def drop(self, name: str) -> None:
+        """No longer have this in it."""
+        freed = _cost(name, self.held.pop(name))
+        self._used -= freed
+        if self._space is not None:
+            self._space.take(-freed)
+
+    def clear(self) -> None:
+        """Have nothing in it."""
+        for name in list(self.held):
+            self.drop(name)
+
+
+def _cost(name: str, content: bytes) -> int:
+    return len(name) + len(content) + _ENTRY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +124,17 @@ class FileTree:
 
     def __init__(self, mounts: Mapping[str, Mount] | None = None) -> None:
         self._own = MemoryVolume({f"{name}/": b"" for name in _FOLDERS})
+        self._moved: Callable[[int], None] = lambda _: None
         found = {_clean(path): mount for path, mount in (mounts or {}).items()}
         self._mounts = dict(sorted(found.items(), key=lambda one: -len(one[0])))
+
+    def start(self, space: Space, moved: Callable[[int], None]) -> None:
+        """The container starts: its own files take room, and `moved` is told how many bytes it moves.
+
+        Raises FileError: there is no room.
+        """
+        self._own = MemoryVolume(self._own.held, space=space)
+        self._moved = moved
 
     def own(self, path: str) -> bytes:
         """A file of the container itself; empty where there is none."""
@@ -81,13 +143,16 @@ class FileTree:
     async def read(self, path: str) -> bytes | None:
         """The file's content; None where there is no such file."""
         mount, inner = self._at(path)
-        return (await mount.volume.entries()).get(inner)
+        content = (await mount.volume.entries()).get(inner)
+        self._moved(len(content or b""))
+        return content
 
     async def names(self, path: str) -> list[str] | None:
         """What is in a folder, sorted; None where there is no such folder."""
         mount, inner = self._at(path)
         before = f"{inner}/" if inner else ""
         entries = await mount.volume.entries()
+        self._moved(32 * len(entries) + sum(map(len, entries)))
         inside = [key[len(before) :] for key in entries if key.startswith(before)]
         here = f"{_clean(path)}/".lstrip("/")
         inside += [point[len(here) :] for point in self._mounts if point.startswith(here)]
@@ -97,39 +162,45 @@ class FileTree:
 
     async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
         """Write a file whose folder is there. Raises FileError."""
-        entries, inner = await self._writable(path)
+        volume, inner = self._writable(path)
         if await self.names(path) is not None:
             raise FileError("Is a directory")
         if await self.names(posixpath.dirname(f"/{_clean(path)}")) is None:
             raise FileError("No such file or directory")
-        content = entries.get(inner, b"") + data if append else data
-        if sum(map(len, entries.values())) + len(content) > LIMIT_BYTES:
-            raise FileError("No space left on device")
-        entries[inner] = content
+        content = volume.held.get(inner, b"") + data if append else data
+        self._moved(len(content))
+        volume.put(inner, content)
 
     async def make_folder(self, path: str) -> None:
         """Make a folder and those above it. Raises FileError."""
-        entries, inner = await self._writable(path)
+        volume, inner = self._writable(path)
         above = inner
-        while above and above not in entries:
+        while above and above not in volume.held:
             above = posixpath.dirname(above)
         if above:
             raise FileError("File exists" if above == inner else "Not a directory")
-        entries.setdefault(f"{inner}/", b"")
+        if f"{inner}/" not in volume.held:
+            volume.put(f"{inner}/", b"")
 
     async def remove(self, path: str) -> bool:
         """Take a file or a whole folder away; False where there is none. Raises FileError."""
-        entries, inner = await self._writable(path)
-        gone = [key for key in entries if key == inner or key.startswith(f"{inner}/")]
+        volume, inner = self._writable(path)
+        gone = [key for key in volume.held if key == inner or key.startswith(f"{inner}/")]
         for key in gone:
-            del entries[key]
+            volume.drop(key)
         return bool(gone)
 
-    async def _writable(self, path: str) -> tuple[dict[str, bytes], str]:
+    def clear(self) -> None:
+        """The container is forgotten, and its own files are; those of volumes are not."""
+        self._own.clear()
+
+    def _writable(self, path: str) -> tuple[MemoryVolume, str]:
         mount, inner = self._at(path)
-        if mount.read_only or mount.volume.read_only:
+        if len(inner) > _LONGEST_PATH:
+            raise FileError("File name too long")
+        if mount.read_only or mount.volume.read_only or not isinstance(mount.volume, MemoryVolume):
             raise FileError("Read-only file system")
-        return await mount.volume.entries(), inner
+        return mount.volume, inner
 
     def _at(self, path: str) -> tuple[Mount, str]:
         clean = _clean(path)

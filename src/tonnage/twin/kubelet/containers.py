@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.ports import Clock
-from tonnage.twin.kubelet.container_files import MemoryVolume, volume_in
+from tonnage.twin.kubelet.container_files import NODE_BYTES, FileError, MemoryVolume, Space, volume_in
 from tonnage.twin.kubelet.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.logs import ContainerLog
 from tonnage.twin.kubelet.programs.table import Programs, command_name
@@ -27,8 +27,10 @@ from tonnage.twin.kubelet.runtime import (
     ImageError,
     Program,
     RunningContainer,
+    StartError,
     Stdio,
 )
+from tonnage.twin.kubelet.work import Work
 
 _LOG: Final = logging.getLogger(__name__)
 SIGTERM_EXIT: Final = 143
@@ -39,17 +41,20 @@ _STDIN_PIECES: Final = 1024
 class _ContainerStdio:
     """Standard streams of a container's main process: output goes to the log, input comes from `attach`."""
 
-    def __init__(self, log: ContainerLog, *, has_stdin: bool) -> None:
+    def __init__(self, log: ContainerLog, work: Work, *, has_stdin: bool) -> None:
         self._log = log
+        self._work = work
         self._input: asyncio.Queue[bytes] | None = asyncio.Queue(_STDIN_PIECES) if has_stdin else None
 
     async def read(self) -> bytes:
         return await self._input.get() if self._input is not None else b""
 
     def write(self, data: bytes) -> None:
+        self._work.moved(len(data))
         self._log.write("stdout", data)
 
     def write_error(self, data: bytes) -> None:
+        self._work.moved(len(data))
         self._log.write("stderr", data)
 
     def feed(self, data: bytes) -> None:
@@ -82,6 +87,7 @@ class PretendedRuntime:
         self._node_root = node_root
         self._clock = clock
         self._programs = programs
+        self.space = Space(NODE_BYTES, programs.space)
         self._images: dict[str, int] = {}
         self._containers: dict[str, list[RunningContainer]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -101,11 +107,17 @@ class PretendedRuntime:
         uid = config.pod.metadata.uid
         identity = f"{self._node_name}/{uid}/{config.container.name}/{config.attempt}"
         container_id = hashlib.sha256(identity.encode()).hexdigest()
-        container = RunningContainer(container_id, config, self._clock.now(), ContainerLog(self._clock.now))
-        stdio = _ContainerStdio(container.log, has_stdin=config.container.stdin)
+        log, work = ContainerLog(self._clock.now, self.space), Work(self._programs.turns)
+        try:
+            config.files.start(self.space, work.moved)
+        except FileError as error:
+            raise StartError(f"failed to create containerd container: {str(error).lower()}") from None
+        container = RunningContainer(container_id, config, self._clock.now(), log, work)
+        stdio = _ContainerStdio(log, work, has_stdin=config.container.stdin)
         program = self._programs.for_container(config.container.image, config.argv)
-        context = self._context(config, config.argv, stdio, interactive=config.container.tty)
+        context = self._context(container, config.argv, stdio, interactive=config.container.tty)
         context = replace(context, serving=container.serving, main=True)
+        self._forget_older(uid, container.name)
         self._containers.setdefault(uid, []).append(container)
         self._stdio[container_id] = stdio
         self._tasks[container_id] = asyncio.create_task(
@@ -118,7 +130,9 @@ class PretendedRuntime:
         return list(self._containers.get(pod_uid, ()))
 
     def volume(self, name: str) -> MemoryVolume:
-        return self._volumes.setdefault(name, MemoryVolume())
+        if name not in self._volumes:
+            self._volumes[name] = MemoryVolume(space=self.space)
+        return self._volumes[name]
 
     def pods(self) -> frozenset[str]:
         return frozenset(self._containers)
@@ -142,20 +156,33 @@ class PretendedRuntime:
             self._finish(container, SIGKILL_EXIT)
 
     def remove_pod(self, pod_uid: str) -> None:
-        self._volumes = {k: v for k, v in self._volumes.items() if not k.startswith(volume_in(pod_uid))}
+        for name in [name for name in self._volumes if name.startswith(volume_in(pod_uid))]:
+            self._volumes.pop(name).clear()
         for container in self._containers.pop(pod_uid, ()):
-            self._stdio.pop(container.id, None)
+            self._forget(container)
             task = self._tasks.pop(container.id, None)
             if task is not None and container.running:
                 task.cancel()
                 self._finish(container, SIGKILL_EXIT)
+
+    def _forget_older(self, pod_uid: str, name: str) -> None:
+        """Before a container starts, keep only the one before it, as a kubelet does."""
+        mine = [one for one in self._containers.get(pod_uid, ()) if one.name == name and not one.running]
+        for container in mine[:-1]:
+            self._containers[pod_uid].remove(container)
+            self._forget(container)
+
+    def _forget(self, container: RunningContainer) -> None:
+        self._stdio.pop(container.id, None)
+        container.config.files.clear()
+        container.log.forget()
 
     async def execute(
         self, container: RunningContainer, argv: Sequence[str], stdio: Stdio, *, interactive: bool
     ) -> int:
         if not container.running:
             raise ExecError("cannot exec in a stopped container: unknown")
-        context = self._context(container.config, tuple(argv), stdio, interactive=interactive)
+        context = self._context(container, tuple(argv), stdio, interactive=interactive)
         program = self._programs.command(context)
         if program is None:
             name = argv[0] if argv else ""
@@ -174,6 +201,8 @@ class PretendedRuntime:
         try:
             await asyncio.wait({run, gone}, return_when=asyncio.FIRST_COMPLETED)
             return await run if run.done() else SIGKILL_EXIT
+        except Exception as error:
+            return _failed(container, context, error)
         finally:
             run.cancel()
             gone.cancel()
@@ -190,8 +219,9 @@ class PretendedRuntime:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _context(
-        self, config: ContainerConfig, argv: tuple[str, ...], stdio: Stdio, *, interactive: bool
+        self, container: RunningContainer, argv: tuple[str, ...], stdio: Stdio, *, interactive: bool
     ) -> ContainerContext:
+        config = container.config
         return ContainerContext(
             config.pod,
             config.container,
@@ -205,6 +235,7 @@ class PretendedRuntime:
             interactive,
             config.token,
             files=config.files,
+            work=container.work,
         )
 
     async def _run(self, container: RunningContainer, program: Program, context: ContainerContext) -> None:
@@ -212,10 +243,7 @@ class PretendedRuntime:
         try:
             code = await program(context) & 0xFF
         except Exception as error:
-            # Anything may be wired in, such as the real agent: its crash is its container's, not the twin's.
-            _LOG.exception("program failed: pod=%s container=%s", context.pod.metadata.name, container.name)
-            container.log.write("stderr", f"{command_name(context)}: {error}\n".encode())
-            code = 1
+            code = _failed(container, context, error)
         finally:
             self._finish(container, code)
 
@@ -226,3 +254,20 @@ class PretendedRuntime:
             container.log.close()
             container.exited.set()
             self._tasks.pop(container.id, None)
+
+
+def _failed(container: RunningContainer, context: ContainerContext, error: Exception) -> int:
+    """The exit status of a program that raised an error.
+
+    Anything may be wired in, such as the real agent: its crash is its container's, not the twin's, nor that of
+    who asked for a command.
+    """
+    name = command_name(context)
+    if isinstance(error, RecursionError):  # a script that runs itself; the trace would be as deep
+        context.stdio.write_error(f"{name}: nested too deeply\n".encode())
+        return 2
+    _LOG.error(
+        "program failed: pod=%s container=%s", context.pod.metadata.name, container.name, exc_info=error
+    )
+    context.stdio.write_error(f"{name}: {error}\n".encode())
+    return 1

@@ -26,6 +26,8 @@ _REFERENCE: Final = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 """What has a limit in the eyes of the downward API even if nobody set one."""
+_LONGEST: Final = 128 << 10
+"""Linux's MAX_ARG_STRLEN."""
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -42,6 +44,9 @@ class ConfigurationError(Exception):
 def expand(text: str, variables: Mapping[str, str]) -> str:
     """Replace `$(NAME)` where the name is known; `$$` is a dollar sign.
 
+    Raises ConfigurationError: it becomes longer than Linux lets a word be, as of variables that double each
+    other.
+
     >>> expand("$(A)-$(B)-$$(A)", {"A": "1"})
     '1-$(B)-$(A)'
     """
@@ -50,6 +55,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         name = match[1]
         return "$" if name is None else variables.get(name, match[0])
 
+    more = sum(len(variables.get(name, "")) for name in _REFERENCE.findall(text))
+    if more and len(text) + more > _LONGEST:
+        raise ConfigurationError("argument list too long")
     return _REFERENCE.sub(value, text)
 
 

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from tonnage.twin.kubelet.container_files import Space
+
 LIMIT_BYTES: Final = 10 << 20
 """The kubelet's containerLogMaxSize: older lines are dropped."""
+_LINE_BYTES: Final = 128
+"""What a line takes beside its text, which for an empty one is most of it."""
 _LONGEST_LINE: Final = 16 << 10
 
 
@@ -24,10 +28,14 @@ class LogLine:
 
 
 class ContainerLog:
-    """Lines by serial number. A line appears once it is complete, 16 KiB long, or the log is closed."""
+    """Lines by serial number. A line appears once it is complete, 16 KiB long, or the log is closed.
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    It takes its room from `space`; when that is full, its older lines go earlier, and at last its new ones.
+    """
+
+    def __init__(self, now: Callable[[], datetime], space: Space | None = None) -> None:
         self._now = now
+        self._space = space or Space(LIMIT_BYTES)
         self._lines: deque[LogLine] = deque()
         self._first = 0
         self._bytes = 0
@@ -45,10 +53,10 @@ class ContainerLog:
         *whole, rest = (self._partial[stream] + data).split(b"\n")
         for line in whole:
             self._append(stream, line + b"\n")
-        while len(rest) >= _LONGEST_LINE:
-            self._append(stream, rest[:_LONGEST_LINE])
-            rest = rest[_LONGEST_LINE:]
-        self._partial[stream] = rest
+        cut = len(rest) - len(rest) % _LONGEST_LINE
+        for start in range(0, cut, _LONGEST_LINE):
+            self._append(stream, rest[start : start + _LONGEST_LINE])
+        self._partial[stream] = rest[cut:]
 
     def close(self) -> None:
         """No more output will come."""
@@ -70,12 +78,27 @@ class ContainerLog:
             await self._changed.wait()
 
     def _append(self, stream: str, text: bytes) -> None:
+        wanted = len(text) + _LINE_BYTES
+        while self._lines and self._bytes + wanted > LIMIT_BYTES:
+            self._forget_first()
+        while not self._space.take(wanted):
+            if not self._lines:
+                return
+            self._forget_first()
         self._lines.append(LogLine(self._now(), stream, text))
-        self._bytes += len(text)
-        while self._bytes > LIMIT_BYTES:
-            self._bytes -= len(self._lines.popleft().text)
-            self._first += 1
+        self._bytes += wanted
         self._wake()
+
+    def forget(self) -> None:
+        """Nobody will ask for its lines any more."""
+        while self._lines:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        freed = len(self._lines.popleft().text) + _LINE_BYTES
+        self._first += 1
+        self._bytes -= freed
+        self._space.take(-freed)
 
     def _wake(self) -> None:
         self._changed.set()

@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 from tonnage.adapters.ports import Clock
 from tonnage.twin.kubelet.container_files import FileTree, MemoryVolume
 from tonnage.twin.kubelet.logs import ContainerLog
+from tonnage.twin.kubelet.work import Work
 from tonnage.wire.objects import Container, Pod
 
 
@@ -78,6 +79,7 @@ class ContainerContext:
     serving: asyncio.Event = field(default_factory=asyncio.Event)
     main: bool = False
     files: FileTree = field(default_factory=FileTree)
+    work: Work = field(default_factory=Work)
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
@@ -104,9 +106,15 @@ class RunningContainer:
     """
 
     def __init__(
-        self, container_id: str, config: ContainerConfig, started_at: datetime, log: ContainerLog
+        self,
+        container_id: str,
+        config: ContainerConfig,
+        started_at: datetime,
+        log: ContainerLog,
+        work: Work | None = None,
     ) -> None:
         self.id = container_id
+        self.work = work or Work()
         self.config = config
         self.started_at = started_at
         self.log = log

@@ -117,11 +117,15 @@ async def _pack(context: ContainerContext, names: list[str]) -> int:
 async def _unpack(context: ContainerContext, folder: str) -> int:
     code = 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(await read_all(context, LIMIT_BYTES + _MARGIN))) as archive:
+        packed = io.BytesIO(await read_all(context, LIMIT_BYTES + _MARGIN))
+        # As it stands: what is compressed, or has holes, may be a thousand times as large once it is unpacked.
+        with tarfile.open(fileobj=packed, mode="r:") as archive:
             for entry in archive:
                 path = posixpath.join(folder, entry.name)
                 if entry.isdir():
                     await context.files.make_folder(path)
+                elif entry.size > LIMIT_BYTES:
+                    raise FileError("No space left on device")
                 elif entry.isfile() and (file := archive.extractfile(entry)) is not None:
                     await context.files.write(path, file.read())
                 else:

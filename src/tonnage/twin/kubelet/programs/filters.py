@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from getopt import GetoptError, gnu_getopt
+from io import BytesIO
 from types import MappingProxyType
 from typing import Final
 
@@ -16,8 +18,13 @@ from tonnage.twin.kubelet.runtime import ContainerContext, Program
 _STDIN: Final = "-"
 _NOWHERE: Final = "/dev/null"
 _MISSING: Final = "No such file or directory"
+_MOST_LINES: Final = 200_000
+_LONGEST_PATTERN: Final = 256
+_LONGEST_LINE: Final = 64 << 10
+_PATTERN_BYTES: Final = 64 << 10
 _LOOK_S: Final = 0.5
 _WIDE: Final = 7
+_WORD: Final = re.compile(rb"\S+")
 _BASIC: Final = re.compile(r"\\([(){}+?|])|([(){}+?|])")
 """What a basic expression writes with a backslash and an extended one without, and the other way round."""
 
@@ -39,6 +46,20 @@ async def _content(context: ContainerContext, name: str) -> bytes | None:
     if name == _STDIN:
         return await read_all(context)
     return b"" if name == _NOWHERE else await context.files.read(name)
+
+
+async def _lined(context: ContainerContext, name: str) -> bytes | None:
+    """The same, for who takes it apart: lines take far more memory than what they are made of."""
+    content = await _content(context, name)
+    if content is not None and content.count(b"\n") > _MOST_LINES:
+        raise _UsageError(f"{name}: the twin reads up to {_MOST_LINES:,} lines")
+    return content
+
+
+def _texts(content: bytes) -> list[str]:
+    """Lines without their ends."""
+    lines = content.decode(errors="replace").split("\n")
+    return lines[:-1] if not lines[-1] else lines
 
 
 def _filter(run: Program) -> Program:
@@ -63,14 +84,20 @@ async def _grep(context: ContainerContext) -> int:
     pattern = _pattern(options)
     code, named = 1, len(words) > 1 and "h" not in options
     for name in words or [_STDIN]:
-        content = await _content(context, name)
+        content = await _lined(context, name)
         if content is None:
             code = 2
             if "s" not in options:
                 complain(context, f"{name}: {_MISSING}")
             continue
-        lines = enumerate(content.decode(errors="replace").splitlines(), start=1)
-        found = [(at, line) for at, line in lines if bool(pattern(line)) != ("v" in options)]
+        found, seen = [], 0
+        for at, line in enumerate(_texts(content), start=1):
+            seen += len(line)
+            if seen > _LONGEST_LINE:
+                seen = 0
+                await asyncio.sleep(0)
+            if bool(pattern(line)) != ("v" in options):
+                found.append((at, line))
         if found and code == 1:
             code = 0
         for line in _shown(found, options, pattern, name):
@@ -96,6 +123,8 @@ def _shown(
 def _pattern(options: Mapping[str, str]) -> Callable[[str], list[str]]:
     """From a line to what in it has the pattern. RE2 searches, which no pattern keeps for long."""
     text = options["e"]
+    if len(text) > _LONGEST_PATTERN:
+        raise _UsageError(f"the twin takes patterns of up to {_LONGEST_PATTERN} letters")
     if "F" in options:
         text = re2.escape(text)
     elif "E" not in options:
@@ -103,12 +132,13 @@ def _pattern(options: Mapping[str, str]) -> Callable[[str], list[str]]:
     text = rf"\b(?:{text})\b" if "w" in options else rf"\A(?:{text})\z" if "x" in options else text
     settings = re2.Options()
     settings.log_errors = False
+    settings.max_mem = _PATTERN_BYTES
     settings.case_sensitive = "i" not in options
     try:
         compiled = re2.compile(text, settings)
     except re2.error:
         raise _UsageError("Invalid regular expression") from None
-    return lambda line: [match[0] for match in compiled.finditer(line)]
+    return lambda line: [match[0] for match in compiled.finditer(line[:_LONGEST_LINE])]
 
 
 async def _head(context: ContainerContext) -> int:
@@ -140,14 +170,14 @@ async def _part(context: ContainerContext, letters: str, chosen: Callable[[str, 
     part = chosen(count[1], int(count[2]))
     code = 0
     for place, name in enumerate(names or [_STDIN]):
-        content = await _content(context, name)
+        content = await (_content if "c" in options else _lined)(context, name)
         if content is None:
             code = complain(context, f"cannot open '{name}' for reading: {_MISSING}")
             continue
         if len(names) > 1 and "q" not in options:
             say(context, f"{chr(10) if place else ''}==> {name} <==")
-        lines = content.splitlines(keepends=True)
-        context.stdio.write(content[part] if "c" in options else b"".join(lines[part]))
+        shown = content[part] if "c" in options else b"".join(BytesIO(content).readlines()[part])
+        context.stdio.write(shown)
     if names and code == 0 and {"f", "F"} & options.keys():
         await _follow(context, names[-1])
     return code
@@ -172,7 +202,8 @@ async def _wc(context: ContainerContext) -> int:
         if content is None:
             code = complain(context, f"{name}: {_MISSING}")
             continue
-        counts = {"l": content.count(b"\n"), "w": len(content.split()), "c": len(content)}
+        words = sum(1 for _ in _WORD.finditer(content)) if "w" in options or not options else 0
+        counts = {"l": content.count(b"\n"), "w": words, "c": len(content)}
         rows.append((name, counts))
     if len(rows) > 1:
         rows.append(("total", {key: sum(counts[key] for _, counts in rows) for key in "lwc"}))
@@ -191,10 +222,12 @@ async def _sort(context: ContainerContext) -> int:
     options, names = _asked(context.argv[1:], "rnu")
     lines: list[str] = []
     for name in names or [_STDIN]:
-        content = await _content(context, name)
+        content = await _lined(context, name)
         if content is None:
             return complain(context, f"cannot read: {name}: {_MISSING}") + 1
-        lines += content.decode(errors="replace").splitlines()
+        lines += _texts(content)
+        if len(lines) > _MOST_LINES:
+            raise _UsageError(f"the twin sorts up to {_MOST_LINES:,} lines")
     found = sorted(set(lines) if "u" in options else lines)
     if "n" in options:
         found.sort(key=_number)

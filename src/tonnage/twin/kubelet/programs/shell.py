@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -25,6 +24,7 @@ from tonnage.twin.kubelet.programs.shell_syntax import (
 from tonnage.twin.kubelet.programs.shell_tests import test
 from tonnage.twin.kubelet.programs.shell_words import Part, UnsupportedError, Word
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
+from tonnage.twin.kubelet.work import Work
 
 Finder: TypeAlias = Callable[[ContainerContext], Program | None]
 _BUILTINS: Final = frozenset(
@@ -34,6 +34,12 @@ _OUTPUT_LIMIT: Final = 1 << 20
 _WRITTEN: Final = {"": "out", "/dev/stdout": "out", "/dev/stderr": "err"}
 """Where output goes that is written to no file."""
 _DEEPEST: Final = 20
+_LONGEST_WORD: Final = 128 << 10
+"""Linux's MAX_ARG_STRLEN."""
+_LONGEST_WORDS: Final = 2 << 20
+"""What a program may be given altogether, variables included."""
+_MOST_INPUT: Final = 64 << 10
+_TOO_LONG: Final = 126
 
 
 class _ExitError(Exception):
@@ -42,13 +48,24 @@ class _ExitError(Exception):
         self.code = code
 
 
+class _TooLongError(Exception):
+    """Words or variables have become longer than any program can be given."""
+
+
 class _Piped:
     """Streams with input from memory and output kept, for pipes, substitutions and redirections."""
 
     def __init__(
-        self, outer: Stdio, *, given: bytes | None = None, out: str = "out", err: str = "err"
+        self,
+        outer: Stdio,
+        work: Work,
+        *,
+        given: bytes | None = None,
+        out: str = "out",
+        err: str = "err",
     ) -> None:
         self._outer = outer
+        self._work = work
         self._given = given
         self._out = out
         self._err = err
@@ -71,8 +88,10 @@ class _Piped:
             self._outer.write(data)
         elif target == "err":
             self._outer.write_error(data)
-        elif target == "keep" and len(self.kept) < _OUTPUT_LIMIT:
-            self.kept += data
+        else:
+            self._work.moved(len(data))
+            if target == "keep":
+                self.kept += data[: max(0, _OUTPUT_LIMIT - len(self.kept))]
 
 
 async def shell(context: ContainerContext, find: Finder) -> int:
@@ -125,6 +144,9 @@ async def _interactive(context: ContainerContext, find: Finder) -> int:
         if b"\x04" in data:
             break
         *lines, pending = (pending + data).split(b"\n")
+        if len(pending) > _MOST_INPUT:
+            context.stdio.write_error(b"line too long\n")
+            return 2
         for line in lines:
             try:
                 interpreter.status = await interpreter.run(parse_script(line.decode(errors="replace")))
@@ -191,12 +213,12 @@ class _Interpreter:
             case While(condition=condition, body=body):
                 while await self.run(condition, streams) == 0:
                     self.status = await self.run(body, streams)
-                    await asyncio.sleep(0)  # a loop without `sleep` must not stop the whole twin
+                    await self._context.work.command(self._context.clock)
             case For(variable=variable, words=words, body=body):
                 for text in await self._expand(words):
                     self._variables[variable] = text
                     self.status = await self.run(body, streams)
-                    await asyncio.sleep(0)
+                    await self._context.work.command(self._context.clock)
             case If(branches=branches, otherwise=otherwise):
                 self.status = await self._if(branches, otherwise, streams)
         return self.status
@@ -221,7 +243,7 @@ class _Interpreter:
         status = 0
         for index, command in enumerate(node.commands):
             last = index == len(node.commands) - 1
-            pipe = _Piped(streams, given=given, out="out" if last else "keep")
+            pipe = _Piped(streams, self._context.work, given=given, out="out" if last else "keep")
             status = await self.run(command, pipe)
             given = bytes(pipe.kept)
         return int(status == 0) if node.negated else status
@@ -237,7 +259,7 @@ class _Interpreter:
             elif (given := await files.read(path)) is None:
                 return self._line_error(streams, f"{path}: No such file or directory", 1)
         out = _WRITTEN.get(written[1], "keep")
-        pipe = _Piped(streams, given=given, out=out)
+        pipe = _Piped(streams, self._context.work, given=given, out=out)
         status = await self._simple(replace(node, files=()), pipe)
         if out == "keep":
             try:
@@ -251,15 +273,21 @@ class _Interpreter:
         return status
 
     async def _simple(self, node: Simple, streams: Stdio) -> int:
-        if node.files:
-            return await self._filed(node, streams)
+        await self._context.work.command(self._context.clock)
+        try:
+            return await (self._filed(node, streams) if node.files else self._plain(node, streams))
+        except _TooLongError:
+            return self._line_error(streams, "Argument list too long", _TOO_LONG)
+
+    async def _plain(self, node: Simple, streams: Stdio) -> int:
         values = {name: " ".join(await self._fields(word)) for name, word in node.assignments}
         words = await self._expand(node.words)
         if not words:
-            self._variables |= values
+            self._set(values)
             return 0
         if node.out != "out" or node.err != "err" or node.no_input:
-            streams = _Piped(streams, given=b"" if node.no_input else None, out=node.out, err=node.err)
+            given = b"" if node.no_input else None
+            streams = _Piped(streams, self._context.work, given=given, out=node.out, err=node.err)
         if words[0] in _BUILTINS:
             return await self._builtin(words, streams)
         context = replace(
@@ -282,13 +310,13 @@ class _Interpreter:
                 raise _ExitError(int(rest[0]) & 0xFF if rest and rest[0].isdigit() else self.status)
             case ["exec", *rest] if rest:
                 raise _ExitError(
-                    await self._simple(Simple((), tuple(_plain(text) for text in rest)), streams)
+                    await self._simple(Simple((), tuple(_quoted(text) for text in rest)), streams)
                 )
             case ["export", *rest]:
                 for text in rest:
                     name, equals, value = text.partition("=")
                     if equals:
-                        self._variables[name] = value
+                        self._set({name: value})
             case ["unset", *rest]:
                 for name in rest:
                     self._variables.pop(name, None)
@@ -298,14 +326,34 @@ class _Interpreter:
                 return await test(rest[:-1], self._context.files)
         return 0
 
+    def _set(self, values: Mapping[str, str]) -> None:
+        """Raises _TooLongError: all variables together are more than a program could be given."""
+        self._variables |= values
+        if sum(len(name) + len(value) for name, value in self._variables.items()) > _LONGEST_WORDS:
+            for name in values:
+                del self._variables[name]
+            raise _TooLongError
+
     async def _expand(self, words: tuple[Word, ...]) -> list[str]:
-        return [field for word in words for field in await self._fields(word)]
+        found: list[str] = []
+        size = 0
+        for word in words:
+            fields = await self._fields(word)
+            size += sum(map(len, fields)) + len(fields)
+            if size > _LONGEST_WORDS:
+                raise _TooLongError
+            found += fields
+        return found
 
     async def _fields(self, word: Word) -> list[str]:
         fields = [""]
         some = False
+        size = 0
         for part in word:
             text = await self._value(part.kind, part.text)
+            size += len(text)
+            if size > (_LONGEST_WORD if part.quoted or part.kind == "text" else _LONGEST_WORDS):
+                raise _TooLongError
             if part.kind == "text" or part.quoted:
                 fields[-1] += text
                 some = True
@@ -329,7 +377,7 @@ class _Interpreter:
         if self._depth > _DEEPEST:
             raise _ExitError(2)
         try:
-            pipe = _Piped(self._context.stdio, out="keep")
+            pipe = _Piped(self._context.stdio, self._context.work, out="keep")
             await self.run(parse_script(text), pipe)
         except UnsupportedError:
             return ""
@@ -350,5 +398,5 @@ class _Interpreter:
         return self._variables.get(name, "") or default
 
 
-def _plain(text: str) -> Word:
+def _quoted(text: str) -> Word:
     return (Part("text", text, quoted=True),)

@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 from tonnage.twin.kubelet.programs.shell_words import Lexer, Part, Token, UnsupportedError, Word
 
 _RESERVED: Final = frozenset({"then", "do", "done", "fi", "else", "elif", "esac", "}"})
+_LONGEST: Final = 64 << 10
+_DEEPEST: Final = 30
 _FOREIGN: Final = frozenset({"case", "function", "select", "{", "until"})
 
 
@@ -72,6 +74,8 @@ Node: TypeAlias = Simple | Pipeline | AndOr | Sequence | While | For | If
 
 def parse_script(text: str) -> Sequence:
     """The script as a tree. Raises UnsupportedError."""
+    if len(text) > _LONGEST:
+        raise UnsupportedError(f"a script of more than {_LONGEST >> 10} KiB")
     parser = _Parser(Lexer(text).tokens())
     tree = parser.sequence(())
     if parser.peek() is not None:
@@ -83,11 +87,15 @@ class _Parser:
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._at = 0
+        self._depth = 0
 
     def peek(self) -> Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def sequence(self, ends: tuple[str, ...]) -> Sequence:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UnsupportedError(f"more than {_DEEPEST} commands within each other")
         items: list[Node] = []
         while (token := self.peek()) is not None:
             if token.operator in {";", "\n"}:
@@ -96,6 +104,7 @@ class _Parser:
                 break
             else:
                 items.append(self._and_or())
+        self._depth -= 1
         return Sequence(tuple(items))
 
     def _and_or(self) -> Node:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, TypeAlias
 
 _OPERATORS: Final = ("&&", "||", ";;", ";", "|", "&", "(", ")", "\n")
 _TO_FILES: Final = ("out>", "out>>", "in<")
+_LONGEST_NAME: Final = 256
 _WORD_ENDS: Final = " \t\n;|&()<>"
 
 
@@ -49,7 +51,8 @@ class Lexer:
             if char in " \t\r":
                 self._at += 1
             elif char == "#":
-                self._at = (self._text + "\n").index("\n", self._at)
+                end = self._text.find("\n", self._at)
+                self._at = len(self._text) if end < 0 else end
             elif redirect := self._redirect():
                 tokens.append(redirect)
             elif operator := next((o for o in _OPERATORS if self._text.startswith(o, self._at)), ""):
@@ -60,7 +63,6 @@ class Lexer:
         return tokens
 
     def _redirect(self) -> Token | None:
-        rest = self._text[self._at :]
         for form, name in (
             ("2>&1", "err>out"),
             (">&2", "out>err"),
@@ -73,9 +75,9 @@ class Lexer:
             ("<<", ""),
             ("<", "in<"),
         ):
-            if not rest.startswith(form):
+            if not self._text.startswith(form, self._at):
                 continue
-            if not name or rest.startswith(("1>>", "2>>")):
+            if not name or self._text.startswith(("1>>", "2>>"), self._at):
                 raise UnsupportedError("here-document or appending")
             self._at += len(form)
             if name in {"err>out", "out>err"}:
@@ -132,7 +134,7 @@ class Lexer:
         return parts
 
     def _dollar(self, *, quoted: bool) -> Part:
-        rest = self._text[self._at :]
+        rest = self._text[self._at : self._at + _LONGEST_NAME]
         if rest.startswith("$(("):
             end = self._text.find("))", self._at)
             if end < 0:
@@ -177,10 +179,9 @@ def _leading_name(text: str) -> list[str]:
 
 def _joined(parts: list[Part]) -> Word:
     joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if last is not None and last.kind == part.kind == "text" and last.quoted == part.quoted:
-            joined[-1] = Part("text", last.text + part.text, part.quoted)
+    for (kind, quoted), alike in groupby(parts, key=lambda part: (part.kind, part.quoted)):
+        if kind == "text":
+            joined.append(Part("text", "".join(part.text for part in alike), quoted))
         else:
-            joined.append(part)
+            joined += alike
     return tuple(joined)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from tonnage.twin.kubelet.container_files import FLEET_BYTES, Space
 from tonnage.twin.kubelet.images import default_command, parse_image
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
 from tonnage.twin.kubelet.programs.cuda import vectoradd
@@ -17,6 +18,7 @@ from tonnage.twin.kubelet.programs.mps import mps_control
 from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
 from tonnage.twin.kubelet.programs.shell import shell
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
+from tonnage.twin.kubelet.work import Turns
 
 _FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}
@@ -57,10 +59,15 @@ async def _shell(context: ContainerContext) -> int:
 
 
 class Programs:
-    """Programs by image repository, given from outside, over the commands that every image has."""
+    """Programs by image repository, given from outside, over the commands that every image has.
+
+    `turns` and `space` are what all containers of a fleet share.
+    """
 
     def __init__(self, images: Mapping[str, Program] = MappingProxyType({})) -> None:
         self._images = images
+        self.turns = Turns()
+        self.space = Space(FLEET_BYTES)
 
     def has_image(self, image: str) -> bool:
         """Whether the image was given from outside, and so lies on every node."""
