@@ -12,6 +12,8 @@ from typing import Final
 
 import h11
 
+from tonnage.twin.apiserver.own_addresses import ElsewhereError, dial
+
 _CONNECT_S: Final = 10.0
 _MOST_ERROR: Final = 64 << 10
 
@@ -81,7 +83,9 @@ async def connect(
     """A TLS connection. Raises UnreachableError."""
     try:
         async with asyncio.timeout(_CONNECT_S):
-            return await asyncio.open_connection(host, port, ssl=context)
+            return await dial(host, port, context, host)
+    except ElsewhereError as error:
+        raise UnreachableError(f"dial tcp {host}:{port}: {error}") from None
     except ssl.SSLError as error:
         raise UnreachableError(f"tls: {error}") from None
     except (socket.gaierror, UnicodeError):

@@ -22,6 +22,7 @@ import h11
 
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
+from tonnage.twin.apiserver.own_addresses import ElsewhereError, dial
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.webhooks.review import CallError
@@ -120,6 +121,8 @@ async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) ->
         raise _post_failed(target.url, _distrust(error, target)) from None
     except ssl.SSLError as error:
         raise _post_failed(target.url, f"tls: {error.reason or error}") from None
+    except ElsewhereError as error:
+        raise _post_failed(target.url, str(error)) from None
     except ConnectionRefusedError:
         dialled = f"dial tcp {_joined(target)}: connect: connection refused"
         raise _post_failed(target.url, dialled) from None
@@ -144,9 +147,8 @@ def _asked() -> str:
 
 
 async def _exchange(client: JsonObject, target: Target, body: bytes) -> tuple[int, str, bytes]:
-    reader, writer = await asyncio.open_connection(
-        target.host, target.port, ssl=_trusting(text(client, "caBundle")), server_hostname=target.server_name
-    )
+    trust = _trusting(text(client, "caBundle"))
+    reader, writer = await dial(target.host, target.port, trust, target.server_name)
     try:
         connection = h11.Connection(h11.CLIENT)
         headers = [
