@@ -30,7 +30,9 @@ class Stdio:
 
 def container(*argv: str, **env: str) -> ContainerContext:
     clock = SystemClock()
-    parts = SimpleNamespace(argv=argv, clock=clock, env={"NODE_NAME": "a", **env}, node_root=ROOT, stdio=Stdio())
+    parts = SimpleNamespace(
+        argv=argv, clock=clock, env={"NODE_NAME": "a", **env}, node_root=ROOT, stdio=Stdio()
+    )
     return cast(ContainerContext, parts)
 
 

@@ -24,7 +24,9 @@ SCENES = list(helm_scenes())
 
 
 def twin(folder: Path) -> Cluster:
-    return Cluster(one_node(), SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder)
+    return Cluster(
+        one_node(), SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder
+    )
 
 
 @BOTH

@@ -119,7 +119,9 @@ async def running_fleet(scenario: str) -> AsyncIterator[Fleet]:
     """The fleet of a scenario's text, populated; what its nodes offer may still be to come."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     parsed = parse_scenario(scenario, source="scenario.yaml")
-    cluster = Cluster(parsed, SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder)
+    cluster = Cluster(
+        parsed, SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder
+    )
     try:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(kubeconfig_text(await cluster.serve()))

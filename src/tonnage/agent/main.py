@@ -54,7 +54,7 @@ async def run_agent(
 
     Cancelled, it removes its sockets; allocations and configuration stay on disk for the next start.
     `metrics` is where `api` counts its requests, if it does. `started` is set when kubelet knows the devices
-    or needs an answer of `api` first, after two seconds at the latest. `host` is what stands for the machine's
+    or needs an answer of `api` first, after two seconds at the latest. `host` stands for the machine's
     programs and standard output, where these are not its own.
 
     Raises:

@@ -52,7 +52,7 @@ _VALUES: Final = (
 )
 _PATHS: Final = (
     *("devices", "root", "config", "kubelet_socket", "driver_root_ctr_path"),
-    # These are fields of the configuration, which takes no path with a step back; the agent's root comes first.
+    # Fields of the configuration, which takes no path with a step back; the agent's root comes first.
     *("driver_root", "dev_root", "nvidia_cdi_hook_path", "mps_root", "output_file", "machine_type_file"),
 )
 _PRETENDED: Final = ("metrics_address", "mig_host_root", "mig_reboot")
@@ -87,9 +87,7 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> Told:
         if words[:1] == [name]:
             del words[0]
     # Without names of its own the option --help is unknown: it would print to the terminal of the twin.
-    said = command.make_context(
-        "tonnage node", words, obj=Surroundings(context.env), help_option_names=[]
-    )
+    said = command.make_context("tonnage node", words, obj=Surroundings(context.env), help_option_names=[])
     _refuse_what_is_elsewhere(said, context.env.get("KUBECONFIG", ""), kubeconfig)
     told = told_by(said)
     root = below(context.node_root, told["root"])

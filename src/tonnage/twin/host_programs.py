@@ -30,7 +30,9 @@ class PretendedPrograms:
         timeout_s: float = 60.0,
     ) -> str:
         del timeout_s
-        words = shlex.join((*(f"{name}={value}" for name, value in (variables or {}).items()), command, *arguments))
+        words = shlex.join(
+            (*(f"{name}={value}" for name, value in (variables or {}).items()), command, *arguments)
+        )
         shown = words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
         _LOG.info("would run on the host, which the twin does not: folder=%s command=%s", folder, shown)
         return _RUNS if (command, *arguments)[:2] == _ASKED_FOR else ""

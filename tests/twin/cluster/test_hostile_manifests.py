@@ -21,7 +21,9 @@ groups:
 - {name: a100, nodes: 1, gpu: {model: A100-40, count: 1}}
 configs: {default: {version: v1, flags: {migStrategy: mixed}}}
 """
-PARTED = "version: v1\nmig-configs: {halves: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}]}\n"
+PARTED = (
+    "version: v1\nmig-configs: {halves: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}]}\n"
+)
 CLIENTS = "version: v1\nsystemd-services: [dbus.service]\n"
 SYSTEM = "tonnage-system"
 
@@ -98,13 +100,17 @@ async def test_an_agent_is_told_of_no_other_kubeconfig(fleet: Fleet, tmp_path: P
     assert not mark.exists()
 
 
+def _names(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()]
+
+
 async def test_devices_are_read_below_the_nodes_folder(fleet: Fleet, tmp_path: Path) -> None:
     secret = tmp_path / "secret.yaml"
     secret.write_text("password: hunter2\n")
     await agents(fleet, f"--devices=scenario:/../../../../../..{secret}")
     log = await log_with(fleet, str(fleet.cluster.nodes["a100-0"].root))
     assert "hunter2" not in log
-    assert [each.name for each in tmp_path.iterdir()] == ["secret.yaml"]
+    assert _names(tmp_path) == ["secret.yaml"]
 
 
 async def test_labels_go_to_the_log_and_not_to_the_terminal(

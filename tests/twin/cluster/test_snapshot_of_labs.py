@@ -52,7 +52,9 @@ CREATED = {
 async def running(scenario: str) -> AsyncIterator[Fleet]:
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     wanted = load_scenario(scenario)
-    cluster = Cluster(wanted, SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder)
+    cluster = Cluster(
+        wanted, SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder
+    )
     kubeconfig = folder / "kubeconfig"
     try:
         kubeconfig.write_text(kubeconfig_text(await cluster.serve()))

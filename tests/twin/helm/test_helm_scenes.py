@@ -24,7 +24,9 @@ SCENES = {scene.name: scene for scene in helm_scenes()}
 
 
 def twin(folder: Path) -> Cluster:
-    return Cluster(one_node(), SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder)
+    return Cluster(
+        one_node(), SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder
+    )
 
 
 @pytest.mark.parametrize(

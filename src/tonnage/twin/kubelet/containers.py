@@ -259,8 +259,8 @@ class PretendedRuntime:
 def _failed(container: RunningContainer, context: ContainerContext, error: Exception) -> int:
     """The exit status of a program that raised an error.
 
-    Anything may be wired in, such as the real agent: its crash is its container's, not the twin's, nor that of
-    who asked for a command.
+    Anything may be wired in, such as the real agent: its crash is its container's, not the twin's, nor that
+    of who asked for a command.
     """
     name = command_name(context)
     if isinstance(error, RecursionError):  # a script that runs itself; the trace would be as deep

@@ -1,6 +1,6 @@
 """How much pretended containers may compute: what is theirs at once, then turns that all of a fleet share.
 
-Programs of containers run in the process of the twin, and loops without end come from other people's manifests.
+Programs of containers run in the twin's process, and other people's manifests have loops without end.
 """
 
 from __future__ import annotations

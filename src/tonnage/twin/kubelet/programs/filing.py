@@ -118,7 +118,7 @@ async def _unpack(context: ContainerContext, folder: str) -> int:
     code = 0
     try:
         packed = io.BytesIO(await read_all(context, LIMIT_BYTES + _MARGIN))
-        # As it stands: what is compressed, or has holes, may be a thousand times as large once it is unpacked.
+        # As it stands: what is compressed or has holes may be a thousand times as large once it is unpacked.
         with tarfile.open(fileobj=packed, mode="r:") as archive:
             for entry in archive:
                 path = posixpath.join(folder, entry.name)
