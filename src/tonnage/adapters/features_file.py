@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
-from tonnage.adapters.ports import TextOutput
 from tonnage.model.errors import HardwareError, Problem
 
 _LONGEST: Final = 1 << 20
@@ -41,10 +40,16 @@ class FeaturesFile:
         write_atomic(self.file, content, mode=0o644)
 
 
+class _TextOutput(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
 class FeaturesOutput:
     """Labels for whoever reads the stream, as they are in the file; all of them after each change."""
 
-    def __init__(self, stream: TextOutput) -> None:
+    def __init__(self, stream: _TextOutput) -> None:
         self._stream = stream
         self._said: dict[str, str] = {}
 

@@ -387,33 +387,6 @@ class MachineFacts(Protocol):
         ...
 
 
-class HostPrograms(Protocol):
-    """Programs of the node's host, with its root folder and nothing of this process's environment."""
-
-    async def run(
-        self,
-        command: str,
-        arguments: Sequence[str] = (),
-        *,
-        variables: Mapping[str, str] | None = None,
-        folder: str = "/",
-        timeout_s: float = 60.0,
-    ) -> str:
-        """The last of what it says, once it has ended well.
-
-        Raises HardwareError: it cannot be run, failed, or did not end in time and was killed.
-        """
-        ...
-
-
-class TextOutput(Protocol):
-    """A stream of text, such as standard output."""
-
-    def write(self, text: str, /) -> object: ...
-
-    def flush(self) -> object: ...
-
-
 class LabelSink(Protocol):
     """Where labels are published for the node."""
 

@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from tonnage.adapters.ports import HostPrograms
 from tonnage.agent.mig_standing import words
-from tonnage.agent.world import World
+from tonnage.agent.world import HostPrograms, World
 from tonnage.decide.node.mig_change import MigChange
 from tonnage.model.errors import HardwareError
 from tonnage.wire.decode import decoded_json

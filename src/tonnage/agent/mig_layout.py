@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from tonnage.adapters.ports import DeviceBackend, HostPrograms
+from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
@@ -17,7 +17,7 @@ from tonnage.agent.mig_host import MigHost
 from tonnage.agent.mig_label import MigLabel
 from tonnage.agent.mig_pause import NodePauses
 from tonnage.agent.node_condition import Finding
-from tonnage.agent.world import World
+from tonnage.agent.world import HostPrograms, World
 from tonnage.model.mig import MigOptions, MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
 

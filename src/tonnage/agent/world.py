@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from tonnage.adapters.ports import Checkpoints, Clock, HostPrograms, KubernetesApi, TextOutput
+from tonnage.adapters.ports import Checkpoints, Clock, KubernetesApi
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 
@@ -14,6 +16,33 @@ def _nothing_to_wait_for() -> asyncio.Event:
     event = asyncio.Event()
     event.set()
     return event
+
+
+class HostPrograms(Protocol):
+    """Programs of the node's host, with its root folder and nothing of this process's environment."""
+
+    async def run(
+        self,
+        command: str,
+        arguments: Sequence[str] = (),
+        *,
+        variables: Mapping[str, str] | None = None,
+        folder: str = "/",
+        timeout_s: float = 60.0,
+    ) -> str:
+        """The last of what it says, once it has ended well.
+
+        Raises HardwareError: it cannot be run, failed, or did not end in time and was killed.
+        """
+        ...
+
+
+class TextOutput(Protocol):
+    """A stream of text, such as standard output."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)

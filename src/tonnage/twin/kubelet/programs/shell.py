@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from tonnage.twin.kubelet.container_files import FileError
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.basic import pretend
+from tonnage.twin.kubelet.programs.shell_streams import Piped
 from tonnage.twin.kubelet.programs.shell_syntax import (
     AndOr,
     For,
@@ -24,13 +25,11 @@ from tonnage.twin.kubelet.programs.shell_syntax import (
 from tonnage.twin.kubelet.programs.shell_tests import test
 from tonnage.twin.kubelet.programs.shell_words import Part, UnsupportedError, Word
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
-from tonnage.twin.kubelet.work import Work
 
 Finder: TypeAlias = Callable[[ContainerContext], Program | None]
 _BUILTINS: Final = frozenset(
     {":", "exit", "cd", "export", "set", "unset", "wait", "trap", "test", "[", "exec"}
 )
-_OUTPUT_LIMIT: Final = 1 << 20
 _WRITTEN: Final = {"": "out", "/dev/stdout": "out", "/dev/stderr": "err"}
 """Where output goes that is written to no file."""
 _DEEPEST: Final = 20
@@ -50,48 +49,6 @@ class _ExitError(Exception):
 
 class _TooLongError(Exception):
     """Words or variables have become longer than any program can be given."""
-
-
-class _Piped:
-    """Streams with input from memory and output kept, for pipes, substitutions and redirections."""
-
-    def __init__(
-        self,
-        outer: Stdio,
-        work: Work,
-        *,
-        given: bytes | None = None,
-        out: str = "out",
-        err: str = "err",
-    ) -> None:
-        self._outer = outer
-        self._work = work
-        self._given = given
-        self._out = out
-        self._err = err
-        self.kept = bytearray()
-
-    async def read(self) -> bytes:
-        if self._given is None:
-            return await self._outer.read()
-        data, self._given = self._given, b""
-        return data
-
-    def write(self, data: bytes) -> None:
-        self._send(self._out, data)
-
-    def write_error(self, data: bytes) -> None:
-        self._send(self._err, data)
-
-    def _send(self, target: str, data: bytes) -> None:
-        if target == "out":
-            self._outer.write(data)
-        elif target == "err":
-            self._outer.write_error(data)
-        else:
-            self._work.moved(len(data))
-            if target == "keep":
-                self.kept += data[: max(0, _OUTPUT_LIMIT - len(self.kept))]
 
 
 async def shell(context: ContainerContext, find: Finder) -> int:
@@ -243,7 +200,7 @@ class _Interpreter:
         status = 0
         for index, command in enumerate(node.commands):
             last = index == len(node.commands) - 1
-            pipe = _Piped(streams, self._context.work, given=given, out="out" if last else "keep")
+            pipe = Piped(streams, self._context.work, given=given, out="out" if last else "keep")
             status = await self.run(command, pipe)
             given = bytes(pipe.kept)
         return int(status == 0) if node.negated else status
@@ -259,7 +216,7 @@ class _Interpreter:
             elif (given := await files.read(path)) is None:
                 return self._line_error(streams, f"{path}: No such file or directory", 1)
         out = _WRITTEN.get(written[1], "keep")
-        pipe = _Piped(streams, self._context.work, given=given, out=out)
+        pipe = Piped(streams, self._context.work, given=given, out=out)
         status = await self._simple(replace(node, files=()), pipe)
         if out == "keep":
             try:
@@ -287,7 +244,7 @@ class _Interpreter:
             return 0
         if node.out != "out" or node.err != "err" or node.no_input:
             given = b"" if node.no_input else None
-            streams = _Piped(streams, self._context.work, given=given, out=node.out, err=node.err)
+            streams = Piped(streams, self._context.work, given=given, out=node.out, err=node.err)
         if words[0] in _BUILTINS:
             return await self._builtin(words, streams)
         context = replace(
@@ -377,7 +334,7 @@ class _Interpreter:
         if self._depth > _DEEPEST:
             raise _ExitError(2)
         try:
-            pipe = _Piped(self._context.stdio, self._context.work, out="keep")
+            pipe = Piped(self._context.stdio, self._context.work, out="keep")
             await self.run(parse_script(text), pipe)
         except UnsupportedError:
             return ""
