@@ -12,8 +12,9 @@ from typing import NoReturn
 import click
 import pytest
 
-from tonnage.cli.failure import colour_wanted, render_problem
+from tonnage.cli.failure import render_problem
 from tonnage.cli.main import COMMANDS, program_name, run, tonnage
+from tonnage.cli.output import colour_wanted
 from tonnage.model.errors import Bug, ClusterError, ConfigError, HardwareError, Problem
 
 HEAVY = (

@@ -6,9 +6,11 @@ import logging
 from datetime import UTC, datetime
 from typing import IO
 
+from tonnage.model.printable import printable_line, printable_text
+
 
 class LineFormatter(logging.Formatter):
-    """`2025-01-31T12:00:00.000Z INFO message`; control characters are escaped, so a line stays a line.
+    """`2025-01-31T12:00:00.000Z INFO message`; what is not printable is escaped, so a line stays a line.
 
     An exception is its last line, and its whole traceback only when verbose.
     """
@@ -23,8 +25,7 @@ class LineFormatter(logging.Formatter):
         if record.exc_info:
             trace = self.formatException(record.exc_info)
             text += " " + (trace if self._verbose else trace.rpartition("\n")[2])
-        escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-        return f"{at.replace('+00:00', 'Z')} {record.levelname} {escaped}"
+        return f"{at.replace('+00:00', 'Z')} {record.levelname} {printable_line(text)}"
 
 
 def set_up_logging(stream: IO[str], *, verbose: bool = False, level: int = logging.WARNING) -> None:
@@ -36,3 +37,14 @@ def set_up_logging(stream: IO[str], *, verbose: bool = False, level: int = loggi
     root.handlers = [handler]
     root.setLevel(logging.INFO)  # handlers choose
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a request is no decision
+
+
+def make_last_resort_printable() -> None:
+    """Warnings of a process that sets up no logs go to stderr as messages alone; no name in one steers it."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_MessageFormatter())
+
+
+class _MessageFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_text(super().format(record))

@@ -10,7 +10,7 @@ import click
 
 from tonnage.cli.cdi_generate import Asked
 from tonnage.cli.options import Common, Words, common_options, examples
-from tonnage.cli.output import emit, printable
+from tonnage.cli.output import emit, say
 from tonnage.model.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
 from tonnage.model.plugin_settings import CDI_FEATURES, CDI_HOOKS, NO_SOCKETS
 
@@ -136,7 +136,7 @@ def generate(common: Common, target: Path | None, style: str | None, **asked: Un
 
     spec, remarks = asyncio.run(made(asked))
     for remark in remarks:
-        click.echo(f"warning: {printable(remark)}", err=True)
+        say(f"warning: {remark}", err=True)
     document = checked(spec)
     style = style or ("json" if target is not None and target.suffix == ".json" else "yaml")
     if target is None:
@@ -190,7 +190,7 @@ def char_links(common: Common, root: Path, *, dry_run: bool) -> int:
     if not dry_run:
         make_links(root, missing)
     for link, target in sorted(missing.items()):
-        click.echo(printable(f"{link} -> {target}"))
+        say(f"{link} -> {target}")
     if not missing:
-        click.echo("every node of the driver has its link")
+        say("every node of the driver has its link")
     return int(dry_run and bool(missing))

@@ -77,12 +77,13 @@ def _check_plain(asked: Asked, mode: CdiMode) -> None:
 def checked(spec: CdiSpec) -> JsonObject:
     """The document, which a runtime takes; devices that are left out are told. Raises TonnageError."""
     from tonnage.cli.failure import render_problem
+    from tonnage.cli.output import say
     from tonnage.decide.node.cdi import spec_bytes
     from tonnage.decide.node.cdi_rules import spec_problems
     from tonnage.model.errors import ConfigError, HardwareError, Problem
 
     for problem in spec.left_out:
-        click.echo(render_problem(problem), err=True)
+        say(render_problem(problem), err=True)
     if spec.document is None:
         raise HardwareError(Problem("no device can be named in a CDI spec", remedy="tonnage doctor"))
     wrong = spec_problems(spec.document)
@@ -96,9 +97,9 @@ def checked(spec: CdiSpec) -> JsonObject:
 
 def yaml_bytes(document: JsonValue) -> bytes:
     """The same as a file's content."""
-    import yaml
+    from tonnage.cli.output import yaml_text
 
-    return b"---\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
+    return f"---\n{yaml_text(document)}".encode()
 
 
 def _options(asked: Asked, mode: CdiMode) -> CdiOptions:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from tonnage.adapters.cdi_files import spec_files
 from tonnage.cli.failure import render_problem
-from tonnage.cli.output import printable
+from tonnage.cli.output import say
 from tonnage.decide.node.cdi_verdicts import spec_verdicts
 from tonnage.model.cdi import SpecVerdict
 from tonnage.model.errors import Problem
@@ -31,14 +29,14 @@ def status(checked: Sequence[SpecVerdict]) -> int:
 def show_text(checked: Sequence[SpecVerdict]) -> None:
     """What is valid on stdout, what is not on stderr."""
     if not checked:
-        click.echo("no specs")
+        say("no specs")
     for each in checked:
         if not each.problems:
-            click.echo(f"{printable(each.path)}: valid")
+            say(f"{each.path}: valid")
         for problem in each.problems:
-            click.echo(render_problem(problem), err=True)
+            say(render_problem(problem), err=True)
         for remark in each.remarks:
-            click.echo(f"warning: {printable(f'{remark.where}: {remark.what}: {remark.why}')}", err=True)
+            say(f"warning: {remark.where}: {remark.what}: {remark.why}", err=True)
 
 
 def verdicts(checked: Sequence[SpecVerdict]) -> list[JsonValue]:

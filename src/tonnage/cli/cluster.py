@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.cli.options import Common
+from tonnage.cli.output import say
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import ApiError, ConfigError, Problem
@@ -197,7 +196,7 @@ def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
     unread = tuple(kind for kind in kinds if kind in snapshot.missing)
     if unread:
         told = f"not read: {', '.join(unread)}. What follows is told without them."
-        click.echo(told, err=True)
+        say(told, err=True)
     return unread
 
 

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from tonnage.cli.options import examples
+from tonnage.cli.output import printable, say
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -24,4 +25,4 @@ def command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE").source())
+    say(printable(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE").source()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit
+from tonnage.cli.output import emit, say
 from tonnage.cli.places import state_folder
 from tonnage.cli.twin_nodes import HARDWARE, node_folder
 from tonnage.model.errors import ClusterError, ConfigError, Problem
@@ -131,10 +131,8 @@ def _show(report: Report, common: Common) -> None:
         emit(_encodable(report.to_json()), common.output)
         return
     from tonnage.cli.doctor_report import rendered
-    from tonnage.cli.failure import colour_wanted
 
-    colour = colour_wanted(sys.stdout, os.environ)
-    click.echo(rendered(report, verbose=common.verbose, colour=colour), color=colour)
+    say(rendered(report, verbose=common.verbose, colour=True))
 
 
 def _encodable(value: JsonValue) -> JsonValue:
@@ -191,7 +189,7 @@ async def _telling(said: list[str]) -> AsyncIterator[None]:
 
     async def tell() -> None:
         await asyncio.sleep(_SLOW_S)
-        click.echo(f"{said[-1] if said else 'reading'} …", err=True)
+        say(f"{said[-1] if said else 'reading'} …", err=True)
 
     task = asyncio.create_task(tell()) if sys.stderr.isatty() else None
     try:

@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
+from tonnage.cli.output import say
 from tonnage.cli.places import runtime_folder, state_folder
 from tonnage.cli.socket_folder import find_runtime
 from tonnage.cli.state import StateFolder
@@ -40,14 +41,14 @@ def command(common: Common, state: Path | None) -> None:
     sockets = find_runtime(folder, runtime_folder(os.environ, folder.path, os.getuid()))
     stopped = stop(folder, kill=os.kill, sleep=time.sleep)
     if not stopped and not folder.stale():
-        click.echo(f"No embedded cluster runs in {folder.path}.")
+        say(f"No embedded cluster runs in {folder.path}.")
         return
     if folder.stale():
         folder.hold()
         folder.release()
     if sockets is not None:
         shutil.rmtree(sockets, ignore_errors=True)
-    click.echo(f"Stopped the embedded cluster in {folder.path}." if stopped else f"Cleaned up {folder.path}.")
+    say(f"Stopped the embedded cluster in {folder.path}." if stopped else f"Cleaned up {folder.path}.")
 
 
 def stop(folder: StateFolder, *, kill: Callable[[int, int], None], sleep: Callable[[float], None]) -> bool:

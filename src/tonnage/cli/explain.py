@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -12,9 +10,8 @@ import click
 
 from tonnage.cli.cluster import connected, in_file, snapshot_of
 from tonnage.cli.explain_message import WORD, explain_message
-from tonnage.cli.failure import colour_wanted
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable
+from tonnage.cli.output import emit, line, lines, printable, say, styled
 from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
@@ -195,10 +192,8 @@ def _show(found: tuple[Explanation, ...], output: str) -> None:
         answers = [explanation.to_json() for explanation in found]
         emit(answers[0] if len(answers) == 1 else {"items": [*answers]}, output)
         return
-    colour = colour_wanted(sys.stdout, os.environ)
     for number, explanation in enumerate(found):
-        text = printable("\n".join(explanation_lines(explanation)))
-        if colour:
-            word = explanation.verdict.value
-            text = text.replace(word, click.style(word, fg=_COLOURS[explanation.verdict]), 1)
-        click.echo(f"\n{text}" if number else text)
+        if number:
+            say()
+        before, word, after = lines(explanation_lines(explanation)).partition(explanation.verdict.value)
+        say(line(printable(before), styled(word, fg=_COLOURS[explanation.verdict]), printable(after)))

@@ -7,7 +7,7 @@ from collections import deque
 
 import click
 
-from tonnage.cli.output import emit, printable
+from tonnage.cli.output import emit, lines, say
 from tonnage.model.json import JsonValue
 
 WORD = "message"
@@ -26,8 +26,8 @@ def explain_message(words: tuple[str, ...], output: str) -> int:
         found: list[JsonValue] = [one.to_json() for one in heard]
         emit({"messages": found}, output)
     else:
-        lines = [line for one in heard for line in (*heard_lines(one), "")]
-        click.echo(printable("\n".join(lines[:-1] or ["nothing in it is known here"])))
+        told = [row for one in heard for row in (*heard_lines(one), "")]
+        say(lines(told[:-1] or ["nothing in it is known here"]))
     return 1 if heard else 0
 
 

@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
-from collections.abc import Mapping
-from typing import Final, TextIO
+from typing import Final
 
 import click
 
-from tonnage.cli.output import printable
+from tonnage.cli.output import SafeText, indented, line, lines, printable, say, styled
 from tonnage.model.errors import Problem, TonnageError
 
 USAGE: Final = 2
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
+_MARGIN: Final = 4
 PIPE_CLOSED: Final = 141
 """What a shell reports for a program that its reader left (128 + SIGPIPE)."""
 
 
-def colour_wanted(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether to colour `stream`: a terminal, and nobody said no (`NO_COLOR`, `TERM=dumb`)."""
-    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
-
-
-def render_problem(problem: Problem, *, colour: bool = False) -> str:
+def render_problem(problem: Problem, *, colour: bool = False) -> SafeText:
     """The block that a person reads.
 
     >>> print(render_problem(Problem("no such lab: infrence", remedy="did you mean inference?")))
     error: no such lab: infrence
       remedy: did you mean inference?
     """
-    head = click.style("error:", fg="red", bold=True) if colour else "error:"
-    lines = [f"{head} {printable(problem.what)}"]
+    head = styled("error:", fg="red", bold=True) if colour else "error:"
     facts = (("where", problem.where), ("why", problem.why), ("remedy", problem.remedy))
-    lines += [f"  {label}: {_indented(text)}" for label, text in facts if text]
-    return "\n".join(lines)
-
-
-def _indented(text: str) -> str:
-    return printable(text).replace("\n", "\n    ")
+    return lines(
+        [
+            line(head, " ", indented(problem.what, _MARGIN)),
+            *(line(f"  {label}: ", indented(text, _MARGIN)) for label, text in facts if text),
+        ]
+    )
 
 
 def report(error: BaseException, *, verbose: bool, program: str) -> int:
     """Write the error to stderr and return the exit status that belongs to it."""
-    colour = colour_wanted(sys.stderr, os.environ)
     if verbose and not isinstance(error, click.ClickException):
-        traceback.print_exception(error)
+        say(printable("".join(traceback.format_exception(error))), err=True, end="")
     for problem in problems_of(error, program):
-        click.echo(render_problem(problem, colour=colour), err=True, color=colour)
+        say(render_problem(problem, colour=True), err=True)
     if isinstance(error, TonnageError):
         return error.exit_status
     if isinstance(error, click.ClickException):

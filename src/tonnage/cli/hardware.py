@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
-from tonnage.cli.output import emit, table
+from tonnage.cli.output import emit, say, table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 
@@ -170,4 +170,4 @@ def _show(hardware: Hardware, output: str) -> None:
         )
         for device, index in rows
     ]
-    click.echo(table(head, lines) if lines else "No GPU.")
+    say(table(head, lines) if lines else "No GPU.")

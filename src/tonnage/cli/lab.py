@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
@@ -15,7 +14,6 @@ from tonnage.cli.failure import INTERRUPTED
 from tonnage.cli.lab_consent import agreed
 from tonnage.cli.lab_report import (
     StepReport,
-    in_a_line,
     render_command,
     render_head,
     render_outcome,
@@ -26,7 +24,7 @@ from tonnage.cli.lab_servers import lab_servers
 from tonnage.cli.lab_surroundings import surroundings
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, examples
-from tonnage.cli.output import emit
+from tonnage.cli.output import emit, line, say, shell_word
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.cli.up_options import Serving
@@ -53,8 +51,8 @@ def list_labs(common: Common) -> None:
         return
     width = max((len(lab.name) for lab in labs), default=0)
     for lab in labs:
-        click.echo(f"{lab.name:{width}}  {in_a_line(lab.title)}")
-        click.echo(f"{'':{width}}  covers {', '.join(lab.covers)}; scenario {lab.scenario}")
+        say(f"{lab.name:{width}}  {lab.title}")
+        say(f"{'':{width}}  covers {', '.join(lab.covers)}; scenario {lab.scenario}")
 
 
 @command.command(
@@ -92,7 +90,7 @@ def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) ->
         kubeconfig = common.kubeconfig.absolute()
         own = running is not None and Path(running.kubeconfig) == kubeconfig and not common.context
         if not own and not agreed(found, _named(kubeconfig, common.context), yes=yes):
-            click.echo("Nothing was run.", err=True)
+            say("Nothing was run.", err=True)
             return 1
         return _until_signalled(run_on(found, kubeconfig, common, keep=keep, own=own))
     if common.context:
@@ -136,7 +134,7 @@ async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
     from tonnage.cli.embedded import embedded_cluster, wait_until_ready
 
     scenario = load_scenario(found.lab.scenario)
-    click.echo(f"Starting an embedded cluster for this lab: scenario {scenario.name}.", err=True)
+    say(f"Starting an embedded cluster for this lab: scenario {scenario.name}.", err=True)
     with tempfile.TemporaryDirectory(prefix="tonnage-lab-") as folder:
         async with embedded_cluster(
             scenario, StateFolder(Path(folder) / "state"), Serving(port=0)
@@ -156,8 +154,8 @@ async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: boo
     with inside as place:
         async with lab_servers(found.lab.servers, os.environ) as given:
             if not quiet:
-                where = f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"
-                click.echo(render_head(found.lab, shlex.quote(str(found.folder)), where))
+                where = line("export KUBECONFIG=", shell_word(str(kubeconfig)))
+                say(render_head(found.lab, shell_word(str(found.folder)), where))
             report = await run_lab(
                 found.lab,
                 place,
@@ -169,13 +167,13 @@ async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: boo
     if quiet:
         emit(report.as_json(), common.output)
     else:
-        click.echo(render_summary(report))
+        say(render_summary(report))
     return 0 if report.passed else 1
 
 
 def _show_command(step: Step, number: int, total: int) -> None:
-    click.echo(render_command(step, number, total))
+    say(render_command(step, number, total))
 
 
 def _show_outcome(report: StepReport) -> None:
-    click.echo(render_outcome(report))
+    say(render_outcome(report))

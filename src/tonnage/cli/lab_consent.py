@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from tonnage.cli.library import FoundLab, read_text
-from tonnage.cli.output import printable
+from tonnage.cli.output import lines, say
 from tonnage.documents.lab import Step
 from tonnage.documents.lab_review import review
 from tonnage.documents.yaml_reader import parse_yaml_all
@@ -25,16 +25,11 @@ def agreed(found: FoundLab, cluster: str, *, yes: bool) -> bool:
     Raises:
         ConfigError: there is nobody to ask.
     """
-    lines = [*changes_of(found)]
-    if not lines:
+    changes = [*changes_of(found)]
+    if not changes:
         return True
-    told = "\n".join(
-        [
-            f"Lab {found.lab.name} changes the cluster of {cluster}, as its user may:",
-            *(f"  {line}" for line in lines),
-        ]
-    )
-    click.echo(printable(told), err=True)
+    head = f"Lab {found.lab.name} changes the cluster of {cluster}, as its user may:"
+    say(lines([head, *(f"  {change}" for change in changes)]), err=True)
     if yes:
         return True
     if not sys.stdin.isatty():

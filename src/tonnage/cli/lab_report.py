@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import click
-
 from tonnage.cli.lab_checks import Check
-from tonnage.cli.output import printable
+from tonnage.cli.output import SafeText, line, lines, printable, styled
 from tonnage.documents.lab import Lab, Step
 from tonnage.model.json import JsonObject
 
@@ -90,73 +88,62 @@ def _step_json(step: StepReport) -> JsonObject:
     }
 
 
-def in_a_line(text: str) -> str:
-    """A lab's text where one line is meant: nothing in it steers a terminal or begins a line of its own.
-
-    >>> in_a_line("a\\x1b[2J\\n[1/3] b")
-    'a\\\\x1b[2J [1/3] b'
-    """
-    return printable(" ".join(text.splitlines()))
-
-
-def render_head(lab: Lab, folder: str, where: str) -> str:
+def render_head(lab: Lab, folder: str, where: str) -> SafeText:
     """What stands above the steps."""
-    lines = [
-        click.style(f"Lab {lab.name}: {in_a_line(lab.title)}", bold=True),
-        *(f"  {printable(line)}" for line in lab.description.strip().splitlines()),
+    rows = [
+        styled(f"Lab {lab.name}: {lab.title}", bold=True),
+        *(f"  {row}" for row in lab.description.strip().splitlines()),
         f"  covers {', '.join(lab.covers)}" if lab.covers else "",
-        f"  {in_a_line(where)}",
-        f"  cd {in_a_line(folder)}",
+        line("  ", where),
+        line("  cd ", folder),
     ]
-    return "\n".join(line for line in lines if line)
+    return lines(row for row in rows if row)
 
 
-def render_command(step: Step, number: int, total: int) -> str:
+def render_command(step: Step, number: int, total: int) -> SafeText:
     """What stands above a step while it runs: title, reason, and the command to paste."""
-    title = click.style(f"[{number}/{total}] {in_a_line(step.title)}".rstrip(), bold=True)
-    reason = [f"  {printable(line)}" for line in step.explain.strip().splitlines()]
-    lines = [printable(line.strip()) for line in step.run.strip().splitlines()]
-    command = click.style("\n    ".join(lines), fg="cyan")
-    return "\n".join(["", title, *reason, f"  $ {command}"])
+    title = styled(f"[{number}/{total}] {step.title}".rstrip(), bold=True)
+    reason = [f"  {row}" for row in step.explain.strip().splitlines()]
+    command = "\n    ".join(row.strip() for row in step.run.strip().splitlines())
+    return lines(["", title, *reason, line("  $ ", styled(printable(command), fg="cyan"))])
 
 
-def render_outcome(report: StepReport) -> str:
+def render_outcome(report: StepReport) -> SafeText:
     """What stands below a step once it has run: what was seen, then each expectation with ✓ or ✗."""
-    lines = [*(f"    {printable(line)}" for line in trimmed(report.stdout, report.stderr)), *_marks(report)]
-    return "\n".join(lines)
+    return lines([*(f"    {row}" for row in trimmed(report.stdout, report.stderr)), *_marks(report)])
 
 
 def _marks(report: StepReport) -> Iterator[str]:
     for check in report.checks:
         if check.passed:
-            yield f"  {click.style('✓', fg='green')} {in_a_line(check.expected)}"
+            yield line("  ", styled("✓", fg="green"), f" {check.expected}")
         else:
-            yield f"  {click.style('✗', fg='red', bold=True)} {in_a_line(check.expected)}"
-            yield f"      seen: {in_a_line(check.seen)}"
+            yield line("  ", styled("✗", fg="red", bold=True), f" {check.expected}")
+            yield line("      seen: ", printable(check.seen))
     if report.attempts > 1:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 
 
 def trimmed(stdout: str, stderr: str) -> tuple[str, ...]:
     """The output without its middle when long; of long JSON its length: the checks say what matters."""
-    lines = [*stdout.rstrip().splitlines(), *stderr.rstrip().splitlines()]
-    if len(lines) > _LONGEST_JSON and not stderr and (lines[0][:1], lines[-1]) == ("{", "}"):
-        return (f"{{... {len(lines)} lines of JSON ...}}",)
-    if len(lines) <= _LONGEST_LINES:
-        return tuple(lines)
-    head, tail = lines[: _LONGEST_LINES - 9], lines[-8:]
-    return (*head, f"... {len(lines) - len(head) - len(tail)} lines ...", *tail)
+    shown = [*stdout.rstrip().splitlines(), *stderr.rstrip().splitlines()]
+    if len(shown) > _LONGEST_JSON and not stderr and (shown[0][:1], shown[-1]) == ("{", "}"):
+        return (f"{{... {len(shown)} lines of JSON ...}}",)
+    if len(shown) <= _LONGEST_LINES:
+        return tuple(shown)
+    head, tail = shown[: _LONGEST_LINES - 9], shown[-8:]
+    return (*head, f"... {len(shown) - len(head) - len(tail)} lines ...", *tail)
 
 
-def render_summary(report: LabReport) -> str:
+def render_summary(report: LabReport) -> SafeText:
     """The last line."""
     total = len(report.steps)
     passed = sum(step.passed for step in report.steps)
     took = f"{report.duration_s:.1f} s"
     if report.passed:
-        return click.style(f"\nLab {report.name} passed: {passed} of {total} steps in {took}.", fg="green")
+        told = f"Lab {report.name} passed: {passed} of {total} steps in {took}."
+        return lines(["", styled(told, fg="green")])
     failed = next((step for step in (*report.steps, *report.cleanup) if not step.passed), None)
-    where = f" First failure: {in_a_line(failed.title or failed.command)}." if failed else ""
-    return click.style(
-        f"\nLab {report.name} failed: {passed} of {total} steps passed in {took}.{where}", fg="red"
-    )
+    where = f" First failure: {failed.title or failed.command}." if failed else ""
+    told = f"Lab {report.name} failed: {passed} of {total} steps passed in {took}.{where}"
+    return lines(["", styled(told, fg="red")])

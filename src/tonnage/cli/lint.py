@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.failure import colour_wanted
 from tonnage.cli.options import Common, common_options, examples
 
 if TYPE_CHECKING:
@@ -110,12 +108,10 @@ def _status(report: Report, read: Files) -> int:
 
 
 def _show(report: Report, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
-    import os
-
     from tonnage import __version__
     from tonnage.cli.failure import render_problem
     from tonnage.cli.lint_report import answer, rendered
-    from tonnage.cli.output import emit, printable
+    from tonnage.cli.output import emit, printable, say
 
     problems = (*read.problems, *report.unreadable)
     if common.output == "sarif":
@@ -126,15 +122,13 @@ def _show(report: Report, read: Files, common: Common, diffs: dict[str, str], re
         emit(sarif(report.findings, problems, __version__, fixes), "json")
     elif common.output == "text":
         for text in diffs.values():
-            click.echo(printable(text), nl=False)
-        colour = colour_wanted(sys.stdout, os.environ)
+            say(printable(text), end="")
         counts = (len(read.texts), repaired)
-        click.echo(rendered(report, problems, counts, verbose=common.verbose, colour=colour), color=colour)
+        say(rendered(report, problems, counts, verbose=common.verbose, colour=True))
     else:
         changes: list[JsonValue] = [{"file": name, "diff": diff} for name, diff in diffs.items()]
         emit({**answer(report, problems, len(read.texts), repaired), "changes": changes}, common.output)
-    colour = colour_wanted(sys.stderr, os.environ)
     for problem in problems:
-        click.echo(render_problem(problem, colour=colour), err=True, color=colour)
+        say(render_problem(problem, colour=True), err=True)
     for note in read.notes:
-        click.echo(printable(note), err=True)
+        say(note, err=True)

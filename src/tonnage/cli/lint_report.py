@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import click
-
-from tonnage.cli.output import printable
+from tonnage.cli.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.lint.finding import Finding
 from tonnage.diagnose.lint.lint import Report
@@ -16,6 +14,7 @@ from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 
+_MARGIN: Final = 9
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -40,30 +39,26 @@ def answer(report: Report, problems: Sequence[Problem], files: int, repaired: in
 
 def rendered(
     report: Report, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool, colour: bool
-) -> str:
+) -> SafeText:
     """The whole answer; notes are counted, and shown when `verbose`. `counts`: files read, files repaired."""
-    lines: list[str] = []
+    rows: list[str] = []
     for finding in report.findings:
         if verbose or finding.severity is not Severity.NOTE:
-            lines += _finding(finding, colour=colour)
-    lines.append(_sum(report, problems, counts, verbose=verbose))
-    return "\n".join(lines)
+            rows += _finding(finding, colour=colour)
+    rows.append(_sum(report, problems, counts, verbose=verbose))
+    return lines(rows)
 
 
-def _finding(finding: Finding, *, colour: bool) -> Iterator[str]:
+def _finding(finding: Finding, *, colour: bool) -> Iterator[SafeText]:
     word = finding.severity.value
     if colour:
-        word = click.style(word, fg=_COLOURS[finding.severity], bold=True)
+        word = styled(word, fg=_COLOURS[finding.severity], bold=True)
     place = f"{finding.file}:{finding.line}:{finding.column}"
-    yield f"{printable(place)}: {word}: {printable(finding.message)}  [{finding.code.value}]"
+    yield line(place, ": ", word, ": ", indented(finding.message, 4), f"  [{finding.code.value}]")
     about = " ".join(part for part in (finding.subject, field_path(finding.path)) if part)
     for label, text in (("in", about), ("why", finding.why), ("do", finding.remedy)):
         if text:
-            yield f"    {label:<5}{_indented(text)}"
-
-
-def _indented(text: str) -> str:
-    return printable(text).replace("\n", "\n         ")
+            yield line(f"    {label:<5}", indented(text, _MARGIN))
 
 
 def _sum(report: Report, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool) -> str:

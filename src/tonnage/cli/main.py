@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from tonnage import __version__ as version
 from tonnage.cli.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
+from tonnage.cli.output import printable, say
 
 COMMANDS: Final = {
     "up": ("tonnage.cli.up", "Start the embedded cluster with a GPU fleet."),
@@ -91,6 +92,9 @@ class LazyGroup(click.Group):
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
+        from tonnage.adapters.logging import make_last_resort_printable
+
+        make_last_resort_printable()
         try:
             status = super().invoke(ctx)
             sys.stdout.flush()
@@ -123,7 +127,7 @@ def run(arguments: list[str], program: str) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say(printable(error.format_message()), err=True)
         return USAGE
     except Exception as error:
         return report(error, verbose=verbose, program=program)

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from tonnage.cli.mig_products import layouts, profiles
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable
+from tonnage.cli.output import emit, lines, say
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -206,14 +206,14 @@ def _show(
         emit({"items": items, **answers}, common.output)
     else:
         for name, group in planned.items():
-            click.echo(printable(f"{name}{_unmeant(group)}"))
+            say(f"{name}{_unmeant(group)}")
             turned = frozenset(goal.gpu.index for goal in group if goal.mode)
             for line in (line for goal in group for line in goal_lines(goal, resets, turned)):
-                click.echo(printable(f"  {line}"))
+                say(f"  {line}")
         if tried:
-            click.echo("evictions, in a dry run")
+            say("evictions, in a dry run")
         for pod, answer in tried.items():
-            click.echo(printable(f"  {pod}: {_in_a_dry_run(answer)}"))
+            say(f"  {pod}: {_in_a_dry_run(answer)}")
     return int(any(goal.refusal is not None or goal.evicts for goal in goals))
 
 
@@ -243,7 +243,7 @@ def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -
     if common.output != "text":
         emit(demand_json(found), common.output)
     else:
-        click.echo(printable("\n".join(demand_lines(found))))
+        say(lines(demand_lines(found)))
     return int(isinstance(found.packing, NoLayout))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable, table
+from tonnage.cli.output import emit, say, table
 
 _PRODUCT = click.option(
     "--product", required=True, metavar="PRODUCT", help="A100-80, A30, or the driver's name of a GPU."
@@ -27,10 +27,10 @@ def profiles(common: Common, product: str) -> int:
         emit(profiles_json(found), common.output)
         return 0
     board = board_of(found)
-    click.echo(printable(f"{found.name}: {board.compute} compute slices, {board.memory} memory slices"))
-    click.echo(table(HEAD, profiles_rows(found)))
+    say(f"{found.name}: {board.compute} compute slices, {board.memory} memory slices")
+    say(table(HEAD, profiles_rows(found)))
     if board.media:
-        click.echo(f"All share {board.media} sets of media engines and {board.flow} for optical flow.")
+        say(f"All share {board.media} sets of media engines and {board.flow} for optical flow.")
     return 0
 
 
@@ -51,5 +51,5 @@ def layouts(common: Common, product: str, media: bool) -> int:
     if common.output != "text":
         emit(layouts_json(found, media=media), common.output)
     else:
-        click.echo(table(("LAYOUT", "PLACES"), layouts_rows(found, media=media)))
+        say(table(("LAYOUT", "PLACES"), layouts_rows(found, media=media)))
     return 0

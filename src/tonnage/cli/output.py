@@ -1,47 +1,145 @@
-"""Answers for scripts, and tables for people."""
+"""The one way out: all that the program prints passes here, answers for scripts and lines for people.
+
+Names and messages come out of clusters and files that others write. Whatever a text is put together from,
+`say` shows what is not printable as an escape, newlines too; only the functions here make a `SafeText`, which
+it writes as it stands. Colours are put on by `styled`, after the text was made printable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TextIO
 
 import click
 
 from tonnage.model.json import JsonValue
+from tonnage.model.printable import is_printable, printable_json, printable_line, printable_text
+
+_DELETE: Final = b"\x7f"
+_ERASE_LINE: Final = "\r\x1b[K"
+_PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\")
+
+
+class SafeText(str):
+    """Text that a terminal may have as it stands, made by the functions of this module alone."""
+
+    __slots__ = ()
+
+
+def say(content: str = "", *, err: bool = False, end: str = "\n") -> None:
+    """Print a line, or a SafeText; colours only where they are wanted."""
+    stream = sys.stderr if err else sys.stdout
+    click.echo(f"{line(content)}{end}", nl=False, err=err, color=colour_wanted(stream, os.environ))
 
 
 def emit(answer: JsonValue, output: str) -> None:
-    """Print an answer as JSON or YAML."""
-    if output == "yaml":
-        import yaml
-
-        click.echo(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True), nl=False)
-    else:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    """Print an answer as JSON or YAML: of what is not printable escapes, which are read as the same value."""
+    shown = yaml_text(answer) if output == "yaml" else f"{_json_text(answer)}\n"
+    click.echo(shown, nl=False, color=True)  # it has no colours that would have to be taken out
 
 
-def printable(text: str) -> str:
-    """The text without what steers a terminal: names out of a cluster or a file are not trusted.
+def emit_json_lines() -> Callable[[bytes], object]:
+    """What writes whole lines of JSON to stdout, in the same way."""
+    write = sys.stdout.buffer.write
+    return lambda lines: write(_printable_json_bytes(lines))
+
+
+def progress(content: str, *, end: str = "") -> None:
+    """On a terminal one line in place of the one before it; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"{_ERASE_LINE}{line(content)}{end}", err=True, nl=False, color=True)
+
+
+def colour_wanted(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether to colour `stream`: a terminal, and nobody said no (`NO_COLOR`, `TERM=dumb`)."""
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def line(*parts: str) -> SafeText:
+    """The parts behind one another on one line; a SafeText among them stays as it is.
+
+    >>> line("node ", "a\\x1b[2J\\nb")
+    'node a\\\\x1b[2J\\\\nb'
+    """
+    return SafeText("".join(part if isinstance(part, SafeText) else printable_line(part) for part in parts))
+
+
+def lines(rows: Iterable[str]) -> SafeText:
+    """A line below the other."""
+    return SafeText("\n".join(map(line, rows)))
+
+
+def printable(text: str) -> SafeText:
+    """A text of several lines: a diff, or what somebody else's program says.
 
     >>> printable("a\\x1b[2Jb\\n")
     'a\\\\x1b[2Jb\\n'
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if isinstance(text, SafeText) else SafeText(printable_text(text))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def indented(text: str, margin: int) -> SafeText:
+    """The same below a label: every line but the first begins after so many blanks."""
+    return SafeText(printable(text).replace("\n", "\n" + " " * margin))
+
+
+def styled(text: str, *, fg: str | None = None, bold: bool | None = None) -> SafeText:
+    """A line, or a SafeText, in a colour."""
+    return SafeText(click.style(line(text), fg=fg, bold=bold))
+
+
+def shell_word(text: str) -> SafeText:
+    r"""The text as one word of a shell's command line.
+
+    >>> shell_word("/a b"), shell_word("/a\x1b'ö\u202e")
+    ("'/a b'", "$'/a\\x1b\\x27\\xc3\\xb6\\xe2\\x80\\xae'")
+    """
+    if is_printable(text):
+        return SafeText(shlex.quote(text))
+    quoted = "".join(chr(byte) if byte in _PLAIN else f"\\x{byte:02x}" for byte in os.fsencode(text))
+    return SafeText(f"$'{quoted}'")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> SafeText:
     """Columns as kubectl prints them: three blanks between, nothing after the last.
 
     >>> print(table(["NODE", "GPUS"], [["a100-0", "4"]]))
     NODE     GPUS
     a100-0   4
     """
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+    cells = [[line(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    return lines(
+        SafeText("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        for row in cells
     )
+
+
+def yaml_text(answer: JsonValue) -> str:
+    """An answer as YAML."""
+    import yaml
+
+    from tonnage.cli.yaml_output import PrintableDumper
+
+    text: str = yaml.dump(answer, Dumper=PrintableDumper, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _json_text(answer: JsonValue) -> str:
+    import msgspec
+
+    try:
+        written = msgspec.json.format(msgspec.json.encode(answer), indent=2)
+    except UnicodeEncodeError:  # a lone surrogate, such as of a file's name that is not UTF-8
+        import json
+
+        return printable_json(json.dumps(answer, indent=2, ensure_ascii=False)).decode()
+    return _printable_json_bytes(written).decode()
+
+
+def _printable_json_bytes(document: bytes) -> bytes:
+    """Almost every answer is ASCII, which is seen at once."""
+    return document if document.isascii() and _DELETE not in document else printable_json(document.decode())

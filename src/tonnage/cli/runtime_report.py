@@ -6,10 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from tonnage.cli.failure import render_problem
-from tonnage.cli.output import printable
+from tonnage.cli.output import printable, say
 
 if TYPE_CHECKING:
     from tonnage.model.errors import Problem
@@ -34,15 +32,15 @@ RESTART: Final = (
 def tell(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
     """Print a plan, or what was made of it, for a person."""
     for problem in plan.problems:
-        click.echo(render_problem(problem), err=True)
+        say(render_problem(problem), err=True)
     if not plan.problems:
-        click.echo(printable(plan.why))
+        say(plan.why)
     for edit in plan.edits:
-        click.echo(printable(_diff(edit)), nl=False)
+        say(printable(_diff(edit)), end="")
     if restarted:
-        click.echo(f"Restarted {seen.unit}: it counts now.")
+        say(f"Restarted {seen.unit}: it counts now.")
     elif plan.edits:
-        click.echo(f"It counts after: systemctl restart {seen.unit}  ({RESTART})")
+        say(f"It counts after: systemctl restart {seen.unit}  ({RESTART})")
 
 
 def plan_json(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> JsonObject:
@@ -97,14 +95,14 @@ def _diff(edit: FileEdit) -> str:
 def tell_nri(seen: RuntimeSeen, answer: NriAnswer) -> None:
     """Print whether NRI works here, for a person."""
     for problem in answer.problems:
-        click.echo(render_problem(problem), err=True)
+        say(render_problem(problem), err=True)
     if not answer.problems and seen.kind is not None:
         name = f"{seen.kind.value} {seen.version}"
-        click.echo(printable(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it."))
+        say(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it.")
     asking = ", ".join(answer.plugins)
-    click.echo(printable(f"Asked for by {asking}." if asking else "Nothing on this node asks for it."))
-    click.echo(_BY_CDI if answer.by_cdi else _BY_VARIABLES)
-    click.echo(_NRI)
+    say(f"Asked for by {asking}." if asking else "Nothing on this node asks for it.")
+    say(_BY_CDI if answer.by_cdi else _BY_VARIABLES)
+    say(printable(_NRI))
 
 
 def nri_json(seen: RuntimeSeen, answer: NriAnswer) -> JsonObject:

@@ -11,10 +11,9 @@ import click
 
 from tonnage.cli.changes import Flags, alternatives_of, with_manifests
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable, table
+from tonnage.cli.output import emit, progress, say, table
 from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.cli.simulate_trace import command as trace
-from tonnage.cli.simulate_trace import progress
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -121,6 +120,6 @@ def _show(answer: WhatIf, output: str) -> None:
         emit(answer.to_json(), output)
         return
     head, *rows = rows_of(answer)
-    click.echo(printable(table(head, rows)))
+    say(table(head, rows))
     for line in paragraphs_of(answer):
-        click.echo(printable(line))
+        say(line)

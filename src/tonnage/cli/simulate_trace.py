@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, table
+from tonnage.cli.output import emit, progress, say, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,20 +132,14 @@ def _turns(policies: tuple[str, ...], seeds: int) -> Iterator[tuple[str, int]]:
             yield policy, seed
 
 
-def progress(text: str) -> None:
-    """One line that replaces itself, for somebody who watches."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
-
-
 def _show(runs: Runs, told: Mapping[str, Mapping[int, float]], trace: Trace, seeds: int) -> None:
     gpus = sum(machine.gpus for machine in trace.machines)
     marks = list(next(iter(runs.values()))[0][0].allocated)
-    click.echo(
-        f"{len(trace.machines)} machines with {gpus} GPUs, {len(trace.jobs)} jobs; mean of {seeds} orders of "
-        "arrival.\nPercent of the GPUs given out when so much of them was asked for"
-        + ("; in brackets what was published.\n" if told else ".\n")
-    )
+    counted = f"{len(trace.machines)} machines with {gpus} GPUs, {len(trace.jobs)} jobs"
+    say(f"{counted}; mean of {seeds} orders of arrival.")
+    published = "; in brackets what was published" if told else ""
+    say(f"Percent of the GPUs given out when so much of them was asked for{published}.")
+    say()
     rows = []
     for policy, outcomes in runs.items():
         cells = []
@@ -157,7 +150,7 @@ def _show(runs: Runs, told: Mapping[str, Mapping[int, float]], trace: Trace, see
         spread = statistics.pstdev(outcome.allocated[marks[-1]] for outcome, _ in outcomes)
         seconds = statistics.median(seconds for _, seconds in outcomes)
         rows.append([policy, *cells, f"{spread:.2f}", f"{seconds:.1f}"])
-    click.echo(table(["POLICY", *(f"{mark} %" for mark in marks), "DEVIATION", "SECONDS"], rows))
+    say(table(["POLICY", *(f"{mark} %" for mark in marks), "DEVIATION", "SECONDS"], rows))
 
 
 def _answer(runs: Runs, told: Mapping[str, Mapping[int, float]], seeds: int) -> JsonValue:

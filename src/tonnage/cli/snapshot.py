@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ import click
 from tonnage import __version__
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import printable
+from tonnage.cli.output import emit_json_lines, progress, say
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ def command(common: Common, target: Path | None, redact: str) -> int:
     """Exit status 1 when a part of the cluster could not be read."""
     with _opened(target) as write:
         captured = asyncio.run(_captured(common, redact, write))
-    _tell_progress("")
+    progress("")
     counted = ", ".join(f"{n.objects:,} {kind}" for kind, n in captured.counts.items() if n.objects)
-    click.echo(f"Captured {counted}.", err=True)
+    say(f"Captured {counted}.", err=True)
     for refusal in captured.refusals:
-        click.echo(printable(f"not read: {refusal}"), err=True)
+        say(f"not read: {refusal}", err=True)
     return 1 if captured.refusals else 0
 
 
@@ -72,20 +71,13 @@ async def _captured(common: Common, redact: str, write: Callable[[bytes], object
 
 
 def _progress(kind: str, done: int, total: int) -> None:
-    _tell_progress(f"{kind}: {done:,} of {total:,}")
-
-
-def _tell_progress(text: str) -> None:
-    """On a terminal, in place of what it said before."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{printable(text)}")
-        sys.stderr.flush()
+    progress(f"{kind}: {done:,} of {total:,}")
 
 
 @contextmanager
 def _opened(target: Path | None) -> Iterator[Callable[[bytes], object]]:
     if target is None or str(target) == "-":
-        yield sys.stdout.buffer.write
+        yield emit_json_lines()
         return
     from tonnage.adapters.snapshots.file import whole_file
 

@@ -10,7 +10,7 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable, table
+from tonnage.cli.output import SafeText, emit, say, table
 from tonnage.model.json import JsonObject
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def command(common: Common) -> int:
         items: JsonObject = {"items": [row.to_json() for row in rows]}
         emit({**items, "unread": [*unread]} if unread else items, common.output)
     elif not rows:
-        click.echo("No node has or offers a GPU.", err=True)
+        say("No node has or offers a GPU.", err=True)
     else:
-        click.echo(printable(fleet_table(rows, wide=common.output == "wide")))
+        say(fleet_table(rows, wide=common.output == "wide"))
     return 0 if all(row.in_order for row in rows) else 1
 
 
-def fleet_table(rows: Sequence[FleetRow], *, wide: bool) -> str:
+def fleet_table(rows: Sequence[FleetRow], *, wide: bool) -> SafeText:
     """A row for each node and resource; wide also one for each device, and who holds what."""
     lines: list[tuple[str, ...]] = []
     for row in rows:

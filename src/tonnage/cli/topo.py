@@ -12,7 +12,7 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable, table
+from tonnage.cli.output import emit, lines, printable, say, table
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -129,13 +129,15 @@ def _show_fleet(common: Common, fleet: FleetTopology) -> int:
         for topology in fleet.nodes
     ]
     if rows:
-        click.echo(printable(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows)))
+        say(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows))
     else:
-        click.echo("No agent says how any GPU is joined.", err=True)
+        say("No agent says how any GPU is joined.", err=True)
     for note in fleet.notes:
-        click.echo(printable(f"\n{note}"))
+        say()
+        say(note)
     if fleet.silent:
-        click.echo(printable(f"\nunknown, no agent says: {', '.join(fleet.silent[:20])}"))
+        say()
+        say(f"unknown, no agent says: {', '.join(fleet.silent[:20])}")
     return 0
 
 
@@ -147,8 +149,8 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         emit(node_json(topology, compared), common.output)
     else:
         products = ", ".join(topology.family.products)
-        lines = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.told}", ""]
-        lines += [*matrix_lines(topology), "", *best_lines(topology)]
-        lines += ["", *comparison_lines(compared)] if compared is not None else []
-        click.echo(printable("\n".join(lines).rstrip()))
+        told = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.told}", ""]
+        told += [*matrix_lines(topology), "", *best_lines(topology)]
+        told += ["", *comparison_lines(compared)] if compared is not None else []
+        say(printable(lines(told).rstrip()))
     return 0 if compared is None or compared.is_best else 1

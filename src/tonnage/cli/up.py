@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import click
 
 from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
+from tonnage.cli.output import line, progress, say, shell_word
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
 from tonnage.cli.state import EngineName, Running, StateFolder
@@ -112,7 +112,7 @@ def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
     state = (asked["state"] or state_folder(os.environ)).expanduser().absolute()
     keeps = asked["state"] is not None and asked["engine"] == "twin"
     if asked["state"] is not None and not keeps:
-        click.echo("note: --engine kubernetes keeps nothing for the next start", err=True)
+        say("note: --engine kubernetes keeps nothing for the next start", err=True)
     kept = StateFolder(state).scenario
     known = keeps and asked["nodes"] is asked["light_nodes"] is None and kept.exists()
     last = str(kept) if known else DEFAULT_SCENARIO
@@ -163,11 +163,12 @@ async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
                 return 1
             if not sys.stdin.isatty() or not sys.stdout.isatty():
                 return lab.result()
-            click.echo("\nThe cluster stays up. Ctrl-C ends it.")
+            say()
+            say("The cluster stays up. Ctrl-C ends it.")
         watching = asyncio.create_task(_until_broken(cluster.check))
         if await _before(watching, ended):
             watching.result()
-        click.echo("Stopping.", err=True)
+        say("Stopping.", err=True)
     return 0
 
 
@@ -215,14 +216,13 @@ class Progress:
     def tell(self, now: Readiness) -> None:
         """Show how far the fleet is."""
         if self._terminal:
-            end = "\n" if now.complete else ""
-            click.echo(f"\r\033[K{now}{end}", err=True, nl=False)
+            progress(str(now), end="\n" if now.complete else "")
         elif now.complete:
-            click.echo(str(now), err=True)
+            say(str(now), err=True)
 
 
 def say_where(running: Running) -> None:
     """What a person types next."""
     nodes = "1 node" if running.nodes == 1 else f"{running.nodes} nodes"
-    click.echo(f"Cluster of {nodes} (scenario {running.scenario}) at {running.server}", err=True)
-    click.echo(f"export KUBECONFIG={shlex.quote(running.kubeconfig)}")
+    say(f"Cluster of {nodes} (scenario {running.scenario}) at {running.server}", err=True)
+    say(line("export KUBECONFIG=", shell_word(running.kubeconfig)))

@@ -8,7 +8,7 @@ import click
 
 import tonnage
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit
+from tonnage.cli.output import emit, say
 from tonnage.model.errors import TonnageError
 from tonnage.model.json import JsonObject
 
@@ -25,11 +25,11 @@ def command(common: Common, client_only: bool) -> None:
     if common.output != "text":
         emit(answer, common.output)
         return
-    click.echo(f"tonnage {tonnage.__version__}")
+    say(f"tonnage {tonnage.__version__}")
     if server:
-        click.echo(f"server  {server}")
+        say(f"server  {server}")
     elif not client_only:
-        click.echo("server  none reached", err=True)
+        say("server  none reached", err=True)
 
 
 async def _server_version(common: Common) -> str | None:

@@ -30,7 +30,10 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         ),
         ("Scores", _scores(explanation) if _placed(explanation) else ()),
         ("What to do", _remedies(explanation.remedies)),
-        ("In Kubernetes' words", (explanation.upstream_message,) if explanation.upstream_message else ()),
+        (
+            "In Kubernetes' words",
+            explanation.upstream_message.split("\n") if explanation.upstream_message else (),
+        ),
     ):
         found = list(part)
         if found:

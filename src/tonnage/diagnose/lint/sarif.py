@@ -5,6 +5,7 @@ Source: OASIS Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
@@ -18,6 +19,8 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.severity import Severity
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+_BRACKET: Final = re.compile(r"(\\*)([\[\]])")
+"""With the backslashes before it, which stand for themselves."""
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
@@ -79,7 +82,7 @@ def _result(finding: Finding, rule: int, repair: Repair | None) -> JsonObject:
         "ruleId": finding.code.value,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
-        "message": {"text": text},
+        "message": {"text": plain(text)},
         "locations": [location],
     }
     if repair is not None:
@@ -103,11 +106,25 @@ def _fix(finding: Finding, repair: Repair) -> JsonObject:
         for edit in repair.edits
     ]
     change: JsonObject = {"artifactLocation": {"uri": uri(repair.file)}, "replacements": replacements}
-    return {"description": {"text": finding.remedy or finding.message}, "artifactChanges": [change]}
+    return {"description": {"text": plain(finding.remedy or finding.message)}, "artifactChanges": [change]}
 
 
 def _notification(problem: Problem) -> JsonObject:
-    return {"level": "error", "message": {"text": str(problem)}}
+    return {"level": "error", "message": {"text": plain(str(problem))}}
+
+
+def plain(text: str) -> str:
+    r"""A message without embedded links: what the documents that were read say becomes none.
+
+    Brackets of other messages, such as those of field paths, stay as they are: not every reader takes out
+    the backslash.
+
+    >>> plain("spec.containers[0]"), plain("see [docs](https://evil.example)")
+    ('spec.containers[0]', 'see \\[docs\\](https://evil.example)')
+
+    Source: SARIF 2.1.0, 3.11.6 "Messages with embedded links".
+    """
+    return _BRACKET.sub(r"\1\1\\\2", text) if "](" in text else text
 
 
 def uri(file: str) -> str:
@@ -116,5 +133,5 @@ def uri(file: str) -> str:
     >>> uri("a b/pod.yaml"), uri("/tmp/pod.yaml")
     ('a%20b/pod.yaml', 'file:///tmp/pod.yaml')
     """
-    path = quote(file.removeprefix("./"))
+    path = quote(file.removeprefix("./").encode("utf-8", "surrogateescape"))
     return f"file://{path}" if path.startswith("/") else path
