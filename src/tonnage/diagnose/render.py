@@ -32,7 +32,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         ("What to do", _remedies(explanation.remedies)),
         (
             "In Kubernetes' words",
-            explanation.upstream_message.split("\n") if explanation.upstream_message else (),
+            explanation.upstream_message.splitlines(),
         ),
     ):
         found = list(part)
