@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.cli.lab_checks import Check
-from tonnage.cli.output import SafeText, line, lines, printable, styled
+from tonnage.cli.output import SafeText, indented, line, lines, printable, styled
 from tonnage.documents.lab import Lab, Step
 from tonnage.model.json import JsonObject
 
@@ -119,7 +119,7 @@ def _marks(report: StepReport) -> Iterator[str]:
             yield line("  ", styled("✓", fg="green"), f" {check.expected}")
         else:
             yield line("  ", styled("✗", fg="red", bold=True), f" {check.expected}")
-            yield line("      seen: ", printable(check.seen))
+            yield line("      seen: ", indented(check.seen, 12))
     if report.attempts > 1:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 
