@@ -292,7 +292,7 @@ def test_no_text_of_a_lab_steers_a_terminal() -> None:
 def test_a_title_does_not_begin_lines_of_its_own() -> None:
     text = 'name: x\ntitle: "a\\n[1/1] b"\nscenario: inference\nsteps: [{run: kubectl get pods}]\n'
     lab = parse_lab(text, source="lab.yaml", files=set())
-    assert "Lab x: a [1/1] b" in click.unstyle(render_head(lab, "/", "x"))
+    assert "Lab x: a\\n[1/1] b" in click.unstyle(render_head(lab, "/", "x"))
 
 
 async def test_an_interrupted_lab_cleans_up(bench: Bench) -> None:
