@@ -248,7 +248,9 @@ def test_a_manifest_that_the_server_would_refuse_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        pytest.param(b"[" * 100_000 + b"]" * 100_000, "nested deeper than 200 levels", id="a hundred thousand brackets"),
+        pytest.param(
+            b"[" * 100_000 + b"]" * 100_000, "nested deeper than 200 levels", id="a hundred thousand brackets"
+        ),
         pytest.param(b'{"kind": "List", "kind": "Pod"}', "duplicate key kind", id="a key twice"),
         pytest.param(b'{"kind": }', ":1:10", id="broken JSON is placed"),
         pytest.param(b"\xff\xfe\x00", "no UTF-8 text", id="no text"),

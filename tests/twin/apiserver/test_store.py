@@ -11,14 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tonnage.twin.apiserver.store as store_module
 from tonnage.adapters.ports import ChangeType
-from tonnage.model.errors import GoneError
+from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.listing import ListQuery, page
 from tonnage.twin.apiserver.resources import Registry
-from tonnage.twin.apiserver.store import StaleError, Store
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.store import StaleError, Store, TooOldError
 from tonnage.twin.apiserver.watching import Seen, WatchQuery, events, everything
 from tonnage.twin.clock import VirtualClock
+from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.schema import load_schema
 
 PODS = ("", "pods")
@@ -314,3 +317,51 @@ def test_writers_that_read_something_older_are_refused() -> None:
         store.delete(PODS, ("default", "a"), read=first)
     with pytest.raises(StaleError):
         store.create(PODS, ("default", "a"), {"metadata": {}})
+
+
+async def test_a_store_without_room_takes_no_new_objects_and_lets_old_ones_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a manifest with a million replicas, or a loop that makes ConfigMaps, takes the machine."""
+    server = ApiServer(VirtualClock())
+    api = server.local()
+    body: JsonObject = {"metadata": {"name": "first"}, "data": {"text": "x" * 1000}}
+    await api.create(CONFIG_MAP, body, namespace="default")
+    monkeypatch.setattr(store_module, "MOST_BYTES", 10_000)
+    assert server.store.full
+    with pytest.raises(ApiError, match="etcdserver: mvcc: database space exceeded") as refused:
+        await api.create(CONFIG_MAP, body | {"metadata": {"name": "second"}}, namespace="default")
+    assert refused.value.code == 500
+    longer: JsonObject = {"data": {"text": "x" * 5000}}
+    with pytest.raises(ApiError, match="space exceeded"):
+        await api.patch(CONFIG_MAP, "first", longer, namespace="default")
+    await api.patch(CONFIG_MAP, "first", {"data": {"text": "short"}}, namespace="default")
+    await api.delete(CONFIG_MAP, "first", namespace="default")
+    monkeypatch.setattr(store_module, "MOST_BYTES", 1 << 30)
+    await api.create(CONFIG_MAP, body, namespace="default")
+
+
+def test_the_room_that_objects_take_is_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    first = store.create(PODS, ("default", "a"), {"metadata": {"name": "a"}, "text": "x" * 500})
+    monkeypatch.setattr(store_module, "MOST_BYTES", len(first.json) + 1)
+    second = store.update(PODS, ("default", "a"), {"metadata": {"name": "a"}, "text": "x" * 900}, read=first)
+    assert store.full
+    store.delete(PODS, ("default", "a"), read=second)
+    assert not store.full
+
+
+def test_logs_of_large_objects_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that writes a large object anew for ever keeps as much of the past as there is room for."""
+    monkeypatch.setattr(store_module, "MOST_LOG_BYTES", 100_000)
+    store = Store()
+    read = store.create(PODS, ("default", "a"), {"metadata": {"name": "a"}, "text": "x" * 10_000})
+    watch = store.watch(PODS, store.revision)
+    for number in range(100):
+        text = f"{number}" + "x" * 10_000
+        read = store.update(PODS, ("default", "a"), {"metadata": {"name": "a"}, "text": text}, read=read)
+    log = store._logs[PODS]
+    assert sum(len(commit.after.json) for commit in log.commits) == log.bytes == store._log_bytes <= 100_000
+    with pytest.raises(TooOldError):
+        watch.ready()
+    assert [stored.revision for stored in store.list(PODS)] == [read.revision]

@@ -21,6 +21,7 @@ from tonnage.twin.apiserver.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.expectations import expect_version, other_uid, row_of
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.listing import revision_of
 from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.objects.body import BodyError
@@ -34,7 +35,14 @@ from tonnage.twin.apiserver.ownership.tracking import Ownership, as_sent, put_en
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
-from tonnage.twin.apiserver.statuses import StatusError, already_exists, bad_request, conflict, not_found
+from tonnage.twin.apiserver.statuses import (
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    no_space,
+    not_found,
+)
 from tonnage.twin.apiserver.store import StaleError, Store, Stored
 from tonnage.twin.apiserver.strategies import drop_identity, finish_create, prepare_create, prepare_update
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
@@ -49,6 +57,8 @@ Unreadable = Callable[[JsonValue, BodyError], ApiError]
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
 _LONGEST_GENERATED: Final = 63
+_LITTLE_BYTES: Final = 1 << 10
+"""By which an object may grow where there is no room: conditions, and the time of its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,8 @@ class Pipeline:
 
     def _create(self, request: Request, obj: JsonObject, prefix: str) -> Stored:
         """Store a new object; a name generated from `prefix` that is taken is made anew."""
+        if self.store.full:
+            raise no_space()
         name = text(obj, "metadata", "name")
         for _ in range(_NAME_ATTEMPTS):
             try:
@@ -228,6 +240,8 @@ class Pipeline:
         if may_go(request, obj):
             self.store.delete(request.resource, request.key, read=stored)
             return self.store.shapes.shaped(obj)
+        if self.store.full and len(go_json(obj)) > len(stored.json) + _LITTLE_BYTES:
+            raise no_space()
         return self.store.update(request.resource, request.key, obj, read=stored).object
 
     def address(self, request: Request, obj: JsonObject) -> None:

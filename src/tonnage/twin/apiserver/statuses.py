@@ -191,7 +191,7 @@ def unavailable(message: str) -> StatusError:
 
 
 def no_space() -> StatusError:
-    """500 of a write for which the disk has no room; upstream gives no reason either."""
+    """500 of a write for which the disk, or the store, has no room; upstream gives no reason either."""
     return StatusError(500, "", "etcdserver: mvcc: database space exceeded")
 
 

@@ -36,6 +36,10 @@ Name = tuple[str, str]
 
 LOG_LENGTH: Final = 4096
 """Commits kept per resource, at least."""
+MOST_BYTES: Final = 256 << 20
+"""Of JSON text of all objects together; in memory they take some six times that."""
+MOST_LOG_BYTES: Final = 128 << 20
+"""Of JSON text of all logs together: then the largest gives up its older half."""
 _WARM: Final = 256
 """Commits of a resource, the last, whose objects are at hand; of older ones there is the text."""
 
@@ -97,10 +101,11 @@ class StaleError(Exception):
 class _Log:
     """Commits of one resource, oldest first. Positions count from the first commit ever made."""
 
-    __slots__ = ("commits", "covers_from", "dropped", "length", "rounds")
+    __slots__ = ("bytes", "commits", "covers_from", "dropped", "length", "rounds")
 
     def __init__(self, length: int, revision: int) -> None:
         self.length = length
+        self.bytes = 0
         self.commits: list[Commit] = []
         self.dropped = 0
         self.covers_from = revision
@@ -108,18 +113,22 @@ class _Log:
 
     def append(self, commit: Commit, kept: int) -> None:
         self.commits.append(commit)
+        self.bytes += len(commit.after.json)
         if len(self.commits) > _WARM:
             _cool(self.commits[-_WARM - 1])
         if len(self.commits) > 2 * self.length:
-            old = len(self.commits) - self.length
-            last = self.commits[old - 1].after.revision
-            if last <= kept:  # what may be undone stays
-                self.covers_from = last
-                self.dropped += old
-                del self.commits[:old]
+            self.forget(len(self.commits) - self.length, kept)
+
+    def forget(self, old: int, kept: int) -> None:
+        """Drop so many of the oldest commits, unless some of them may still be undone."""
+        if old and (last := self.commits[old - 1].after.revision) <= kept:
+            self.bytes -= sum(len(commit.after.json) for commit in self.commits[:old])
+            self.covers_from = last
+            self.dropped += old
+            del self.commits[:old]
 
     def undo(self) -> None:
-        self.commits.pop()
+        self.bytes -= len(self.commits.pop().after.json)
 
     def position_after(self, revision: int) -> int:
         if revision < self.covers_from:
@@ -166,12 +175,20 @@ class Store:
             self._objects.setdefault(resource, {})[name] = stored
         self._names = {resource: sorted(objects) for resource, objects in self._objects.items()}
         self._logs: dict[Resource, _Log] = {}
-        self._cuts = 0
+        self._log_bytes = 0
+        self._bytes = sum(len(one.json) for objects in self._objects.values() for one in objects.values())
+        self.cuts = 0
+        """How often all watches were cut."""
 
     @property
     def kept(self) -> int:
         """The last revision that is on disk; without a journal the last of all."""
         return self._unkept[0].after.revision - 1 if self._unkept else self.revision
+
+    @property
+    def full(self) -> bool:
+        """Whether the objects take all the room that there is: none may be made, and none may grow."""
+        return self._bytes >= MOST_BYTES
 
     async def on_disk(self) -> None:
         """Return once all that is stored by now is on disk. Raises ApiError when it was undone instead."""
@@ -241,14 +258,9 @@ class Store:
 
     def cut_watches(self) -> None:
         """End every watch that is open now."""
-        self._cuts += 1
+        self.cuts += 1
         for log in self._logs.values():
             log.rounds.tell()
-
-    @property
-    def cuts(self) -> int:
-        """How often all watches were cut."""
-        return self._cuts
 
     def _log(self, resource: Resource) -> _Log:
         log = self._logs.get(resource)
@@ -279,10 +291,28 @@ class Store:
             self._objects[commit.resource][commit.name] = commit.after
             if commit.before is None:
                 insort(names, commit.name)
+        self._count(commit)
         log = self._log(commit.resource)
+        before = log.bytes
         log.append(commit, self.kept)
+        self._log_bytes += log.bytes - before
+        if self._log_bytes > MOST_LOG_BYTES:
+            self._shorten()
         if self._disk is None:
             log.rounds.tell()
+
+    def _count(self, commit: Commit, sign: int = 1) -> None:
+        """Keep books on the room that objects take."""
+        before = len(commit.before.json) if commit.before is not None else 0
+        after = len(commit.after.json) if commit.type is not ChangeType.DELETED else 0
+        self._bytes += sign * (after - before)
+
+    def _shorten(self) -> None:
+        """Have the largest log forget its older half; who still reads there is told 410 and lists anew."""
+        log = max(self._logs.values(), key=lambda log: log.bytes)
+        before = log.bytes
+        log.forget((len(log.commits) + 1) // 2, self.kept)
+        self._log_bytes += log.bytes - before
 
     def _shown(self, commits: Sequence[Commit]) -> None:
         """Let watchers have what is on disk now."""
@@ -301,6 +331,8 @@ class Store:
                 objects[commit.name] = commit.before
                 if commit.type is ChangeType.DELETED:
                     insort(names, commit.name)
+            self._count(commit, -1)
+            self._log_bytes -= len(commit.after.json)
             self._log(commit.resource).undo()
 
     def _as_of(self, resource: Resource, revision: int) -> dict[Name, Stored]:
