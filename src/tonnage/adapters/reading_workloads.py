@@ -12,6 +12,7 @@ import msgspec
 
 from tonnage.adapters.reading_parts import moment
 from tonnage.model.cluster import Pod
+from tonnage.model.digits import whole_number
 from tonnage.model.workloads import Happening, QueuedWorkload, Stated, Workload, WorkloadKey
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
@@ -57,7 +58,7 @@ def maker_from(found: p.PodMaker, kind: str) -> Workload:
         0 if ended and kind == "Job" else _wanted(kind, spec, numbers),
         bool(spec.get("paused") or spec.get("suspend")),
         kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
-        int(revision) if (revision := meta.annotations.get(REVISION, "")).isdecimal() else 0,
+        whole_number(meta.annotations.get(REVISION, "")) or 0,
         moment(meta.creation_timestamp),
         moment(started) if isinstance(started := status.get("startTime"), str) else None,
         not isinstance(observed, int) or observed >= meta.generation,

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.catalog.xids import xids
+from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 
 LONGEST_TEXT: Final = 1 << 20
@@ -68,7 +69,7 @@ def heard_in(text: str) -> tuple[Heard, ...]:
 def heard_lines(heard: Heard) -> list[str]:
     """A known message for a person: what it is, what it means, what to look at, what to do."""
     message = heard.message
-    xid = xids().get(int(heard.facts["xid"])) if heard.facts.get("xid", "").isdigit() else None
+    xid = xids().get(whole_number(heard.facts.get("xid", "")) or 0)
     told = f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
     return [
         f"{message.code} (layer: {message.layer})",

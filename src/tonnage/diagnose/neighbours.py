@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.catalog.xids import xids
 from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.digits import whole_number
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonValue
 from tonnage.model.symptoms import Symptom
@@ -59,7 +60,7 @@ def _more(reason: Reason, told: list[str], facts: dict[str, JsonValue]) -> Reaso
 def _with_xid(reason: Reason) -> Reason:
     """What the catalogue of Xids says of the number that a message names."""
     number = reason.facts.get("xid")
-    known = xids().get(int(number)) if isinstance(number, str) and number.isdigit() else None
+    known = xids().get(whole_number(number) or 0) if isinstance(number, str) else None
     if known is None:
         return reason
     told = f"Xid {known.code}: {known.name} ({known.fault_class.value})"

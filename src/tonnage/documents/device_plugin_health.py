@@ -6,7 +6,7 @@ DP_ENABLE_HEALTHCHECKS, whose values stand there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 from pydantic import Field, field_validator
@@ -15,6 +15,7 @@ from tonnage.documents.durations import seconds_of
 from tonnage.documents.nearest import nearest
 from tonnage.documents.source import Document, FieldError
 from tonnage.model.catalog.xids import xids
+from tonnage.model.digits import whole_number
 from tonnage.model.health import FaultClass, HealthPolicy, Signal
 
 _ALL: Final = "all"
@@ -92,8 +93,8 @@ def health_policy(document: Health) -> HealthPolicy:
     site = {int(code): FaultClass(word) for code, word in document.xids.items()}
     classes = dict(site)
     if not every:
-        classes |= {int(word): FaultClass.APPLICATION for word in off if word.isdecimal()}
-    for code in (int(word) for word in on if word.isdecimal()):
+        classes |= dict.fromkeys(_codes(off), FaultClass.APPLICATION)
+    for code in _codes(on):
         classes[code] = _counted(code, site)
     return HealthPolicy(
         signals, classes, every, _seconds(document.steady_for), _seconds(document.recover_after)
@@ -109,6 +110,11 @@ def _counted(code: int, site: dict[int, FaultClass]) -> FaultClass:
 
 def _meant(words: Iterable[int | str]) -> frozenset[str]:
     return frozenset(str(word).strip().lower() for word in words)
+
+
+def _codes(words: Iterable[str]) -> Iterator[int]:
+    """The words that are numbers."""
+    return (code for code in map(whole_number, words) if code is not None)
 
 
 def _code(text: str) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 from urllib.parse import quote
 
+from tonnage.model.digits import whole_number
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node_facts import ClusterFacts, PodFacts
@@ -113,7 +114,8 @@ def _conditions(status: JsonObject) -> Iterator[tuple[str, tuple[str, str]]]:
 def _counts(value: JsonValue) -> Mapping[str, int]:
     """Of extended resources, which are whole numbers."""
     found = {key: _text(amount) for key, amount in value.items()} if isinstance(value, dict) else {}
-    return {key: int(amount) for key, amount in found.items() if "/" in key and amount.isdecimal()}
+    counts = {key: whole_number(amount) for key, amount in found.items() if "/" in key}
+    return {key: count for key, count in counts.items() if count is not None}
 
 
 def _texts(value: JsonValue) -> Mapping[str, str]:

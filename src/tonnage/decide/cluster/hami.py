@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from tonnage.model.cluster import Container, Pod
+from tonnage.model.digits import whole_number
 from tonnage.model.json import parsed_json
 from tonnage.model.selectors import Labels
 
@@ -161,8 +162,9 @@ def _given(text: str) -> Iterator[tuple[str, int, int]]:
     """`uuid,type,MiB,cores:` for each GPU of a container, `;` after each container."""
     for entry in text.replace(";", ":").split(":")[:_MOST]:
         fields = entry.split(",")
-        if len(fields) >= 4 and fields[2].isdigit() and fields[3].isdigit():
-            yield fields[0].partition("[")[0], int(fields[2]), int(fields[3])
+        memory, cores = (whole_number(field) for field in (*fields, "", "", "", "")[2:4])
+        if len(fields) >= 4 and memory is not None and cores is not None:
+            yield fields[0].partition("[")[0], memory, cores
 
 
 def _with(gpu: SharedGpu, taken: list[int]) -> SharedGpu:

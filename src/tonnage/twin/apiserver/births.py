@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, drop, flag, items, mapping, mappings, put, text
 from tonnage.twin.apiserver.api_services import availability
@@ -63,7 +64,7 @@ def name_secrets(account: JsonObject, _: object) -> None:
 
 def _daemon_set(daemon_set: JsonObject, _user: User) -> None:
     known = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
-    if not known.isdecimal() or int(known) < 1:
+    if not whole_number(known):
         put(daemon_set, "1", "metadata", "annotations", TEMPLATE_GENERATION)
 
 

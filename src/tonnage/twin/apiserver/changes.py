@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, put, text
 from tonnage.twin.apiserver.births import (
@@ -39,7 +40,7 @@ def _signing_request(signing_request: JsonObject, old: JsonObject) -> None:
 def _count_templates(obj: JsonObject, old: JsonObject) -> None:
     """Count, in an annotation, how often a DaemonSet's pods have been described anew."""
     known = text(old, "metadata", "annotations", TEMPLATE_GENERATION)
-    count = int(known) if known.isdecimal() else 1
+    count = 1 if (found := whole_number(known)) is None else found
     count += at(obj, "spec", "template") != at(old, "spec", "template")
     put(obj, str(count), "metadata", "annotations", TEMPLATE_GENERATION)
 

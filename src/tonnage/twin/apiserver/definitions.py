@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.adapters.ports import Clock
+from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.api_services import ApiServices
@@ -257,8 +258,9 @@ def version_priority(name: str) -> tuple[int, int, int, str]:
         major, found, after = digits.partition(word)
         if found:
             digits, stability = major, rank
-            minor = int(after) if after.isdecimal() else 0
+            minor = whole_number(after) or 0
             break
-    if not name.startswith("v") or not digits.isdecimal():
+    number = whole_number(digits)
+    if not name.startswith("v") or number is None:
         return 0, 0, 0, name
-    return stability, int(digits), minor, name
+    return stability, number, minor, name

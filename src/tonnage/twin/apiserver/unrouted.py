@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.model.digits import whole_number
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, number, text
@@ -56,8 +57,9 @@ def _without_route(store: Store, served: Served, address: Address, name: str, po
 def _without_endpoints(store: Store, service: JsonObject, address: Address, port: str) -> ApiError:
     name = text(service, "metadata", "name")
     numbers = [number(one, "port") for one in mappings(service, "spec", "ports")]
-    if port.isdecimal() and int(port) not in numbers:
-        return _unavailable(f"no service port {int(port)} found for service {quoted(name)}")
+    wanted = whole_number(port)
+    if wanted is not None and wanted not in numbers:
+        return _unavailable(f"no service port {wanted} found for service {quoted(name)}")
     endpoints = store.get(ENDPOINTS, (address.namespace, name))
     if endpoints is None:
         return not_found(SERVICE, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tonnage.model.digits import whole_number
 from tonnage.twin.controllers.deployment_sets import DESIRED, MAXIMUM, Limits, Sets, limits_of, revision_of
 from tonnage.wire.objects import Deployment, ReplicaSet
 
@@ -184,7 +185,7 @@ def _proportion(replica_set: ReplicaSet, allowed: int, to_add: int, added: int) 
     if size == 0 or to_add == added:
         return 0
     text = replica_set.metadata.annotations.get(MAXIMUM, "")
-    before = int(text) if text.isdecimal() and int(text) > 0 else allowed
+    before = whole_number(text) or allowed
     share = _rounded(size * allowed, before) - size
     left = to_add - added
     return min(share, left) if to_add > 0 else max(share, left)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.templates import template_hash, with_labels, without_label
@@ -91,8 +92,9 @@ def int_or_percent(value: JsonValue, total: int, *, round_up: bool) -> int:
         return 0
     if isinstance(value, int):
         return max(value, 0)
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
-        share = int(value[:-1]) * total / 100
+    percent = whole_number(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
+    if percent is not None:
+        share = percent * total / 100
         return math.ceil(share) if round_up else math.floor(share)
     return 0
 
@@ -100,7 +102,7 @@ def int_or_percent(value: JsonValue, total: int, *, round_up: bool) -> int:
 def revision_of(replica_set: ReplicaSet | Deployment) -> int:
     """The revision that an object carries, 0 without a readable one."""
     text = replica_set.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isdecimal() else 0
+    return whole_number(text) or 0
 
 
 def next_revision(sets: Sets) -> int:

@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tonnage.model.digits import whole_number
+
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
@@ -25,12 +27,13 @@ class Indexes:
         """
         found = []
         for part in text.split(",") if text else ():
-            first, _, last = part.partition("-")
-            if not first.isdecimal() or (last and not last.isdecimal()):
+            left, _, right = part.partition("-")
+            first, last = whole_number(left), whole_number(right or left)
+            if first is None or last is None:
                 continue
-            if int(first) >= completions:
+            if first >= completions:
                 break
-            found.append((int(first), min(int(last or first), completions - 1)))
+            found.append((first, min(last, completions - 1)))
         return cls(_merged(found))
 
     @classmethod

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from tonnage.model.digits import whole_number
 from tonnage.wire.objects import Pod
 from tonnage.wire.timestamps import moment_of
 from tonnage.wire.workloads import Job
@@ -28,7 +29,7 @@ def tracked(pod: Pod) -> bool:
 def index_of(pod: Pod) -> int | None:
     """The pod's completion index."""
     text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isdecimal() else None
+    return whole_number(text)
 
 
 def counted_failures(pod: Pod) -> int:
@@ -48,7 +49,8 @@ def ignored_failures(pod: Pod) -> int:
 
 def _number(pod: Pod, key: str) -> int:
     text = pod.metadata.annotations.get(key, "")
-    return int(text) if text.isdecimal() and int(text) <= _INT32 else 0
+    found = whole_number(text) or 0
+    return found if found <= _INT32 else 0
 
 
 def only_replaces_failed(job: Job) -> bool:

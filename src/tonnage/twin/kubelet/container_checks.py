@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tonnage.model.digits import whole_number
 from tonnage.twin.kubelet.backoff import go_duration
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.twin.kubelet.runtime import ExecError, RunningContainer
@@ -99,9 +100,10 @@ def _address(live: LivePod, container: Container, action: dict[str, Any]) -> str
 def _port(container: Container, port: object) -> int:
     if isinstance(port, str):
         named = next((one.container_port for one in container.ports if one.name == port), None)
-        if named is None and not port.isdigit():
+        number = whole_number(port) if named is None else named
+        if number is None:
             raise CheckError(f'strconv.Atoi: parsing "{port}": invalid syntax')
-        port = int(port) if named is None else named
+        port = number
     if not isinstance(port, int) or not 0 < port < 65536:
         raise CheckError(f"invalid port number: {port}")
     return port

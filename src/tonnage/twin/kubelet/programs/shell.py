@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tonnage.model.digits import whole_number
 from tonnage.twin.kubelet.container_files import FileError
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.basic import pretend
@@ -264,7 +265,8 @@ class _Interpreter:
     async def _builtin(self, words: list[str], streams: Stdio) -> int:
         match words:
             case ["exit", *rest]:
-                raise _ExitError(int(rest[0]) & 0xFF if rest and rest[0].isdigit() else self.status)
+                told = whole_number(rest[0]) if rest else None
+                raise _ExitError(self.status if told is None else told & 0xFF)
             case ["exec", *rest] if rest:
                 raise _ExitError(
                     await self._simple(Simple((), tuple(_quoted(text) for text in rest)), streams)
