@@ -6,6 +6,7 @@ Source: RFC 6902, RFC 7386, github.com/evanphx/json-patch v4, k8s.io/apiserver (
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Final
 
 from tonnage.model.errors import ApiError
@@ -212,6 +213,15 @@ def _test(document: JsonValue, operation: JsonObject) -> None:
     found = document if operation.get("path") == "" else _look_up(document, operation, "path")[1]
     if not same_json(found, operation.get("value")):
         raise PatchError(f"testing value {operation.get('path')} failed: test failed")
+
+
+def identity(value: JsonValue) -> Hashable:
+    """What is equal for values that are the same JSON, and for no others."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, identity(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        return list, tuple(map(identity, value))
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:

@@ -5,14 +5,15 @@ Source: k8s.io/apimachinery (util/strategicpatch, util/mergepatch).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mappings
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.go_text import go_map, go_type, go_value
-from tonnage.twin.apiserver.objects.patch import PatchError, same_json
+from tonnage.twin.apiserver.objects.patch import PatchError, identity, same_json
 from tonnage.wire.schema import Field, Schema
 
 DIRECTIVE: Final = "$patch"
@@ -66,7 +67,8 @@ def _delete_from(result: JsonObject, key: str, gone: JsonValue) -> None:
     if gone is None:
         result.pop(key, None)
     elif isinstance(current := result.get(key), list) and isinstance(gone, list):
-        result[key] = [item for item in current if not _among(item, gone)]
+        places = _places(gone)
+        result[key] = [item for item in current if identity(item) not in places]
 
 
 def _directed(patch: JsonObject) -> JsonObject:
@@ -139,9 +141,11 @@ def _merge_list(schema: Schema, row: Field, current: list[JsonValue], patch: lis
         return current
     _check_elements(current, patch)
     if not isinstance((current or patch)[0], dict):
-        return _ordered(
-            [*current, *(item for item in _unique(patch) if not _among(item, current))], patch, current, ""
-        )
+        known, fresh = _places(current), dict[Hashable, JsonValue]()
+        for item in patch:
+            fresh.setdefault(identity(item), item)
+        added = [item for key, item in fresh.items() if key not in known]
+        return _ordered([*current, *added], patch, current, "")
     merged, base = _merge_elements(schema, row, current, patch)
     return _ordered(merged, patch, base, row.merge_key)
 
@@ -152,7 +156,7 @@ def _merge_elements(
     """Objects merged by the merge key; and what was there before, with `$patch: delete` done."""
     if not row.merge_key:
         raise PatchError(f"cannot merge lists without merge key for {row.name}", code=500)
-    base = list(current)
+    gone: set[Hashable] = set()
     additions: list[JsonObject] = []
     replace = False
     for item in patch:
@@ -161,10 +165,7 @@ def _merge_elements(
             case None:
                 additions.append(item)
             case "delete":
-                value = _key_of(item, row.merge_key)
-                base = [
-                    old for old in base if not (isinstance(old, dict) and old.get(row.merge_key) == value)
-                ]
+                gone.add(identity(_key_of(item, row.merge_key)))
             case "replace":
                 replace = True
             case "merge":
@@ -173,6 +174,9 @@ def _merge_elements(
                 raise _unknown_directive(other, item)
     if replace:
         return [copy_json(item) for item in additions], []
+    base = [
+        old for old in current if not (isinstance(old, dict) and identity(old.get(row.merge_key)) in gone)
+    ]
     return _with_additions(schema, row, base, additions), base
 
 
@@ -180,10 +184,11 @@ def _with_additions(
     schema: Schema, row: Field, base: list[JsonValue], additions: list[JsonObject]
 ) -> list[JsonValue]:
     merged = list(base)
+    places = _keyed_places(base, row.merge_key)
     for item in additions:
-        value = _key_of(item, row.merge_key)
-        found = _index(merged, row.merge_key, value)
-        if found < 0:
+        key = identity(_key_of(item, row.merge_key))
+        found = places.setdefault(key, len(merged))
+        if found == len(merged):
             merged.append(copy_json(item))
             continue
         old = merged[found]
@@ -229,18 +234,22 @@ def _left_behind(current: list[JsonValue], patch: list[JsonValue], merge_key: st
     """
     left, size, replaced = list(current), len(current), False
     additions: list[JsonObject] = []
+    places = _keyed_places(left, merge_key)
     for item in mappings(patch):
         match item.get(DIRECTIVE):
             case "delete":
-                while (found := _index(left[:size], merge_key, item.get(merge_key))) >= 0:
+                key = identity(item.get(merge_key))
+                while (found := places.get(key, -1)) >= 0:
                     left[found : size - 1] = left[found + 1 : size]
                     size -= 1
+                    places = _keyed_places(left[:size], merge_key)
             case "replace":
                 replaced = True
             case _:
                 additions.append(item)
     for item in additions:
-        if not replaced and _index(left[:size], merge_key, item.get(merge_key)) < 0:
+        key = identity(item.get(merge_key))
+        if not replaced and places.setdefault(key, size) == size:
             left[size : size + 1] = [item]
             size += 1
     return left[: len(current)]
@@ -264,42 +273,33 @@ def _ordered(
     merged: list[JsonValue], order: list[JsonValue], before: list[JsonValue], merge_key: str
 ) -> list[JsonValue]:
     """Elements that `order` names in its order, the server's own in theirs, woven as they stood before."""
-    wanted = [_value_of(item, merge_key) for item in order]
-    server = [_value_of(item, merge_key) for item in before]
-    keyed = [(_value_of(item, merge_key), item) for item in merged]
-    ours = sorted(
-        (pair for pair in keyed if _among(pair[0], wanted)), key=lambda pair: _place(pair[0], wanted)
-    )
-    theirs = sorted(
-        (pair for pair in keyed if not _among(pair[0], wanted)), key=lambda pair: _place(pair[0], server)
-    )
+    wanted = _places([_value_of(item, merge_key) for item in order])
+    server = _places([_value_of(item, merge_key) for item in before])
+    last = len(before)
+    keyed = [(identity(_value_of(item, merge_key)), item) for item in merged]
+    ours = deque(sorted((pair for pair in keyed if pair[0] in wanted), key=lambda pair: wanted[pair[0]]))
+    rest = (pair for pair in keyed if pair[0] not in wanted)
+    theirs = deque(sorted(rest, key=lambda pair: server.get(pair[0], last)))
     result: list[JsonValue] = []
     while ours and theirs:
-        left, right = _place(theirs[0][0], server), _place(ours[0][0], server)
-        takes_theirs = left < right < len(server)
-        result.append((theirs if takes_theirs else ours).pop(0)[1])
+        left, right = server.get(theirs[0][0], last), server.get(ours[0][0], last)
+        takes_theirs = left < right < last
+        result.append((theirs if takes_theirs else ours).popleft()[1])
     return [*result, *(item for _, item in [*theirs, *ours])]
 
 
-def _place(value: JsonValue, among: list[JsonValue]) -> int:
-    """First position of a value; the length if it is not there."""
-    return next((index for index, item in enumerate(among) if same_json(item, value)), len(among))
+def _places(values: list[JsonValue]) -> dict[Hashable, int]:
+    """The first position of each value."""
+    return {identity(value): len(values) - 1 - back for back, value in enumerate(reversed(values))}
 
 
-def _among(value: JsonValue, items: list[JsonValue]) -> bool:
-    return _place(value, items) < len(items)
-
-
-def _unique(items: list[JsonValue]) -> list[JsonValue]:
-    return [item for index, item in enumerate(items) if not _among(item, items[:index])]
-
-
-def _index(items: list[JsonValue], merge_key: str, value: JsonValue) -> int:
-    """Position of the object with that merge key, -1 if there is none."""
+def _keyed_places(items: list[JsonValue], merge_key: str) -> dict[Hashable, int]:
+    """The first position of an object with each value of the merge key."""
+    found: dict[Hashable, int] = {}
     for index, item in enumerate(items):
-        if isinstance(item, dict) and merge_key in item and same_json(item[merge_key], value):
-            return index
-    return -1
+        if isinstance(item, dict) and merge_key in item:
+            found.setdefault(identity(item[merge_key]), index)
+    return found
 
 
 def _value_of(item: JsonValue, merge_key: str) -> JsonValue:
