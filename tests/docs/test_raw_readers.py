@@ -76,7 +76,6 @@ ALLOWED: Final = {
             "decide/cluster/cel/asking.py",
             "decide/node/toml_block.py",
             "twin/apiserver/ownership/entries.py",
-            "twin/apiserver/pod_streams.py",
             "twin/apiserver/store.py",
             "twin/apiserver/streams.py",
             "twin/controllers/slice_mirroring.py",

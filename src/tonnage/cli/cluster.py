@@ -234,7 +234,10 @@ def _documents(content: bytes, source: str, limit: Limit) -> list[JsonValue]:
 
 def _parsed_json(content: bytes, source: str) -> JsonValue:
     try:
-        return parsed_json(content, unique=True)
+        value = parsed_json(content.decode("utf-8-sig"), unique=True)
+        if b"\\ud" in content or b"\\uD" in content:  # perhaps half of a pair, which no text can hold
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except json.JSONDecodeError as error:
         where = f"{source}:{error.lineno}:{error.colno}"
         raise ConfigError(Problem("no valid JSON", where, error.msg)) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from tonnage.model.errors import Problem
@@ -175,15 +176,31 @@ def _tables(owner: Table, key: str) -> Iterator[tuple[str, Table]]:
 
 def _where(path: str, text: str, section: str, key: str) -> str:
     """`path:line` of a key: the last of that name under a header with `section` in it, else the header's."""
-    header, header_at, found = "", 0, 0
+    header_at, found = 0, 0
+    for number, header, name in _lines(text):
+        if not name:
+            header_at = number if section and section in header else header_at
+        elif name == key and section in header:
+            found = number
+    number = found or header_at
+    return f"{path}:{number}" if number else path
+
+
+@lru_cache(maxsize=2)
+def _lines(text: str) -> tuple[tuple[int, str, str], ...]:
+    """(number, the header that it stands under, its key) of every line with a key or, without one, a header.
+
+    Kept for a moment: the place of each of a hundred handlers is looked for in the same text.
+    """
+    header = ""
+    found: list[tuple[int, str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > _LONGEST_LINE:  # the patterns take their time with such a line
             continue
         head = _HEADER.fullmatch(line)
         if head is not None:
             header = head[1].replace('"', "").replace("'", "").replace(" ", "")
-            header_at = number if section and section in header else header_at
-        elif (match := _KEY.match(line)) and match[1].strip("\"'") == key and section in header:
-            found = number
-    number = found or header_at
-    return f"{path}:{number}" if number else path
+            found.append((number, header, ""))
+        elif (match := _KEY.match(line)) and (name := match[1].strip("\"'")):
+            found.append((number, header, name))
+    return tuple(found)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec's decoders raise: no JSON or of another shape, no UTF-8, nested too deeply."""
+
 
 def decoded_json(text: bytes | str, kind: Any) -> Any:
-    """The text as `kind`. Raises msgspec.DecodeError, a ValueError, also where it is nested too deeply.
+    """The text as `kind`. Raises msgspec.DecodeError, a ValueError, also for no UTF-8 and too deep nesting.
 
     >>> decoded_json(b"[1, 2]", tuple[int, ...])
     (1, 2)
@@ -20,3 +23,5 @@ def decoded_json(text: bytes | str, kind: Any) -> Any:
         return msgspec.json.decode(text, type=kind)
     except RecursionError:
         raise msgspec.DecodeError("nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(str(error)) from None

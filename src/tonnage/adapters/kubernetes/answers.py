@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
+from tonnage.wire.decode import UNDECODABLE
 from tonnage.wire.nulls import without_nulls
 from tonnage.wire.objects import Object
 
@@ -79,7 +80,7 @@ def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
             return decoder.decode(content)
         except msgspec.ValidationError:
             return msgspec.convert(without_nulls(msgspec.json.decode(content)), decoder.type)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise unreadable(error) from None
 
 
@@ -98,7 +99,7 @@ def refusal(code: int, content: bytes) -> ApiError:
     """The error of an answer with an HTTP code of 400 or more, whether its body is a Status or not."""
     try:
         status = STATUS.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         status = Status()
     if not status.message:
         text = content.decode(errors="replace").strip()[:1000]

@@ -27,6 +27,7 @@ from tonnage.adapters.kubernetes.transport import REQUEST_S, unreachable
 from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
 from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.wire.decode import UNDECODABLE
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -91,7 +92,7 @@ class HttpKubernetes:
     async def read_all(self, kind: Kind[Any], read: Callable[[bytes], R]) -> Sequence[R]:
         """What `read` makes of the JSON text of every object: as `list`, but never holds more than a page.
 
-        `read` may raise msgspec.DecodeError. Objects of a list do not say of which kind they are.
+        `read` may raise what is UNDECODABLE. Objects of a list do not say of which kind they are.
         """
         path = kind.path()
         try:
@@ -107,7 +108,7 @@ class HttpKubernetes:
             page: RawPage = decoded(RAW_PAGE, await self._send("GET", path, parameters))
             try:
                 found += [read(bytes(item)) for item in page.items or ()]
-            except msgspec.DecodeError as error:
+            except UNDECODABLE as error:
                 raise unreadable(error) from None
             if not page.metadata.continue_:
                 return found
@@ -249,7 +250,11 @@ class HttpKubernetes:
         if event.type == "ERROR":
             status: Status = decoded(STATUS, bytes(event.object))
             raise error_of(status.code or 500, status)
-        return Change(ChangeType(event.type), self._read(kind, bytes(event.object)))
+        try:
+            change = ChangeType(event.type)
+        except ValueError as error:
+            raise unreadable(error) from None
+        return Change(change, self._read(kind, bytes(event.object)))
 
 
 def _path(kind: Kind[T], namespace: str | None, name: str | None = None, subresource: str = "") -> str:

@@ -27,6 +27,7 @@ from tonnage.adapters.snapshots.objects import (
 )
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.wire.decode import UNDECODABLE
 
 LONGEST_LINE: Final = 16 << 20
 _GZIP: Final = b"\x1f\x8b"
@@ -65,7 +66,7 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
         raise ConfigError(Problem("no valid gzip", source, str(error))) from None
     try:
         version, kind = kind_of(first)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return False
     return (kind, version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
 
@@ -132,7 +133,7 @@ class _Loading:
             if read is not None:
                 try:
                     obj = read(line)
-                except (msgspec.DecodeError, RecursionError) as error:
+                except UNDECODABLE as error:
                     raise self._unusable(error) from None
                 yield obj
         raise self._cut()
@@ -168,7 +169,7 @@ class _Loading:
         """What `read` makes of it. Raises ConfigError with the place of what it cannot use."""
         try:
             return read(*given)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise self._unusable(error) from None
 
     def _unusable(self, error: Exception) -> ConfigError:

@@ -16,7 +16,7 @@ from tonnage.adapters.snapshots.format import Line
 from tonnage.adapters.snapshots.limit import Meter
 from tonnage.model.cluster import Snapshot
 from tonnage.model.json import JsonValue, parsed_json
-from tonnage.wire.decode import decoded_json
+from tonnage.wire.decode import UNDECODABLE, decoded_json
 from tonnage.wire.kinds import NODE_GPU_STATUS, Kind
 from tonnage.wire.nulls import without_nulls
 
@@ -110,7 +110,7 @@ def load_list(content: bytes, meter: Meter) -> Snapshot | None:
     try:
         with collector_paused(kept=True):
             return snapshot_from(_items(*told, meter))
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return None
 
 

@@ -32,6 +32,7 @@ LIBRARY_FOLDERS: Final = (
     "usr/lib/wsl/lib",
 )
 """First those where NVIDIA's container toolkit looks, in its order; then where other systems have it."""
+_LONGEST_PATH: Final = 4095
 _MOST_LINKS: Final = 40
 _ELF64: Final = b"\x7fELF\x02\x01"
 _ELF_HEADER: Final = struct.Struct("<32sQ14xHH6x")
@@ -150,7 +151,12 @@ def resolved_inside(root: Path, path: str) -> Path | None:
 
 
 def place_inside(root: Path, path: str) -> Path | None:
-    """As `resolved_inside`, of whatever kind it is, and whether or not the last part exists."""
+    """As `resolved_inside`, of whatever kind it is, and whether or not the last part exists.
+
+    What no file system takes for a path (a NUL in it, more than 4,095 characters) names nothing.
+    """
+    if "\0" in path or len(path) > _LONGEST_PATH:
+        return None
     todo, done, links = path.split("/")[::-1], list[str](), 0
     while todo:
         part = todo.pop()

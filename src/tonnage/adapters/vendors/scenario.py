@@ -123,10 +123,11 @@ class ScenarioBackend:
         """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
         try:
             kept: Any = parsed_json(bounded_bytes(self._modes, MAX_BYTES))
-        except (OSError, ValueError):
+            modes = {str(uuid): ComputeMode(mode) for uuid, mode in kept["modes"].items()}
+            boot = kept["boot"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not what `apply` writes
             return {}
-        same = kept.get("boot") == self._read().boot
-        return {uuid: ComputeMode(mode) for uuid, mode in kept["modes"].items()} if same else {}
+        return modes if boot == self._read().boot else {}
 
     def stuck_s(self) -> float:
         return 0.0

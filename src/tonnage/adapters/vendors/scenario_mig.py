@@ -65,9 +65,12 @@ class ScenarioLayouts:
     def changed(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
         """The layouts that are not the file's own."""
         try:
-            kept: Any = parsed_json(self.bytes())
-        except ValueError:
+            return self._kept(parsed_json(self.bytes()), hardware)
+        except (ValueError, KeyError, TypeError, AttributeError):  # not what `take` writes
             return {}
+
+    @staticmethod
+    def _kept(kept: Any, hardware: Hardware) -> dict[str, ScenarioLayout]:
         found: dict[str, ScenarioLayout] = {}
         for entry in hardware.devices:
             row, board = kept.get(entry.uuid), _board(entry)

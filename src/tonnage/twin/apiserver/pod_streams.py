@@ -9,7 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.kubelet_http import UnreachableError
 from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, UpgradeError, open_socket
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, internal_error, status_of
+from tonnage.wire.decode import decoded_json
 
 _TRANSLATED: Final = "v5.channel.k8s.io"
 """Who speaks it has the server itself at the other end, which tells there how it fared with the kubelet."""
@@ -57,6 +58,23 @@ def asked_of_kubelet(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """
     switches = [(_SWITCHES[one], "1") for one in _switched_on(dict(pairs))]
     return sorted([*(pair for pair in pairs if pair[0] == "command"), *switches], key=lambda pair: pair[0])
+
+
+class _Cause(msgspec.Struct):
+    message: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] = []
+
+
+class _Ended(msgspec.Struct):
+    """How a kubelet says that a program has ended."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    details: _Details = msgspec.field(default_factory=_Details)
 
 
 async def serve_stream(exchange: Exchange, host: str, port: int, path: str, context: ssl.SSLContext) -> None:
@@ -113,14 +131,18 @@ def _retold(data: bytes | str) -> bytes | str:
     """What a kubelet says; how a program ended is told in the server's words."""
     if not isinstance(data, bytes) or data[:1] != _ERRORS or not data[1:]:
         return data
-    status = msgspec.json.decode(data[1:])
-    if status["status"] == "Success":
+    try:
+        whole = decoded_json(data[1:], dict[str, Any])
+        status = msgspec.convert(whole, _Ended)
+    except ValueError as error:
+        return _failure(f"the kubelet's last message is no Status: {str(error)[:200]}")
+    if status.status == "Success":
         return data
-    if status.get("reason") != _EXITED:
-        return _failure(status["message"])
-    code = status["details"]["causes"][0]["message"]
+    if status.reason != _EXITED:
+        return _failure(status.message)
+    code = next((cause.message for cause in status.details.causes), "")
     told = f"command terminated with non-zero exit code: command terminated with exit code {code}"
-    return _ERRORS + go_json({**status, "message": told})
+    return _ERRORS + go_json({**whole, "message": told})
 
 
 async def _relay(

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from tonnage.model.digits import whole_number
 from tonnage.twin.kubelet.logs import ContainerLog, LogLine
 from tonnage.wire.timestamps import moment_of
 
 _PARTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_LONGEST_AGO_S: Final = 10**9
+"""Thirty years: older than any line, and within what a date can be."""
 _WHY_NO_IMAGE: Final = {
     "ErrImagePull": "image can't be pulled",
     "ImagePullBackOff": "trying and failing to pull image",
@@ -37,9 +40,9 @@ class LogQuery:
         """Read the query. Raises ValueError naming the field that is wrong."""
         since = None
         if "sinceSeconds" in query:
-            since = now - timedelta(seconds=_number(query, "sinceSeconds") or 0)
+            since = now - timedelta(seconds=min(_number(query, "sinceSeconds") or 0, _LONGEST_AGO_S))
         elif "sinceTime" in query:
-            since = moment_of(query["sinceTime"]).astimezone(UTC)
+            since = _moment(query["sinceTime"])
         return cls(
             follow=_truth(query, "follow"),
             previous=_truth(query, "previous"),
@@ -77,13 +80,22 @@ def _truth(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "").lower() in {"1", "true", "t"}
 
 
+def _moment(text: str) -> datetime:
+    """Raises ValueError."""
+    try:
+        return moment_of(text).astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"sinceTime: Invalid value: {text[:40]!r}: out of range") from None
+
+
 def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name)
     if text is None:
         return None
-    if not text.isdigit() or len(text) > 12:
+    number = whole_number(text)
+    if number is None:
         raise ValueError(f"{name}: Invalid value: {text[:40]!r}: must be greater than or equal to 0")
-    return int(text)
+    return number
 
 
 async def read_log(log: ContainerLog, query: LogQuery) -> AsyncIterator[bytes]:

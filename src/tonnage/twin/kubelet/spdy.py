@@ -78,24 +78,28 @@ class SpdyCodec:
     """Both directions of one connection; header blocks share a compression state, so order matters."""
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def receive(self, data: bytes) -> Iterator[Frame]:
         """Frames that are complete now; unknown control frames are left out. Raises SpdyError."""
         self._buffer += data
-        while len(self._buffer) >= 8:
-            word, rest = struct.unpack(">II", self._buffer[:8])
-            length = rest & 0xFFFFFF
-            if length > _LARGEST_FRAME:
-                raise SpdyError("a frame of more than one MiB")
-            if len(self._buffer) < 8 + length:
-                return
-            body, self._buffer = self._buffer[8 : 8 + length], self._buffer[8 + length :]
-            frame = self._frame(word, rest >> 24, body)
-            if frame is not None:
-                yield frame
+        at = 0
+        try:
+            while len(self._buffer) >= at + 8:
+                word, rest = struct.unpack_from(">II", self._buffer, at)
+                length = rest & 0xFFFFFF
+                if length > _LARGEST_FRAME:
+                    raise SpdyError("a frame of more than one MiB")
+                if len(self._buffer) < at + 8 + length:
+                    return
+                body, at = bytes(self._buffer[at + 8 : at + 8 + length]), at + 8 + length
+                frame = self._frame(word, rest >> 24, body)
+                if frame is not None:
+                    yield frame
+        finally:
+            del self._buffer[:at]  # once: a buffer may hold a hundred thousand frames
 
     def syn_stream(self, stream: int, headers: Mapping[str, str]) -> bytes:
         """Open a stream."""

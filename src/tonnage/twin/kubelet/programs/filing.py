@@ -130,7 +130,7 @@ async def _unpack(context: ContainerContext, folder: str) -> int:
                     await context.files.write(path, file.read())
                 else:
                     code = complain(context, f"{entry.name}: links and devices are not known here") + 1
-    except (tarfile.TarError, FileError) as error:
+    except (tarfile.TarError, FileError, ValueError, OverflowError) as error:  # of numbers in odd headers
         return complain(context, str(error)) + 1
     return code
 
