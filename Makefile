@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -59,9 +59,13 @@ test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad da
 	@$(SYNC) --group clients
 	@$(BIN)/python scripts/test_kubernetes.py -q
 
-fuzz: .venv/ready ## Fuzz parsers and handlers under atheris (FUZZ_SECONDS=30 for each, TARGET=name)
+fuzz: .venv/ready ## Fuzz readers and handlers: every hostile input, then atheris (FUZZ_SECONDS=30 for each, TARGET=name)
 	@$(SYNC) --group fuzz
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.gate --every-hostile $(TARGET)
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(TARGET)
+
+fuzz-gate: .venv/ready ## Fuzz every reader for a minute in all, without atheris (FUZZ_SEED=20260101 repeats that day's)
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.gate --seconds 60 $(if $(FUZZ_SEED),--seed $(FUZZ_SEED)) $(TARGET)
 
 test-gpu: .venv/ready ## Run the device contract on this machine's GPUs; figures go to benchmarks/results
 	@$(BIN)/pytest tests/gpu -q -p no:randomly --gpu-results $(GPU_RESULTS) --gpu-date $(DATE)
@@ -104,7 +108,7 @@ bench: .venv/ready ## Print the figures that the README quotes
 bench-kubernetes: kubernetes-binaries ## Print the figures that need a genuine Kubernetes (root, half an hour)
 	@$(BIN)/python -m benchmarks.kubernetes
 
-check: lint test test-long test-kubernetes ## The gate: what CI runs
+check: lint test test-long fuzz-gate test-kubernetes ## The gate: what CI runs
 
 clean: ## Remove the environment and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from fuzz.bounds import MOST_WALL_S
 from fuzz.inputs import CORPUS, MOST_BYTES
-
-_LIMITS: Final = ("-timeout=25", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0")
 
 _WITHIN: Final = "--within"
 """Before a target's name: fuzz it in this process."""
@@ -44,10 +44,11 @@ def _run(name: str, options: argparse.Namespace) -> int:
     learned, findings = options.learned / name, options.findings
     for folder in (learned, findings):
         folder.mkdir(parents=True, exist_ok=True)
+    _plant(name, learned)
     limits = [
         f"-max_total_time={options.seconds}",
         f"-max_len={MOST_BYTES}",
-        "-timeout=25",
+        f"-timeout={MOST_WALL_S:.0f}",
         "-rss_limit_mb=2048",
     ]
     print(f"fuzz: {name}, {options.seconds} s", flush=True)
@@ -69,6 +70,16 @@ def _run(name: str, options: argparse.Namespace) -> int:
     ).returncode
 
 
+def _plant(name: str, learned: Path) -> None:
+    """Put small hostile inputs beside what was learned: from there it is not far to what is dangerous."""
+    from fuzz.hostile.families import SIZES, hostile_for  # imports what atheris is to instrument
+
+    for size in SIZES[:2]:
+        for data in hostile_for(name, size):
+            if len(data) <= MOST_BYTES:
+                (learned / sha256(data).hexdigest()[:16]).write_bytes(data)
+
+
 def _fuzz(name: str, arguments: list[str]) -> None:
     """Fuzz until libFuzzer ends this process."""
     import logging
@@ -78,10 +89,11 @@ def _fuzz(name: str, arguments: list[str]) -> None:
     except ImportError:
         sys.exit("error: atheris is not installed. Remedy: make fuzz, on Linux with an x86-64 processor")
     with atheris.instrument_imports(include=["tonnage"]):
+        from fuzz.bounds import growing
         from fuzz.targets import TARGETS
     logging.disable()
     with TARGETS[name]() as target:
-        atheris.Setup([sys.argv[0], *arguments], target)
+        atheris.Setup([sys.argv[0], *arguments], growing(target))
         atheris.Fuzz()
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from support.kubelet_side import FastClock
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import ADMIN
 from tonnage.twin.apiserver.http import Application
+from tonnage.twin.apiserver.ownership.last_applied import ANNOTATION
 from tonnage.twin.apiserver.proxy import KubeletProxy
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables
+from tonnage.twin.controllers.request_approval import REQUEST
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT
 
 _DEFECT: Final = re.compile(r"Internal error occurred: \w+")
@@ -41,6 +48,12 @@ PLACES: Final = (
     f"{_NAMESPACED}/serviceaccounts/default/token",
     f"{_NAMESPACED}/pods/p/eviction",
     _THINGS,
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+    f"{_NAMESPACED}/secrets",
+    "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "/apis/apiregistration.k8s.io/v1/apiservices",
+    f"{_NAMESPACED}/events",
 )
 _TYPES: Final = ("json", "yaml", "vnd.kubernetes.protobuf", "cbor")
 OBJECTS: Final = (
@@ -49,12 +62,14 @@ OBJECTS: Final = (
     f"{_DEPLOYMENTS}/d/scale",
     f"{_DEPLOYMENTS}/d/status",
     f"{_THINGS}/t",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/status",
 )
 _LISTS: Final = (f"{_NAMESPACED}/configmaps", "/api/v1/pods", "/api/v1/events", _THINGS)
 _TEMPLATE: Final[JsonObject] = {
     "metadata": {"labels": {"a": "b"}},
     "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]},
 }
+_SECRET: Final = b'{"metadata":{"name":"s"},"data":{"a":"YQ=="}}'
 Target = Callable[[bytes], None]
 Ask = Callable[..., tuple[int, bytes]]
 
@@ -101,9 +116,16 @@ def server() -> Iterator[Ask]:
         runner.run(_filled(made))
 
         def ask(
-            method: str, path: str, body: bytes = b"", content_type: str = "", query: bytes = b""
+            method: str,
+            path: str,
+            body: bytes = b"",
+            content_type: str = "",
+            query: bytes = b"",
+            headers: Sequence[tuple[bytes, bytes]] = (),
         ) -> tuple[int, bytes]:
-            return runner.run(_answer(app, _scope(method, path, content_type, query), body))
+            scope = _scope(method, path, content_type, query)
+            scope["headers"] += headers
+            return runner.run(_answer(app, scope, body))
 
         yield ask
 
@@ -122,7 +144,20 @@ async def _filled(server: ApiServer) -> None:
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE},
     }
     await api.create(DEPLOYMENT, deployment, namespace="default")
+    request: JsonObject = {
+        "metadata": {"name": "c"},
+        "spec": {"request": _signing_request(), "signerName": "example.com/any", "usages": ["client auth"]},
+    }
+    await api.create(REQUEST, request)
     await api.create(CUSTOM_RESOURCE, _definition(_schema()))
+
+
+def _signing_request() -> str:
+    """One that is well, as the field holds it."""
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "c")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
+    request = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    return b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
 
 
 def _scope(method: str, path: str, content_type: str, query: bytes) -> dict[str, Any]:
@@ -162,7 +197,8 @@ async def _answer(app: Application, scope: Mapping[str, Any], body: bytes) -> tu
     if code >= 500:
         message = json.loads(said).get("message", "")
         assert not _DEFECT.fullmatch(message), message
-    said.decode()
+    if b"protobuf" not in dict(sent[0]["headers"]).get(b"content-type", b""):
+        said.decode()
     return code, said
 
 
@@ -231,6 +267,37 @@ def requests() -> Iterator[Target]:
             method, _, rest = line.partition(" ")
             path, _, query = rest.partition("?")
             ask(method, f"/{path.removeprefix('/')}", query=query.encode("latin-1"))
+
+        yield target
+
+
+@contextmanager
+def last_applied() -> Iterator[Target]:
+    """The record that `kubectl apply` keeps in an annotation, and looks at when there is a conflict."""
+    with server() as ask:
+        path, applied = OBJECTS[0], "application/apply-patch+yaml"
+        new = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"x":"other"}}'
+
+        def target(data: bytes) -> None:
+            note: JsonObject = {ANNOTATION: data.decode("utf-8", "replace")}
+            body = json.dumps({"metadata": {"annotations": note}}).encode()
+            code, _ = ask("PATCH", path, body, "application/merge-patch+json")
+            if code == 200:
+                ask("PATCH", path, new, applied, b"dryRun=All&fieldManager=kubectl")
+
+        yield target
+
+
+@contextmanager
+def headers() -> Iterator[Target]:
+    """Headers of a request, a line each, beside those that every request has."""
+    with server() as ask:
+
+        def target(data: bytes) -> None:
+            pairs = [line.partition(b":") for line in data.split(b"\n")]
+            given = [(name.strip().lower(), value.strip()) for name, _, value in pairs if name.strip()]
+            for method, path in (("GET", "/api/v1/pods"), ("POST", f"{_NAMESPACED}/secrets")):
+                ask(method, path, _SECRET, query=b"dryRun=All", headers=given)
 
         yield target
 

@@ -97,18 +97,19 @@ def lab_command(data: bytes) -> None:
 
 
 @cache
-def _offline() -> Given:
+def offline() -> Given:
+    """What lint is given without a cluster."""
     return asyncio.run(given_for(Common(), []))
 
 
 def manifests(data: bytes) -> None:
     """Lint reads or refuses, places what it finds in the text, and repairs until nothing is left."""
     text = text_of(data)
-    report = lint([("f.yaml", text)], _offline())
+    report = lint([("f.yaml", text)], offline())
     lines = text.count("\n") + text.count("\r") + text.count("\x85") + len(text.split("\u2028")) + 1
     for finding in report.findings:
         if not 1 <= finding.line <= lines or finding.column < 1:
             raise AssertionError(f"{finding} is not in the text")
-    once = repaired_texts([("f.yaml", text)], _offline()).get("f.yaml", text)
-    if repaired_texts([("f.yaml", once)], _offline()):
+    once = repaired_texts([("f.yaml", text)], offline()).get("f.yaml", text)
+    if repaired_texts([("f.yaml", once)], offline()):
         raise AssertionError("a second repair finds something to do")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -16,7 +16,7 @@ from fuzz.documents import INVENTORY
 from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.holds import shown_of
-from tonnage.adapters.kubelet.plugin_server import PluginServer
+from tonnage.adapters.kubelet.plugin_server import PluginServer, _reading
 from tonnage.adapters.ports import PluginService, PluginSockets, Shown
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.device_plugin import DevicePlugin
@@ -33,6 +33,7 @@ from tonnage.decide.node.share import share
 from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.model.sharing import Advertisement, Hold, PluginConfig, SharedResource
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
+from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as pods
 
 CONFIG = PluginConfig((SharedResource(GPU, ResourceName("nvidia.com/gpu.shared"), 3, ("1",)),))
@@ -79,8 +80,8 @@ def allocate() -> Iterator[Callable[[bytes], None]]:
 
         def target(data: bytes) -> None:
             with suppress(DecodeError, Refused):
-                request = plugin.AllocateRequest.FromString(data)
-                answer = runner.run(node.server._allocate(request, cast("Any", Context())))
+                handle = _reading(methods.ALLOCATE, node.server._allocate)
+                answer = runner.run(_answered(handle, data))
                 for given in answer.container_responses:
                     assert set(given.envs["NVIDIA_VISIBLE_DEVICES"].split(",")) <= {"GPU-0", "GPU-1"}
                 node.forget()
@@ -95,14 +96,19 @@ def prefer() -> Iterator[Callable[[bytes], None]]:
 
         def target(data: bytes) -> None:
             with suppress(DecodeError, Refused):
+                handle = _reading(methods.GET_PREFERRED, node.server._preferred)
+                answer = runner.run(_answered(handle, data))
                 request = plugin.PreferredAllocationRequest.FromString(data)
-                answer = runner.run(node.server._preferred(request, cast("Any", Context())))
                 for asked, given in zip(request.container_requests, answer.container_responses, strict=True):
                     chosen = list(given.deviceIDs)
                     assert len(set(chosen)) == len(chosen) <= max(0, asked.allocation_size)
                     assert set(chosen) <= set(asked.available_deviceIDs)
 
         yield target
+
+
+async def _answered(handle: Callable[..., Awaitable[Any]], data: bytes) -> Any:
+    return await handle(data, Context())
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer

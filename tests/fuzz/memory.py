@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
 
+from support.kubelet_side import FastClock
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.vendors.scenario import ScenarioBackend
+from tonnage.agent.config import NodeConfig
 from tonnage.agent.config_memory import recalled as recalled_config
+from tonnage.agent.device_list import DeviceLists
+from tonnage.agent.devices import DeviceMemory
+from tonnage.agent.events import NodeEvents
 from tonnage.agent.ledger_file import ledger_bytes, ledger_of
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.mig_host import MigHost
+from tonnage.agent.mig_journal import MigJournal
+from tonnage.agent.mps import NodeMps
+from tonnage.agent.node_condition import NodeConditions
+from tonnage.agent.reading import Reading
+from tonnage.agent.world import World
+from tonnage.decide.cluster.cpus import Cpus
+from tonnage.decide.node.choose_config import Wishes
 from tonnage.decide.node.health_memory import recalled, remembered
 from tonnage.decide.node.ledger import Evidence, holds_of, unconfirmed
+from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.model.json import parsed_json
+from tonnage.model.runtime_config import NodeRuntime
+from tonnage.twin.kubelet.checkpoint import decode_checkpoint, encode_checkpoint
+from tonnage.twin.kubelet.cpu_manager import CpuManager
+from tonnage.twin.kubelet.files import LocalDisk
+
+Target = Callable[[bytes], None]
 
 
 def kept_config(data: bytes) -> None:
     with suppress(ValueError):
-        recalled_config(json.loads(data), "mark")
+        recalled_config(parsed_json(data), "mark")
 
 
 def kept_health(data: bytes) -> None:
     with suppress(ValueError):
-        state = recalled(json.loads(data), epoch=1e9, now=1e3)
+        state = recalled(parsed_json(data), epoch=1e9, now=1e3)
         again = recalled(json.loads(json.dumps(remembered(state, epoch=1e9))), epoch=1e9, now=1e3)
         assert len(again.faults) == len(state.faults)
 
@@ -31,3 +60,101 @@ def kept_ledger(data: bytes) -> None:
             row.id for row in ledger
         }
         unconfirmed(ledger, "kubelet")
+
+
+class Found:
+    """Checkpoints of which each holds the same."""
+
+    def __init__(self) -> None:
+        self.payload = b""
+
+    async def load(self, _name: str) -> bytes | None:
+        return self.payload
+
+    async def save(self, _name: str, _payload: bytes, *, lasting: bool = True) -> None: ...
+
+
+@contextmanager
+def agent_memory() -> Iterator[Target]:
+    """What every loop of the agent finds in its checkpoint when it begins."""
+    clock, found = FastClock(), Found()
+    world = World("n", None, clock, found, NodeEvents("n", None, clock), AgentMetrics(clock))
+    reading = Reading(Wishes("d/c"))
+    nothing = cast("Any", None)
+
+    async def restored() -> None:
+        with suppress(ValueError):  # what it says it raises
+            await MigJournal(found).restore()
+        await MigHost(world, nothing, lambda: False)._recall()
+        await NodeMps(world, nothing, nothing, nothing, nothing, on_change=lambda: None)._restore()
+        await NodeConditions(world, {})._restore()
+        await DeviceMemory(world).restored()
+        await DeviceLists(world, nothing)._recalled()
+        lists = DeviceLists(world, cast("Any", NoFiles()))
+        with suppress(ConfigError):
+            await NodeConfig(world, reading, lists, on_change=lambda: None)._recall()
+
+    with asyncio.Runner() as runner:
+
+        def target(data: bytes) -> None:
+            found.payload = data
+            runner.run(restored())
+
+        yield target
+
+
+class NoFiles:
+    """A node on which nothing tells of a runtime."""
+
+    async def look(self) -> NodeRuntime:
+        return NodeRuntime()
+
+
+@contextmanager
+def checkpoint_files() -> Iterator[Target]:
+    """A checkpoint's file: its payload, or set aside."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
+        file = Path(folder) / "c"
+
+        def target(data: bytes) -> None:
+            file.write_bytes(data)
+            with suppress(HardwareError):
+                runner.run(FolderCheckpoints(file.parent).load("c"))
+
+        yield target
+
+
+@contextmanager
+def pretended_devices() -> Iterator[Target]:
+    """What pretended devices remember of their modes and layouts."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
+        file = Path(folder) / "hardware.yaml"
+        file.write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
+        backend = ScenarioBackend(file, FastClock())
+        kept = (backend._modes, backend._layouts._file)
+
+        def target(data: bytes) -> None:
+            for each in kept:
+                each.write_bytes(data)
+            backend.modes()
+            runner.run(backend.scan())
+            runner.run(backend.divided())
+
+        yield target
+
+
+@contextmanager
+def kubelet_memory() -> Iterator[Target]:
+    """What the twin's kubelet finds again: its checkpoint of devices, and that of its CPU manager."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
+        state = Path(folder) / "cpu_manager_state"
+        cpus = Cpus(dict.fromkeys(range(8), 0), frozenset(range(8)), dict.fromkeys(range(8), 0))
+
+        def target(data: bytes) -> None:
+            with suppress(ValueError):
+                again = encode_checkpoint(decode_checkpoint(data))
+                assert decode_checkpoint(again) == decode_checkpoint(data)
+            state.write_bytes(data)
+            runner.run(CpuManager(cpus, state, LocalDisk()).start())
+
+        yield target

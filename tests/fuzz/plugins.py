@@ -1,0 +1,100 @@
+"""What the twin's kubelets hear from device plugins, and its API server from webhooks and bearers."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+from google.protobuf.message import DecodeError
+
+from support.kubelet_side import FastClock
+from tonnage.decide.cluster.topology_manager import Topology
+from tonnage.model.errors import ApiError
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims
+from tonnage.twin.apiserver.objects.patch import json_patch
+from tonnage.twin.apiserver.webhooks.calling import _refused, _trusting
+from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
+from tonnage.twin.kubelet.checkpoint import Entry
+from tonnage.twin.kubelet.device_manager import DeviceManager
+from tonnage.twin.kubelet.files import LocalDisk
+from tonnage.twin.kubelet.plugins import Plugin
+from tonnage.twin.kubelet.registration import _refusal
+from tonnage.twin.kubelet.runtime import StartError
+from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.starter import ContainerStarter
+from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
+from tonnage.wire.kubelet import methods
+from tonnage.wire.objects import ObjectMeta, Pod
+
+Target = Callable[[bytes], None]
+_POD: Final = Pod(metadata=ObjectMeta(name="p", namespace="d", uid="u"))
+
+
+@contextmanager
+def plugin_messages() -> Iterator[Target]:
+    """A registration, a list of devices and an answer to Allocate, which the bytes are taken for in turn."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
+        node = cast("Any", SimpleNamespace(paths=NodePaths(Path(folder))))
+
+        def target(data: bytes) -> None:
+            with suppress(DecodeError):
+                _refusal(methods.REGISTER.request.FromString(data))
+            with suppress(DecodeError):
+                runner.run(_listed(node.paths, methods.LIST_AND_WATCH.response.FromString(data)))
+            with suppress(DecodeError, StartError):
+                runner.run(_injected(node, data))
+
+        yield target
+
+
+def _manager(paths: NodePaths) -> DeviceManager:
+    return DeviceManager(paths, LocalDisk(), FastClock(), Topology(2), lambda: None)
+
+
+async def _listed(paths: NodePaths, answer: wire.ListAndWatchResponse) -> None:
+    manager = _manager(paths)
+    plugin = cast("Plugin", SimpleNamespace(resource="example.com/gpu", wants_pre_start=False))
+    await manager.resources.plugin_connected(plugin)
+    await manager.resources.devices_listed(plugin, list(answer.devices))
+    for capacity, allocatable in manager.resources.capacity().values():
+        assert 0 <= allocatable <= capacity
+
+
+async def _injected(node: Any, data: bytes) -> None:
+    manager = _manager(node.paths)
+    manager._entries["u", "c", "example.com/gpu"] = Entry("u", "c", "example.com/gpu", {-1: ("0",)}, data)
+    nobody = cast("Any", None)
+    await ContainerStarter(node, nobody, nobody, nobody, manager, nobody)._injection(_POD, "c")
+
+
+def webhook_answers(data: bytes) -> None:
+    """An AdmissionReview, its patch, and an answer that is no success."""
+    for version in (V1, V1BETA1):
+        with suppress(CallError, ApiError):
+            answer = read_answer(data, "u", version, mutating=True)
+            json_patch({"metadata": {"name": "n"}, "a": [1]}, list(answer.patch))
+    for code in (404, 500):
+        _refused(code, "text/plain", data)
+
+
+def trust_bundles(data: bytes) -> None:
+    with suppress(CallError):
+        _trusting(b64encode(data).decode())
+
+
+@contextmanager
+def bearer_tokens() -> Iterator[Target]:
+    key = TokenKey()
+
+    def target(data: bytes) -> None:
+        text = data.decode("latin-1")
+        unsigned_claims(text)
+        assert key.claims(text) is None
+
+    yield target

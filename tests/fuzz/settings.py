@@ -1,0 +1,142 @@
+"""Files that people and programs set nodes and clusters up with: read, or refused with words."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from fuzz.documents import offline, text_of
+from tonnage.adapters.snapshots.limit import Limit
+from tonnage.cli.manifests import read_manifests
+from tonnage.cli.simulate_trace import _text as trace_text
+from tonnage.decide.node.cdi_verdicts import spec_verdicts
+from tonnage.decide.node.runtime_change import cdi_plan, undo_plan
+from tonnage.diagnose.lint.lint import lint
+from tonnage.diagnose.messages import heard_in, heard_lines
+from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
+from tonnage.documents.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
+from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
+from tonnage.documents.mig_parted import parse_mig_parted
+from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
+from tonnage.documents.scheduler_config import scheduler_profiles
+from tonnage.documents.trace import jobs_from, machines_from
+from tonnage.model.cdi import SpecFile
+from tonnage.model.errors import ConfigError
+from tonnage.model.runtime_change import ConfigFile, RuntimeSeen
+from tonnage.model.runtime_config import RuntimeKind
+
+Target = Callable[[bytes], None]
+_CONTAINERD: Final = "/etc/containerd/config.toml"
+
+
+def in_file(name: str, read: Callable[[Path], object]) -> Callable[[], Iterator[Target]]:
+    """A target that finds its input in a file of a folder of its own."""
+
+    def made() -> Iterator[Target]:
+        with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+            file = Path(folder) / name
+
+            def target(data: bytes) -> None:
+                file.write_bytes(data)
+                with suppress(ConfigError):
+                    read(file)
+
+            yield target
+
+    return made
+
+
+def mig_parted(data: bytes) -> None:
+    """As the agent reads it, and as lint does where it is named as one."""
+    with suppress(ConfigError):
+        parse_mig_parted(text_of(data), source="x")
+    lint([("m.yaml", text_of(data))], replace(offline(), mig_parted=frozenset({"m.yaml"})))
+
+
+def mig_hooks(data: bytes) -> None:
+    for parse in (parse_mig_hooks, parse_gpu_clients):
+        with suppress(ConfigError):
+            parse(text_of(data), source="x")
+
+
+def changes(data: bytes) -> None:
+    with suppress(ConfigError):
+        parse_changes(text_of(data), source="x")
+
+
+def change_flags(data: bytes) -> None:
+    """What stands behind flags: nodes, and amounts."""
+    text = text_of(data)
+    for read in (chosen_nodes, lambda said: amount_of("cpu", said), lambda said: amount_of("pods", said)):
+        with suppress(ValueError):
+            read(text)
+
+
+def scheduler_config(data: bytes) -> None:
+    with suppress(ConfigError):
+        scheduler_profiles(text_of(data), "x")
+
+
+def kubelet_settings(data: bytes) -> None:
+    with suppress(ConfigError):
+        kubelet_config(text_of(data), "x")
+    for name in (CPU, MEMORY):
+        with suppress(ConfigError):
+            manager_policy(name, text_of(data), "x")
+
+
+def runtime_config(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    containerd_config(((_CONTAINERD, text), ("/etc/containerd/conf.d/a.toml", text)))
+    crio_config((("/etc/crio/crio.conf", text),))
+    toolkit_config("/etc/nvidia-container-runtime/config.toml", text)
+    imports_of(text)
+
+
+def runtime_change(data: bytes) -> None:
+    """The change of a runtime's configuration that `tonnage runtime` plans and takes back."""
+    text = data.decode("utf-8", "replace")
+    for kind, path in ((RuntimeKind.CONTAINERD, _CONTAINERD), (RuntimeKind.CRIO, "/etc/crio/crio.conf")):
+        seen = RuntimeSeen(kind, "1.7.24", files=(ConfigFile(path, text),))
+        cdi_plan(seen)
+        undo_plan(seen)
+
+
+def cdi_spec(data: bytes) -> None:
+    """As JSON and as YAML, with every problem at its place."""
+    spec_verdicts(SpecFile(f"/etc/cdi/a.{ending}", "/etc/cdi", data) for ending in ("json", "yaml"))
+
+
+def messages(data: bytes) -> None:
+    for heard in heard_in(data.decode("utf-8", "replace")):
+        heard_lines(heard)
+        heard.to_json()
+
+
+def _trace(read: Callable[[str, str], object]) -> Callable[[Path], object]:
+    return lambda file: read(trace_text(file, Limit()), "x")
+
+
+explained = contextmanager(in_file("pod.yaml", read_manifests))
+trace_machines = contextmanager(in_file("nodes.csv", _trace(machines_from)))
+trace_jobs = contextmanager(in_file("pods.csv", _trace(jobs_from)))
+
+
+@contextmanager
+def packed_trace() -> Iterator[Target]:
+    """Bytes that should be gzip, and what unpacks as they are."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        file = Path(folder) / "nodes.csv.gz"
+
+        def target(data: bytes) -> None:
+            for content in (data, gzip.compress(data, 1)):
+                file.write_bytes(content)
+                with suppress(ConfigError):
+                    machines_from(trace_text(file, Limit()), "x")
+
+        yield target
