@@ -14,8 +14,8 @@ from fuzz.hostile.families import HOSTILE, SIZES, hostile_for
 from fuzz.inputs import CORPUS, changed, corpus_of
 from fuzz.targets import TARGETS
 
-CHANGES = 400
-REQUESTS = 60
+CHANGES = 80
+REQUESTS = 20
 """Of changes where each is a request to a server, or many files, which takes longer."""
 _SLOW = ("api-", "node-file")
 
