@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -69,6 +69,9 @@ fuzz-gate: .venv/ready ## Fuzz every reader for a minute in all, without atheris
 
 test-gpu: .venv/ready ## Run the device contract on this machine's GPUs; figures go to benchmarks/results
 	@$(BIN)/pytest tests/gpu -q -p no:randomly --gpu-results $(GPU_RESULTS) --gpu-date $(DATE)
+
+golden: .venv/ready ## Write the records of what every command prints anew (tests/golden)
+	@PYTHONPATH=tests $(BIN)/python -m golden
 
 preflight: .venv/ready
 	@$(BIN)/python scripts/test_kubernetes.py --preflight

@@ -1,0 +1,69 @@
+"""`python -m golden.capture [LAB …]`: run labs; keep clusters before the first question and the last step.
+
+What is captured differs from run to run (times, names of pods), so records over it change too: a new capture
+is a commit of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from golden.clusters import CLUSTERS
+from tonnage.cli.library import lab_names
+
+_PROGRAM: Final = (sys.executable, "-m", "tonnage")
+
+
+def main() -> None:
+    CLUSTERS.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or lab_names():
+        asyncio.run(_captured(name))
+
+
+async def _captured(name: str) -> None:
+    """Run the lab on a cluster of its own; at each `tonnage` step take a snapshot first."""
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.cli.lab_runner import Listener, run_lab
+    from tonnage.cli.lab_surroundings import surroundings
+    from tonnage.cli.library import load_lab
+    from tonnage.documents.lab import Step
+
+    found = load_lab(name)
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        environment = {**os.environ, "TONNAGE_STATE": folder}
+        kubeconfig = Path(folder) / "kubeconfig"
+        _call(environment, "up", "--detach", "--scenario", found.lab.scenario)
+        taken: list[Path] = []
+
+        def before(step: Step, number: int, total: int) -> None:
+            if step.command.program == "tonnage" or number == total:
+                path = Path(folder) / f"{name}.{number:02}.jsonl.gz"
+                _call(environment, "snapshot", "--kubeconfig", str(kubeconfig), "-o", str(path))
+                taken.append(path)
+
+        try:
+            with surroundings(found.lab, found.folder, kubeconfig, environment, own=True) as inside:
+                report = await run_lab(found.lab, inside, SystemClock(), listener=Listener(before=before))
+            if not report.passed:
+                raise SystemExit(f"lab {name} failed; nothing of it is kept")
+            for path in CLUSTERS.glob(f"{name}.*"):
+                path.unlink()
+            for path in {taken[0], taken[-1]} if taken else set():
+                (CLUSTERS / path.name).write_bytes(path.read_bytes())
+        finally:
+            _call(environment, "down")
+    print(name, sorted(path.name for path in CLUSTERS.glob(f"{name}.*")))
+
+
+def _call(environment: dict[str, str], *words: str) -> None:
+    subprocess.run([*_PROGRAM, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The records, and what would stand in them now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from golden.clusters import MATRIX, lab_clusters, session_of_the_matrix, session_on
+from golden.files import file_sessions
+from golden.live import live_session
+from golden.sessions import Session, record_of
+from golden.usage import usage_sessions
+
+RECORDS: Final = Path(__file__).parent / "records"
+_FIXED: Final[dict[str, Session]] = {
+    session.name: session
+    for session in (*(session_on(name) for name in lab_clusters()), *file_sessions(), *usage_sessions())
+}
+NAMES: Final = ("live", *_FIXED, *(f"matrix/{name}" for name in MATRIX))
+"""Of all records: their paths below `RECORDS`, without the ending."""
+
+
+def current(name: str) -> str:
+    """What the record would be if it were written now."""
+    if name in _FIXED:
+        return record_of(_FIXED[name])
+    if name == "live":
+        with live_session() as session:
+            return record_of(session)
+    with session_of_the_matrix(name.removeprefix("matrix/")) as session:
+        return record_of(session)
+
+
+def path_of(name: str) -> Path:
+    """Where the record lies."""
+    return RECORDS / f"{name}.txt"

@@ -1,0 +1,16 @@
+"""Every command answers as it did, to the byte: stdout, stderr, exit status. `make golden` writes anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from golden.records import NAMES, RECORDS, current, path_of
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_answers_as_recorded(name: str) -> None:
+    assert current(name) == path_of(name).read_text()
+
+
+def test_no_record_is_left_over() -> None:
+    assert {path_of(name) for name in NAMES} == set(RECORDS.rglob("*.txt"))
