@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
+import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from golden.sessions import Command, Session
-from tonnage.cli.main import run
+from support.warm import warm_tonnage
 
 _LINES: Final = (
     "up --detach",
@@ -40,7 +40,7 @@ _LINES: Final = (
 @contextmanager
 def live_session() -> Iterator[Session]:
     """On a cluster of its own, which its last command ends."""
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as state:
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as state, warm_tonnage() as program:
         known = {"kubeconfig": f"{state}/kubeconfig", "state": state}
         lines = [line.format(**known).split() for line in _LINES]
         try:
@@ -55,7 +55,7 @@ def live_session() -> Iterator[Session]:
                     r"\bprocess \d+": "process {number}",
                 },
                 environment={"TONNAGE_STATE": state, "KUBECONFIG": f"{state}/kubeconfig"},
+                program=program,
             )
         finally:
-            with redirect_stdout(io.StringIO()):
-                run(["down", "--state", state], "tonnage")
+            subprocess.run([program, "down", "--state", state], stdout=subprocess.DEVNULL, check=True)

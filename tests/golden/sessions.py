@@ -1,6 +1,7 @@
 """Sessions of commands, and what they printed: the text of one golden record.
 
-A command runs in this process, in the folder of its session, as it would in a terminal that is no terminal.
+A command runs in this process, or in one of its own where the session names a program, in the folder of its
+session, as it would where nothing is a terminal.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -55,6 +57,8 @@ class Session:
     """Patterns of what differs from run to run -> what stands in its place."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """What its commands know of the machine besides."""
+    program: Path | None = None
+    """What to run as `tonnage`, in processes of their own: for commands that leave a process behind."""
 
 
 def record_of(session: Session) -> str:
@@ -62,7 +66,7 @@ def record_of(session: Session) -> str:
     parts = []
     with _only_what_a_command_may_know(session):
         for command in session.commands:
-            status, out, err = _run(command)
+            status, out, err = _run(command) if session.program is None else _call(session.program, command)
             shown = [f"$ {command.line}", f"exit status {status}", *_stream("stdout", out)]
             parts.append("\n".join([*shown, *_stream("stderr", err)]))
     text = "\n\n".join(parts) + "\n"
@@ -89,6 +93,11 @@ def _run(command: Command) -> tuple[int, str, str]:
     finally:
         sys.stdin, sys.stdout, sys.stderr = streams
     return status, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()
+
+
+def _call(program: Path, command: Command) -> tuple[int, str, str]:
+    asked = subprocess.run([program, *command.words], input=command.stdin, capture_output=True, check=False)
+    return asked.returncode, asked.stdout.decode(), asked.stderr.decode()
 
 
 @contextmanager
