@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.objects.validate import validate_create
 from tonnage.twin.apiserver.pod_births import complete_pod
 from tonnage.wire.schema import load_schema
 
-_COMPLETED: frozenset[str] = frozenset({"HorizontalPodAutoscaler", "Job", "Service", "TokenRequest"})
+_COMPLETED: frozenset[str] = frozenset({"Job", "Service", "TokenRequest"})
 """Kinds that the server completes, converts or refuses before it looks at their fields."""
 
 

@@ -13,7 +13,6 @@ from tonnage.twin.apiserver.authentication.users import API_SERVER, account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
 from tonnage.twin.controllers.api_availability import ApiAvailabilityController
-from tonnage.twin.controllers.autoscaler import AutoscalerController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
@@ -86,7 +85,6 @@ async def run_controllers(
                 _own(api, "resource-claim-controller"), clock, informers, _own(api, *_OF_CLAIMS)
             ),
             ClaimReservationsController(_own(api, "resource-claim-controller"), clock, informers),
-            AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
             RoleAggregationController(_own(api, _OF_ROLES, _OF_ROLES), clock, informers),
             PolicyStatusController(_own(api, *_OF_POLICIES), clock, informers),
             RequestApprovalController(_own(api, "certificate-controller"), clock, informers),
