@@ -82,12 +82,6 @@ def _recorded(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
         yield ("", "serviceaccounts"), head, {"name": name, "namespace": "kube-system"}
 
 
-def flow_objects() -> dict[str, list[JsonObject]]:
-    """The FlowSchemas and priority levels of every server, by plural."""
-    found = _first_objects()
-    return {plural: found[plural] for plural in ("prioritylevelconfigurations", "flowschemas")}
-
-
 def _first_objects() -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = msgspec.json.decode(
         files(__package__).joinpath("first_objects.json").read_bytes()

@@ -17,7 +17,6 @@ from tonnage.twin.apiserver.access import at
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.cautions import bounded
 from tonnage.twin.apiserver.encoding import encoded, indented
-from tonnage.twin.apiserver.flows import Headers
 from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.negotiation import (
     JSON,
@@ -66,7 +65,6 @@ class Exchange:
         self.trail: Trail | None = None
         self.cached = "no-cache, private"
         """How long clients may keep the answer."""
-        self.flow: Headers = ()
         self.admitted = False
         """Whether the client may ask what it asks."""
         self.code = 0
@@ -176,7 +174,6 @@ class Exchange:
             (b"audit-id", self.audit_id.encode()),
             (b"cache-control", self.cached.encode()),
             (b"date", formatdate(usegmt=True).encode()),
-            *self.flow,
         ]
 
     async def chunk(self, data: bytes, *, last: bool = False) -> None:

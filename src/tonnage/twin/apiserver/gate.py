@@ -17,7 +17,6 @@ from tonnage.twin.apiserver.authentication.authenticator import (
 from tonnage.twin.apiserver.authentication.impersonation import mask_of
 from tonnage.twin.apiserver.authentication.users import ANONYMOUS
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.flows import Flows
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.parameters import flag_of
 from tonnage.twin.apiserver.rbac.decisions import Authority, refusal
@@ -40,10 +39,9 @@ _UPGRADES: Final = frozenset({"exec", "attach", "portforward"})
 class Gate:
     """Lets requests pass, with the user that they are of, or refuses them."""
 
-    def __init__(self, authenticator: Authenticator, authority: Authority, flows: Flows) -> None:
+    def __init__(self, authenticator: Authenticator, authority: Authority) -> None:
         self._authenticator = authenticator
         self._authority = authority
-        self._flows = flows
 
     def let_in(self, exchange: Exchange) -> User:
         """As whom the client may ask what it asks. Raises ApiError 400, 401, 403."""
@@ -84,7 +82,6 @@ class Gate:
     def _allow(self, exchange: Exchange, user: User) -> None:
         """Raises ApiError 403 for what the user may not."""
         asked = asked_of(user, exchange)
-        exchange.flow = self._flows.headers(asked)
         decision = self._authority.decide(asked)
         if exchange.trail is not None:
             exchange.trail.decided(decision)

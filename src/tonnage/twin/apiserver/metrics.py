@@ -14,7 +14,6 @@ from typing import Final
 from tonnage.adapters.ports import PatchType
 from tonnage.twin.apiserver import health
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.flows import nominal_seats
 from tonnage.twin.apiserver.parameters import address_of, flag_of
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.statuses import qualified
@@ -83,10 +82,6 @@ class Metrics:
         yield from _head("apiserver_request_total", "counter", "Requests that were answered.")
         for values, count in sorted(self._requests.items()):
             yield _sample("apiserver_request_total", zip(_LABELS, values, strict=True), count)
-        seats = "apiserver_flowcontrol_nominal_limit_seats"
-        yield from _head(seats, "gauge", "Seats that each priority level has for itself.")
-        for level, count in sorted(nominal_seats(self._store).items()):
-            yield _sample(seats, [("priority_level", level)], count)
         yield from _head("apiserver_storage_objects", "gauge", "Objects that are kept, by resource.")
         for resource in sorted(self._store.resources(), key=qualified):
             count = len(self._store.list(resource))

@@ -13,7 +13,6 @@ from tonnage.twin.apiserver.authentication.authenticator import Authenticator
 from tonnage.twin.apiserver.authentication.token_use import TokenUse
 from tonnage.twin.apiserver.discovery import VERSION
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.flows import Flows
 from tonnage.twin.apiserver.gate import Gate
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.rbac.bindings import Bindings
@@ -90,5 +89,5 @@ def security(
     reviews = Reviews(
         pipeline.codec, pipeline.ownership, clock, authenticator, rights.authority, rights.bindings
     )
-    gate = Gate(authenticator, rights.authority, Flows(store))
+    gate = Gate(authenticator, rights.authority)
     return Security(authenticator, gate, reviews, clock, audit, rights.authority, key, pipeline.connect)

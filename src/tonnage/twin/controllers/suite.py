@@ -20,8 +20,6 @@ from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
 from tonnage.twin.controllers.endpoints import EndpointsController
 from tonnage.twin.controllers.ephemeral_volumes import EphemeralVolumeController
-from tonnage.twin.controllers.flow_configuration import FlowConfigurationController
-from tonnage.twin.controllers.flow_levels import FlowLevelsController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
@@ -44,8 +42,6 @@ from tonnage.twin.controllers.volume_protection import VolumeProtectionControlle
 
 _OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
 _OF_ROLES: Final = "clusterrole-aggregation-controller"
-_OF_FLOWS: Final = "api-priority-and-fairness-config-consumer-v1"
-_OF_OWN_FLOWS: Final = "api-priority-and-fairness-config-producer-v1"
 _OF_RANGES: Final = ("service-cidrs-controller", "service-cidr-controller")
 _OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status")
 """Accounts, and the managers as which they apply."""
@@ -92,8 +88,6 @@ async def run_controllers(
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             ServiceAddressesController(_of_server(api), clock, informers),
             ServiceRangesController(_own(api, _OF_RANGES[0]), clock, informers, _own(api, *_OF_RANGES)),
-            FlowLevelsController(_of_server(api, _OF_FLOWS), clock, informers),
-            FlowConfigurationController(_of_server(api, _OF_OWN_FLOWS), clock, informers),
             ApiAvailabilityController(_of_server(api), clock, informers),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
