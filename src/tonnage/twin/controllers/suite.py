@@ -12,7 +12,6 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import API_SERVER, account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
-from tonnage.twin.controllers.api_availability import ApiAvailabilityController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
@@ -88,7 +87,6 @@ async def run_controllers(
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             ServiceAddressesController(_of_server(api), clock, informers),
             ServiceRangesController(_own(api, _OF_RANGES[0]), clock, informers, _own(api, *_OF_RANGES)),
-            ApiAvailabilityController(_of_server(api), clock, informers),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
             StatefulSetController(_own(api, "statefulset-controller"), clock, informers),

@@ -13,7 +13,6 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.objects.validation import (
     access,
-    api_services,
     claim_status,
     cluster,
     custom,
@@ -75,7 +74,6 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("", "LimitRange"): limits.limit_range,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
     ("", "PodTemplate"): workloads.template_of_pods,
-    ("apiregistration.k8s.io", "APIService"): api_services.api_service,
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.signing_request,
     ("apps", "ControllerRevision"): workloads.controller_revision,
     ("apps", "Deployment"): workloads.deployment,
@@ -163,7 +161,6 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
-    ("apiregistration.k8s.io", "APIService"): api_services.api_service_status,
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.status_update,
     ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }
