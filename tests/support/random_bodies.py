@@ -39,7 +39,15 @@ _ODD: Final[dict[str, tuple[Any, ...]]] = {
 }
 _KEYS: Final = ("a", "A_b", "", "a.b/c", "cpu", "memory", "nvidia.com/gpu", "x" * 64)
 _HEAD: Final = ("apiVersion", "kind", "metadata")
-_UNCHECKED: Final = frozenset({"APIService", "FlowSchema", "HorizontalPodAutoscaler", "PriorityLevelConfiguration"})
+_UNCHECKED: Final = frozenset(
+    {
+        "APIService",
+        "CertificateSigningRequest",
+        "FlowSchema",
+        "HorizontalPodAutoscaler",
+        "PriorityLevelConfiguration",
+    }
+)
 """Kinds that the twin stores without a look at what their fields say."""
 Json = Any
 

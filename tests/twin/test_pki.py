@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tonnage.twin.pki import Authority, KeyPair
 
@@ -76,19 +72,6 @@ async def test_a_kept_authority_issues_what_its_clients_still_trust(tmp_path: Pa
     ca = Authority.generate(datetime.now(UTC))
     again = Authority.load(KeyPair(ca.certificate_pem, ca.key_pem))
     assert await _peer_subject(tmp_path, ca, again, ["127.0.0.1"])
-
-
-@pytest.mark.parametrize("usages", [["client auth"], ["s/mime", "digital signature", "client auth"]])
-async def test_a_certificate_on_request_lets_its_holder_in(tmp_path: Path, usages: list[str]) -> None:
-    """A request need not say what its key may do."""
-    ca, key = Authority.generate(datetime.now(UTC)), ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "alice")])
-    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
-    held = ca.sign(request, usages, timedelta(hours=1), datetime.now(UTC))
-    form = serialization.PrivateFormat.PKCS8
-    written = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    subject = await _peer_subject(tmp_path, ca, ca, ["127.0.0.1"], KeyPair(held, written))
-    assert subject == ((("commonName", "alice"),),)
 
 
 def test_keys_never_show_in_a_representation() -> None:

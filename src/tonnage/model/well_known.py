@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
 DEFAULT_STORAGE_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
@@ -13,7 +12,6 @@ DEFAULT_STORAGE_CLASS: Final = (
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 FOREGROUND: Final = "foregroundDeletion"
 LEASE_NAMESPACE: Final = "kube-node-lease"
-LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
 MIRROR: Final = "kubernetes.io/config.mirror"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 NOT_READY: Final = "node.kubernetes.io/not-ready"

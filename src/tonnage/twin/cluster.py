@@ -18,11 +18,10 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
-from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER, account_user
+from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
 from tonnage.twin.apiserver.compaction import compact
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.api_endpoints import ApiEndpointsController, host_address
-from tonnage.twin.controllers.request_signing import RequestSigningController
 from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
@@ -127,11 +126,6 @@ class Cluster:
                 vouched=light.vouch,
             ),
         )
-        account = account_user("kube-system", "certificate-controller")
-        signer = RequestSigningController(
-            self.server.local(user=account), self._clock, informers, self._authority
-        )
-        self._loops.run("signer", signer.run())
         itself = self.server.local("kube-apiserver", API_SERVER)
         service = ApiEndpointsController(itself, self._clock, informers, host_address())
         self._loops.run("api service", service.run())

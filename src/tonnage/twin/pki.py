@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,36 +15,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _LIFETIME: Final = timedelta(days=3650)
 _SKEW: Final = timedelta(hours=1)
-_BACKDATED: Final = timedelta(minutes=5)
-_SHORT: Final = timedelta(hours=8)
-"""Certificates that live shorter live their whole time from now on."""
-_USAGES: Final = {
-    "digital_signature": {"digital signature", "signing"},
-    "content_commitment": {"content commitment"},
-    "key_encipherment": {"key encipherment"},
-    "data_encipherment": {"data encipherment"},
-    "key_agreement": {"key agreement"},
-    "key_cert_sign": {"cert sign"},
-    "crl_sign": {"crl sign"},
-    "encipher_only": {"encipher only"},
-    "decipher_only": {"decipher only"},
-}
-_PURPOSES: Final = {
-    "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
-    "server auth": ExtendedKeyUsageOID.SERVER_AUTH,
-    "client auth": ExtendedKeyUsageOID.CLIENT_AUTH,
-    "code signing": ExtendedKeyUsageOID.CODE_SIGNING,
-    "email protection": ExtendedKeyUsageOID.EMAIL_PROTECTION,
-    "s/mime": ExtendedKeyUsageOID.EMAIL_PROTECTION,
-    "ipsec end system": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.5"),
-    "ipsec tunnel": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.6"),
-    "ipsec user": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.7"),
-    "timestamping": ExtendedKeyUsageOID.TIME_STAMPING,
-    "ocsp signing": ExtendedKeyUsageOID.OCSP_SIGNING,
-    "microsoft sgc": x509.ObjectIdentifier("1.3.6.1.4.1.311.10.3.3"),
-    "netscape sgc": x509.ObjectIdentifier("2.16.840.1.113730.4.1"),
-}
-"""In the order in which Go writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,50 +101,6 @@ class Authority:
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
-
-    def sign(
-        self,
-        request: x509.CertificateSigningRequest,
-        usages: Sequence[str],
-        lifetime: timedelta,
-        now: datetime,
-    ) -> bytes:
-        """The certificate, PEM, that a request asks for. `usages` are words of certificates.k8s.io.
-
-        Extensions are in Go's order, and left out where they would say nothing.
-        """
-        end = now + lifetime - (_BACKDATED if lifetime >= _SHORT else timedelta())
-        last = self._certificate.not_valid_after_utc
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(request.subject)
-            .issuer_name(self._certificate.subject)
-            .public_key(request.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _BACKDATED)
-            .not_valid_after(min(end, last))
-        )
-        if (usage := _usage_of(usages)) is not None:
-            builder = builder.add_extension(usage, critical=True)
-        if purposes := list(dict.fromkeys(_PURPOSES[usage] for usage in _PURPOSES if usage in usages)):
-            builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-        )
-        with contextlib.suppress(x509.ExtensionNotFound):
-            names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-            builder = builder.add_extension(names.value, critical=False)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def _usage_of(usages: Sequence[str]) -> x509.KeyUsage | None:
-    """What the key may do; None where nothing is said of that, which allows all."""
-    has = {key: bool(words & set(usages)) for key, words in _USAGES.items()}
-    # What a key agrees on can be said of no other key.
-    for only in ("encipher_only", "decipher_only"):
-        has[only] = has[only] and has["key_agreement"]
-    return x509.KeyUsage(**has) if any(has.values()) else None
 
 
 def _builder(

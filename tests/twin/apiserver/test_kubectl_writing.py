@@ -242,3 +242,18 @@ async def test_a_job_selects_its_own_pods(kubectl: Any) -> None:
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
     assert job["spec"]["template"]["metadata"]["labels"]["job-name"] == "count"
     assert (await kubectl("get jobs")).rows[0][:3] == ["count", "Running", "0/1"]
+
+
+async def test_a_request_for_a_certificate_says_what_its_reader_decides(kubectl: Any) -> None:
+    await kubectl(
+        "create -f -",
+        """
+        apiVersion: certificates.k8s.io/v1
+        kind: CertificateSigningRequest
+        metadata: {name: jane}
+        spec: {signerName: example.com/x, usages: [client auth], request: YQ==}
+        """,
+    )
+    await kubectl("certificate approve jane")
+    told = await kubectl("get csr jane -o jsonpath={.status.conditions[*].type}")
+    assert told.out == "Approved"

@@ -23,7 +23,6 @@ from tonnage.twin.apiserver.ownership.tracking import Ownership
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
-from tonnage.twin.apiserver.rbac.signers import Signers
 from tonnage.twin.apiserver.requests import SYSTEM, User
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
@@ -78,10 +77,7 @@ class ApiServer:
         ids = Ids(self._uid, self._random)
         built_in = default_plugins(self.store, self.registry, codec, ids.suffix, rights.authority)
         admission = (*built_in, restriction, escalation, *plugins)
-        gates = (
-            Signers(rights.authority),
-            *default_gates(self.store, self.registry, codec, Ownership(codec, clock), rights.authority),
-        )
+        gates = default_gates(self.store, self.registry, codec, Ownership(codec, clock), rights.authority)
         pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
         key = token_key or TokenKey()
         tokens = TokenRequests(self.store, clock, pipeline, key)

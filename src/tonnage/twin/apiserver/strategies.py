@@ -31,7 +31,6 @@ from tonnage.twin.apiserver.resource_names import (
     VOLUME,
 )
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.signing import SIGNING_REQUEST, date_conditions, decided, kept_decisions
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import date_phase
 
@@ -248,12 +247,8 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         elif served.key == DEVICE_CLAIM:
             _drop_gated(served, result, old)
             forget_freed_devices(result, old)
-        elif served.key == SIGNING_REQUEST:
-            kept_decisions(result, old)
-            date_conditions(result, old, now)
     elif request.subresource == "approval":
-        result = _with_status(served, decided(obj, old), old)
-        date_conditions(result, old, now)
+        result = _with_status(served, obj, old)
     elif request.subresource == "finalize":
         result = {key: value for key, value in obj.items() if key != "status"}
         result["spec"] = {key: value for key, value in mapping(obj, "spec").items() if value}

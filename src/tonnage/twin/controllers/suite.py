@@ -27,7 +27,6 @@ from tonnage.twin.controllers.pod_claims import PodClaimsController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.policy_status import PolicyStatusController
 from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
-from tonnage.twin.controllers.request_approval import RequestApprovalController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
 from tonnage.twin.controllers.service_addresses import ServiceAddressesController
@@ -82,7 +81,6 @@ async def run_controllers(
             ClaimReservationsController(_own(api, "resource-claim-controller"), clock, informers),
             RoleAggregationController(_own(api, _OF_ROLES, _OF_ROLES), clock, informers),
             PolicyStatusController(_own(api, *_OF_POLICIES), clock, informers),
-            RequestApprovalController(_own(api, "certificate-controller"), clock, informers),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             ServiceAddressesController(_of_server(api), clock, informers),

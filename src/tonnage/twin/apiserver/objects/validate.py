@@ -31,7 +31,6 @@ from tonnage.twin.apiserver.objects.validation import (
     quotas,
     service_ranges,
     services,
-    signing_requests,
     stateful_sets,
     storage,
     stored_volumes,
@@ -74,7 +73,6 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("", "LimitRange"): limits.limit_range,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
     ("", "PodTemplate"): workloads.template_of_pods,
-    ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.signing_request,
     ("apps", "ControllerRevision"): workloads.controller_revision,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
@@ -161,7 +159,6 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
-    ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.status_update,
     ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
@@ -169,7 +166,6 @@ PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found
     ("", "Pod", "ephemeralcontainers"): pods.ephemeral_update,
     ("", "Pod", "resize"): pods.resize_update,
     ("", "Namespace", "finalize"): cluster.namespace_finalizers,
-    ("certificates.k8s.io", "CertificateSigningRequest", "approval"): signing_requests.approval_update,
 }
 """Rules of subresources that change a part of their object."""
 WITHOUT_METADATA_RULES: Final = (("", "Event"), ("events.k8s.io", "Event"), ("policy", "PodDisruptionBudget"))
