@@ -50,8 +50,8 @@ from tonnage.twin.apiserver.objects.validation.pod_parts import (
 from tonnage.twin.apiserver.objects.validation.resources import pod_requirements, requirements
 from tonnage.twin.apiserver.objects.validation.security import pod_security, profiles_agree
 from tonnage.twin.apiserver.objects.validation.volumes import volumes
-from tonnage.twin.apiserver.objects.validation.windows import host_processes, operating_system
 
+_SYSTEMS: Final = ("linux", "windows")
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _GRACE: Final = "terminationGracePeriodSeconds"
@@ -161,15 +161,20 @@ def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> Found:
     yield from spread_constraints(
         mappings(spec, "topologySpreadConstraints"), f"{path}.topologySpreadConstraints"
     )
-    yield from host_processes(spec, path)
     yield from _own_users(spec, path)
     yield from host_name(spec, path)
     yield from _names(spec, path)
     yield from tolerations(mappings(spec, "tolerations"), f"{path}.tolerations")
     yield from host_aliases(spec, f"{path}.hostAliases")
     yield from _classes(spec, path)
-    yield from operating_system(spec, path)
+    yield from _operating_system(spec, path)
     yield from file_volumes(spec, path)
+
+
+def _operating_system(spec: JsonObject, path: str) -> Found:
+    """The system that a pod says it needs. What Windows has not, and what it alone has, nobody checks."""
+    if spec.get("os") is not None and (name := text(spec, "os", "name")) not in _SYSTEMS:
+        yield unsupported(f"{path}.os", name, _SYSTEMS) if name else required(f"{path}.os.name")
 
 
 def _policies(spec: JsonObject, path: str) -> Found:

@@ -22,7 +22,6 @@ from tonnage.twin.apiserver.objects.problems import (
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found, more_groups, one_of_if_set, user_or_group
 from tonnage.twin.apiserver.objects.validation.file_paths import descending_path
-from tonnage.twin.apiserver.objects.validation.windows import windows_options
 
 SECCOMP_OF_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_OF: Final = "container.seccomp.security.alpha.kubernetes.io/"
@@ -48,7 +47,6 @@ def pod_security(spec: JsonObject, path: str) -> Found:
     yield from _sysctls(spec, f"{path}.sysctls")
     yield from one_of_if_set(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
     yield from _seccomp(context, f"{path}.seccompProfile")
-    yield from windows_options(context, f"{path}.windowsOptions")
     yield from _app_armor(context, f"{path}.appArmorProfile")
     yield from one_of_if_set(context, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
     yield from one_of_if_set(context, "seLinuxChangePolicy", ("Recursive",), path)
@@ -107,7 +105,6 @@ def container_security(context: JsonObject, path: str, *, host_users: bool) -> F
         if "CAP_SYS_ADMIN" in texts(context, "capabilities", "add"):
             words = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             yield invalid(path, in_go("SecurityContext", context), words)
-    yield from windows_options(context, f"{path}.windowsOptions")
     yield from _app_armor(context, f"{path}.appArmorProfile")
 
 

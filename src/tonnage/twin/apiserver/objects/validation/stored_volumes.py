@@ -18,7 +18,6 @@ from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, unchanged
 from tonnage.twin.apiserver.objects.validation.placement import node_selector
-from tonnage.twin.apiserver.objects.validation.vendor_volumes import stored_vendor_source
 from tonnage.twin.apiserver.objects.validation.volume_claims import (
     NOT_POSITIVE,
     access_modes,
@@ -39,7 +38,7 @@ _SOURCES: Final = (
 )  # fmt: skip
 """What may store a volume, in the order in which the server looks."""
 _IN_GO: Final = frozenset(key.lower() for key in _SOURCES)
-_OWN_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
+_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
     "hostPath": host_path,
     "nfs": network_path,
     "local": local_path,
@@ -71,7 +70,7 @@ def volume(obj: JsonObject) -> Found:
             yield from node_selector(wanted, "spec.nodeAffinity.required")
         else:
             yield required("spec.nodeAffinity.required", "must specify required node constraints")
-    yield from _source(spec, "spec", text(obj, "metadata", "name"))
+    yield from _source(spec, "spec")
     yield from class_and_mode(spec, "spec")
     yield from _attributes_class(spec, "spec")
 
@@ -89,7 +88,7 @@ def inline_volume(spec: JsonObject, path: str) -> Found:
         yield forbidden(f"{path}.persistentVolumeReclaimPolicy", _INLINE.format("only be Retain"))
     if spec.get("nodeAffinity") is not None:
         yield forbidden(f"{path}.nodeAffinity", _INLINE.format("not be specified"))
-    yield from _source({**spec, "nodeAffinity": None}, path, "")
+    yield from _source({**spec, "nodeAffinity": None}, path)
     if text(spec, "storageClassName"):
         yield forbidden(f"{path}.storageClassName", _INLINE.format("not be specified"))
     if mode not in (None, "Filesystem"):
@@ -117,7 +116,7 @@ def _capacity(found: JsonObject) -> Found:
             yield invalid(f"{path}[{name}]", canonical_quantity(str(quantity)), NOT_POSITIVE)
 
 
-def _source(spec: JsonObject, path: str, volume: str) -> Found:
+def _source(spec: JsonObject, path: str) -> Found:
     """The one source that a volume has; of a FlexVolume the server does not ask whether it is alone."""
     checked = False
     for key in _SOURCES:
@@ -128,11 +127,8 @@ def _source(spec: JsonObject, path: str, volume: str) -> Found:
             yield forbidden(f"{path}.{shown}", "may not specify more than 1 volume type")
             continue
         checked = True
-        source, where = mapping(spec, key), "persistentDisk" if key == "gcePersistentDisk" else key
-        if rule := _OWN_RULES.get(key):
-            yield from rule(source, f"{path}.{where}")
-        else:
-            yield from stored_vendor_source(key, source, f"{path}.{where}", volume)
+        if rule := _RULES.get(key):
+            yield from rule(mapping(spec, key), f"{path}.{key}")
         if key == "local" and spec.get("nodeAffinity") is None:
             yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     if not checked:

@@ -26,11 +26,6 @@ from tonnage.twin.apiserver.objects.validation.environment import field_referenc
 from tonnage.twin.apiserver.objects.validation.fields import PULL_POLICIES, Found, one_of
 from tonnage.twin.apiserver.objects.validation.file_paths import file_path
 from tonnage.twin.apiserver.objects.validation.metadata import template_metadata
-from tonnage.twin.apiserver.objects.validation.vendor_volumes import (
-    PORTAL_WORDS,
-    is_long_portal,
-    vendor_source,
-)
 from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
 from tonnage.twin.apiserver.objects.validation.volume_sources import driver_name, host_path, network_path
 
@@ -86,7 +81,6 @@ def _name(name: str, good: Volumes, path: str) -> Found:
 
 
 def _source(volume: JsonObject, path: str, pod: str | None) -> Found:
-    name = text(volume, "name")
     given = [key for key in _SOURCES if volume.get(key) is not None]
     if not given:
         yield required(path, "must specify a volume type")
@@ -96,18 +90,14 @@ def _source(volume: JsonObject, path: str, pod: str | None) -> Found:
         else:
             shown = _MORE_PLACES.get(key, key)
             yield forbidden(f"{path}.{shown}", "may not specify more than 1 volume type")
-        if key == "iscsi" and is_long_portal(mapping(volume, key), name):
-            yield invalid(f"{path}.name", name, PORTAL_WORDS)
 
 
 def _only_source(key: str, volume: JsonObject, path: str, pod: str | None) -> Found:
-    source, where = mapping(volume, key), f"{path}.{_PLACES.get(key, key)}"
+    source, where = mapping(volume, key), f"{path}.{key}"
     if key == "image" and pod is not None and not text(source, "reference"):
         yield required(f"{where}.reference")
-    if rule := _OWN_RULES.get(key):
+    if rule := _RULES.get(key):
         yield from rule(source, where)
-    else:
-        yield from vendor_source(key, source, where)
     if key == "ephemeral" and pod and (name := text(volume, "name")):
         claim = f"{pod}-{name}"
         for wrong in names.dns_subdomain(claim):
@@ -234,7 +224,7 @@ def _mode(value: JsonValue, path: str) -> Found:
         yield invalid(path, value, _MODE_WORDS)
 
 
-_OWN_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
+_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
     "emptyDir": _empty,
     "hostPath": host_path,
     "secret": partial(_keyed, name_key="secretName"),
@@ -247,6 +237,6 @@ _OWN_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
     "ephemeral": _ephemeral,
     "image": _image,
 }
-_PLACES: Final = {"gcePersistentDisk": "persistentDisk"}
+"""What is checked of a source; of what storage vendors once brought in, nothing is."""
 _MORE_PLACES: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""Sources that the server calls otherwise, in what is wrong with one and where there are two."""
+"""Sources that the server calls otherwise where there are two."""
