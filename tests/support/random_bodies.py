@@ -45,7 +45,9 @@ _UNCHECKED: Final = frozenset(
         "CertificateSigningRequest",
         "FlowSchema",
         "HorizontalPodAutoscaler",
+        "IPAddress",
         "PriorityLevelConfiguration",
+        "ServiceCIDR",
     }
 )
 """Kinds that the twin stores without a look at what their fields say."""

@@ -9,7 +9,6 @@ import pytest
 
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.event_versions import renamed_event, stored_event, stored_path
-from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.patches import converter_text
 from tonnage.twin.apiserver.printers_policies import POLICIES
 from tonnage.wire.schema import load_schema
@@ -238,11 +237,3 @@ async def test_what_a_quota_is_said_to_use_must_be_amounts_of_something(running:
     answer = await running.http("PUT", f"{path}/q/status", body)
     fields = {cause["field"] for cause in answer.json["details"]["causes"]}
     assert fields == {"status.hard[foo]", "status.used[cpu]"}
-
-
-def test_mounting_only_own_secrets_is_warned_of_when_it_is_new() -> None:
-    marked: Any = {"metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}}
-    accounts = ("", "serviceaccounts")
-    [words] = notices(accounts, "", marked, {"metadata": {}})
-    assert words.startswith("metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated")
-    assert list(notices(accounts, "", marked, marked)) == []

@@ -12,9 +12,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.endpoint_subsets import repacked, subsets_of, truncated
 from tonnage.twin.controllers.endpoints import EndpointsController
 from tonnage.twin.controllers.service_ports import in_order, port_number
-from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.slice_plan import MOST_ENDPOINTS, Slice, plan
-from tonnage.twin.controllers.topology_shares import refusal
 from tonnage.wire.endpoints import EndpointSlice
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from tonnage.wire.objects import (
@@ -227,24 +225,6 @@ def _node(name: str, zone: str, cpus: str = "4", ready: str = "True", **labels: 
 EAST, WEST = _node("a", "east"), _node("b", "west")
 
 
-@pytest.mark.parametrize(
-    ("nodes", "ready", "why"),
-    [
-        pytest.param([], 5, "Nodes only ready in one zone", id="no nodes"),
-        pytest.param([EAST], 5, "Insufficient Node information", id="one zone"),
-        pytest.param([EAST, _node("b", "west", ready="False")], 5, "Insufficient Node", id="one ready"),
-        pytest.param([EAST, WEST, _node("c", "")], 5, "Insufficient Node", id="a node of no zone"),
-        pytest.param([EAST, WEST], 1, "Insufficient number of endpoints (1 endpoints, 2 zones)", id="few"),
-        pytest.param([EAST, _node("b", "west", "1")], 2, "Unable to allocate minimum", id="a small zone"),
-        pytest.param([EAST, WEST], 4, "", id="they could"),
-    ],
-)
-def test_why_zones_do_not_share_endpoints(nodes: list[Node], ready: int, why: str) -> None:
-    said = refusal(nodes, ready)
-    assert said.startswith(why)
-    assert bool(said) is bool(why)
-
-
 def test_who_asks_for_shares_gets_no_hints_of_the_newer_way() -> None:
     near = service(trafficDistribution="PreferClose")
     near.metadata.annotations["service.kubernetes.io/topology-mode"] = "Auto"
@@ -280,18 +260,3 @@ async def test_endpoints_follow_the_pods_of_a_service_and_end_with_it(cluster: C
     await cluster.api.delete(SERVICE, "web", namespace="default")
     await cluster.go_on()
     assert await cluster.all(ENDPOINTS) == []
-
-
-async def test_endpoints_made_by_hand_are_mirrored_while_nothing_is_selected(
-    cluster: Cluster,
-) -> None:
-    cluster.start(SliceMirroringController(cluster.api, cluster.clock, cluster.informers).run())
-    await cluster.apply(SERVICE, "db", {"spec": {"ports": [{"port": 80}]}})
-    both = [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]
-    await cluster.apply(ENDPOINTS, "db", {"subsets": [{"addresses": both, "ports": [{"port": 1}]}]})
-    await cluster.go_on()
-    found = {one.address_type: one.endpoints[0]["addresses"] for one in await cluster.all(ENDPOINT_SLICE)}
-    assert found == {"IPv4": ["192.0.2.1"], "IPv6": ["2001:db8::1"]}
-    await cluster.api.patch(SERVICE, "db", {"spec": {"selector": {"a": "b"}}}, namespace="default")
-    await cluster.go_on()
-    assert await cluster.all(ENDPOINT_SLICE) == []

@@ -8,7 +8,6 @@ import pytest
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.volume_binding import VolumeBindingController
-from tonnage.twin.controllers.volume_expansion import VolumeExpansionController
 from tonnage.twin.controllers.volume_plan import best_volume, mismatch
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
 from tonnage.wire.kinds import EVENT, PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM
@@ -98,8 +97,7 @@ DISK: JsonObject = {
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
     made = cluster.api, cluster.clock, cluster.informers
-    for controller in (VolumeBindingController(*made), VolumeExpansionController(*made)):
-        cluster.start(controller.run())
+    cluster.start(VolumeBindingController(*made).run())
     await cluster.clock.settle()
     return cluster
 
@@ -176,21 +174,6 @@ async def test_a_claim_that_waits_gets_the_class_that_is_the_default_by_now(runn
     await running.clock.advance(20)
     assert (await running.api.get(VOLUME_CLAIM, "data", "default")).spec["storageClassName"] == "a"
     assert (await running.api.get(VOLUME_CLAIM, "none", "default")).spec["storageClassName"] == ""
-
-
-async def test_a_claim_that_asks_for_more_is_told_who_expands_it(running: Cluster) -> None:
-    await running.apply(STORAGE_CLASS, "large", {"provisioner": "x.test/y", "allowVolumeExpansion": True})
-    await running.apply(PERSISTENT_VOLUME, "disk", {"spec": {**DISK, "storageClassName": "large"}})
-    await running.apply(VOLUME_CLAIM, "data", {"spec": {**ASKED, "storageClassName": "large"}})
-    await seen(running)
-    for size, told in (("2Gi", 0), ("3Gi", 1)):
-        more: JsonObject = {"spec": {"resources": {"requests": {"storage": size}}}}
-        await running.api.patch(VOLUME_CLAIM, "data", more, namespace="default")
-        await running.clock.advance(1)
-        assert (
-            await running.events("ExternalExpanding")
-            == ["waiting for an external controller to expand this PVC"] * told
-        )
 
 
 async def test_a_claim_waits_for_its_first_pod_or_for_a_provisioner(running: Cluster) -> None:

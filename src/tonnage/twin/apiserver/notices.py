@@ -14,7 +14,6 @@ from tonnage.model.json import JsonObject
 from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.twin.apiserver import notices_network
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
-from tonnage.twin.apiserver.mountable_secrets import ENFORCED
 from tonnage.twin.apiserver.notices_network import odd_range
 from tonnage.twin.apiserver.notices_pods import (
     claimed_bytes,
@@ -201,13 +200,6 @@ def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
         yield f"spec.driver: driver names should be lowercase; {name} contains uppercase characters"
 
 
-def _account(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
-    now, before = (mapping(one, "metadata", "annotations") for one in (obj, old))
-    if ENFORCED in now and ENFORCED not in before:
-        words = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
-        yield f"metadata.annotations[{ENFORCED}]: {words}"
-
-
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
 _RULES: Final[dict[Resource, _Rule]] = {
     ("", "endpoints"): notices_network.endpoints,
@@ -218,7 +210,6 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("", "podtemplates"): _pod_template,
     ("", "replicationcontrollers"): partial(_workload, names_pods=True),
     ("", "secrets"): _secret,
-    ("", "serviceaccounts"): _account,
     ("", "services"): notices_network.service,
     ("apps", "daemonsets"): _daemon_set,
     ("apps", "deployments"): partial(_workload, names_pods=True),

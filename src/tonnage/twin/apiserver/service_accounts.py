@@ -11,7 +11,6 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import MIRROR
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text
-from tonnage.twin.apiserver.mountable_secrets import unmountable
 from tonnage.twin.apiserver.rbac.pod_references import secret_names
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import POD, SERVICE_ACCOUNT
@@ -63,8 +62,6 @@ class ServiceAccounts:
             spec = mapping(obj, "spec")
             if not debugs:
                 self._complete(spec, stored.object)
-            if why := unmountable(spec, stored.object, ephemeral=debugs):
-                raise forbidden(POD, shown_name(obj), why)
         elif account not in ("", "default"):
             why = (
                 f"error looking up service account {request.namespace}/{account}: "

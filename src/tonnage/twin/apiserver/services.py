@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.service_changes import (
 )
 from tonnage.twin.apiserver.service_families import settle_families
 from tonnage.twin.apiserver.statuses import forbidden, internal_error
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.store import Store
 
 _RANGE: Final = IPv4Network("10.96.0.0/16")
 _ASKED_FOR: Final = 257
@@ -35,10 +35,6 @@ _ASKED_FOR: Final = 257
 SERVICE_RANGE: Final = str(_RANGE)
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
-_ADDRESS: Final[Resource] = ("networking.k8s.io", "ipaddresses")
-MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
-ALLOCATOR: Final = "ipallocator.k8s.io"
-"""Who keeps the IPAddresses of services, as the label of that key says."""
 _NODE_PORTS: Final = range(30000, 32768)
 _GIVEN: Final = (*_NODE_PORTS[86:], *_NODE_PORTS[:86])
 """In which order ports are given: people ask for the first ones."""
@@ -98,11 +94,7 @@ class ServiceAddresses:
             yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
 
     def _used_addresses(self) -> set[str]:
-        """Addresses of services, and those that somebody else has taken."""
-        found = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
-        others = (stored.object for stored in self._store.list(_ADDRESS))
-        keeper = ("metadata", "labels", MANAGED_BY)
-        return found | {text(one, "metadata", "name") for one in others if text(one, *keeper) != ALLOCATOR}
+        return {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
 
     def _free_addresses(self) -> Iterator[str]:
         used = self._used_addresses()

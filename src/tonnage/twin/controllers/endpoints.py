@@ -20,7 +20,6 @@ from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.pod_control import message_of, namespace_ends
 from tonnage.twin.controllers.refusals import or_none, passing_over
 from tonnage.twin.controllers.service_ports import HEADLESS, has_endpoints, is_headless, stands_behind
-from tonnage.twin.controllers.topology_shares import refusal
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME, TriggerTimes
 from tonnage.wire.endpoints import Endpoints, EndpointSlice
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, NODE, POD, SERVICE
@@ -150,11 +149,6 @@ class EndpointsController:
             if namespace_ends(error):
                 return
             raise
-        if slice_plan.asks_for_shares(service):
-            why = refusal((await self._api.list(NODE)).items, sum(map(pod_state.is_ready, pods)))
-            if why:
-                told = f"{why}, addressType: IPv4"
-                await self._slice_events.emit(service, "Warning", "TopologyAwareHintsDisabled", told)
         if planned.astray:
             astray = ", ".join(planned.astray)
             why = f"[{astray}]" if len(planned.astray) > 1 else astray

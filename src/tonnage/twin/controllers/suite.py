@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.authentication.users import API_SERVER, account_user
+from tonnage.twin.apiserver.authentication.users import account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
@@ -29,18 +29,13 @@ from tonnage.twin.controllers.policy_status import PolicyStatusController
 from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
-from tonnage.twin.controllers.service_addresses import ServiceAddressesController
-from tonnage.twin.controllers.service_ranges import ServiceRangesController
-from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.volume_binding import VolumeBindingController
-from tonnage.twin.controllers.volume_expansion import VolumeExpansionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
 _OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
 _OF_ROLES: Final = "clusterrole-aggregation-controller"
-_OF_RANGES: Final = ("service-cidrs-controller", "service-cidr-controller")
 _OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status")
 """Accounts, and the managers as which they apply."""
 
@@ -73,7 +68,6 @@ async def run_controllers(
             DisruptionController(_own(api, "disruption-controller"), clock, informers),
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock, informers),
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
-            VolumeExpansionController(_own(api, "expand-controller"), clock, informers),
             EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
             PodClaimsController(
                 _own(api, "resource-claim-controller"), clock, informers, _own(api, *_OF_CLAIMS)
@@ -82,9 +76,6 @@ async def run_controllers(
             RoleAggregationController(_own(api, _OF_ROLES, _OF_ROLES), clock, informers),
             PolicyStatusController(_own(api, *_OF_POLICIES), clock, informers),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
-            SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
-            ServiceAddressesController(_of_server(api), clock, informers),
-            ServiceRangesController(_own(api, _OF_RANGES[0]), clock, informers, _own(api, *_OF_RANGES)),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
             StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
@@ -104,8 +95,3 @@ def _own(api: KubernetesApi, account: str, manager: str = "") -> KubernetesApi:
     if not isinstance(api, LocalKubernetes):
         return api
     return api.acting_as(account_user("kube-system", account), manager)
-
-
-def _of_server(api: KubernetesApi, manager: str = "kube-apiserver") -> KubernetesApi:
-    """The client under the name of a genuine API server, which does some of this itself."""
-    return api.acting_as(API_SERVER, manager) if isinstance(api, LocalKubernetes) else api
