@@ -42,12 +42,21 @@ _HEAD: Final = ("apiVersion", "kind", "metadata")
 _UNCHECKED: Final = frozenset(
     {
         "APIService",
+        "CSIDriver",
+        "CSINode",
+        "CSIStorageCapacity",
         "CertificateSigningRequest",
+        "EndpointSlice",
+        "Endpoints",
         "FlowSchema",
         "HorizontalPodAutoscaler",
         "IPAddress",
+        "Ingress",
+        "IngressClass",
         "PriorityLevelConfiguration",
         "ServiceCIDR",
+        "VolumeAttachment",
+        "VolumeAttributesClass",
     }
 )
 """Kinds that the twin stores without a look at what their fields say."""

@@ -185,6 +185,12 @@ def _node(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
         yield from odd_range(shown, f"spec.podCIDRs[{index}]")
 
 
+def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    if (driver := text(obj, "spec", "driver")) != driver.lower():
+        name = quoted(driver)
+        yield f"spec.driver: driver names should be lowercase; {name} contains uppercase characters"
+
+
 def _driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     wanted, secret = items(obj, "spec", "tokenRequests"), at(obj, "spec", "serviceAccountTokenInSecrets")
     if wanted and secret is None and wanted != items(old, "spec", "tokenRequests"):
@@ -194,15 +200,8 @@ def _driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
         )
 
 
-def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
-    if (driver := text(obj, "spec", "driver")) != driver.lower():
-        name = quoted(driver)
-        yield f"spec.driver: driver names should be lowercase; {name} contains uppercase characters"
-
-
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
 _RULES: Final[dict[Resource, _Rule]] = {
-    ("", "endpoints"): notices_network.endpoints,
     ("", "nodes"): _node,
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,
@@ -217,7 +216,6 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("apps", "statefulsets"): _stateful_set,
     ("batch", "cronjobs"): _cron_job,
     ("batch", "jobs"): _job,
-    ("discovery.k8s.io", "endpointslices"): notices_network.endpoint_slice,
     ("networking.k8s.io", "ingresses"): notices_network.ingress,
     ("networking.k8s.io", "networkpolicies"): notices_network.network_policy,
     ("node.k8s.io", "runtimeclasses"): _runtime_class,

@@ -1,6 +1,6 @@
-"""Warnings about services, ingresses, network policies, endpoints: mostly about odd spellings of addresses.
+"""Warnings about services, ingresses, network policies: mostly about odd spellings of addresses.
 
-Source: pkg/api/service/warnings.go, pkg/registry/{core/endpoint,discovery,networking},
+Source: pkg/api/service/warnings.go, pkg/registry/{networking},
 apimachinery's util/validation/ip.go (v1.35).
 """
 
@@ -11,11 +11,10 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.model.well_known import OLD_INGRESS_CLASS, SLICE_MANAGER, TOPOLOGY_HINTS, TOPOLOGY_MODE
+from tonnage.model.well_known import OLD_INGRESS_CLASS, TOPOLOGY_HINTS, TOPOLOGY_MODE
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.validation.network import parsed, parsed_range
 
-_MANAGERS: Final = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _LATER: Final = "will be considered invalid in a future Kubernetes release"
 
 
@@ -114,23 +113,3 @@ def network_policy(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
                 yield from odd_range(text(block, "cidr"), f"{path}.cidr")
                 for position, shown in enumerate(texts(block, "except")):
                     yield from odd_range(shown, f"{path}.except[{position}]")
-
-
-def endpoints(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
-    """Endpoints that no controller has written."""
-    if text(obj, "metadata", "labels", "endpoints.kubernetes.io/managed-by") == "endpoint-controller":
-        return
-    for index, subset in enumerate(mappings(obj, "subsets")):
-        for key in ("addresses", "notReadyAddresses"):
-            for place, one in enumerate(mappings(subset, key)):
-                yield from odd_address(text(one, "ip"), f"subsets[{index}].{key}[{place}].ip")
-
-
-def endpoint_slice(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
-    """An EndpointSlice; the spellings of those that no controller has written."""
-    if old is None and text(obj, "addressType") == "FQDN":
-        yield "spec.addressType: FQDN endpoints are deprecated"
-    if text(obj, "metadata", "labels", SLICE_MANAGER) in _MANAGERS:
-        return
-    for index, endpoint in enumerate(mappings(obj, "endpoints")):
-        yield from _addresses(texts(endpoint, "addresses"), f"endpoints[{index}].addresses")

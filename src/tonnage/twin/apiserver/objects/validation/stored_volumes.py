@@ -51,7 +51,6 @@ _LABELS_NOW: Final = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
 }
-_INLINE: Final = "may {} in the context of inline volumes"
 _RECLAIM: Final = ("Delete", "Recycle", "Retain")
 _IMMUTABLE_SOURCE: Final = "spec.persistentvolumesource is immutable after creation\n"
 
@@ -73,27 +72,6 @@ def volume(obj: JsonObject) -> Found:
     yield from _source(spec, "spec")
     yield from class_and_mode(spec, "spec")
     yield from _attributes_class(spec, "spec")
-
-
-def inline_volume(spec: JsonObject, path: str) -> Found:
-    """The volume that an attachment itself describes: one of a CSI driver, and nothing about its claim."""
-    for key in ("claimRef", "capacity"):
-        if spec.get(key):
-            yield forbidden(f"{path}.{key}", _INLINE.format("not be specified"))
-    if spec.get("csi") is None:
-        yield required(f"{path}.csi", "has to be specified in the context of inline volumes")
-    yield from _modes(spec, path)
-    policy, mode = text(spec, "persistentVolumeReclaimPolicy"), spec.get("volumeMode")
-    if policy and policy != "Retain":
-        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", _INLINE.format("only be Retain"))
-    if spec.get("nodeAffinity") is not None:
-        yield forbidden(f"{path}.nodeAffinity", _INLINE.format("not be specified"))
-    yield from _source({**spec, "nodeAffinity": None}, path)
-    if text(spec, "storageClassName"):
-        yield forbidden(f"{path}.storageClassName", _INLINE.format("not be specified"))
-    if mode not in (None, "Filesystem"):
-        words = _INLINE.format("not specify volumeMode other than Filesystem")
-        yield forbidden(f"{path}.volumeMode", words)
 
 
 def _modes(spec: JsonObject, path: str) -> Found:
