@@ -1,12 +1,11 @@
-"""Indexes of a Job as its spec and its status write them: `1,3-5`.
+"""Indexes of a Job as its spec writes them: `1,3-5`.
 
-Source: validateIndexesFormat, validateFailedIndexesNotOverlapCompleted; pkg/apis/batch/validation (v1.35).
+Source: validateIndexesFormat; pkg/apis/batch/validation (v1.35).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from tonnage.twin.apiserver.objects.problems import quoted
 
@@ -54,26 +53,3 @@ def _interval(part: str, completions: int) -> _Interval:
     if len(ends) > 1 and ends[0] >= ends[1]:
         raise IndexesError(_falling(*ends))
     return ends[0], ends[-1]
-
-
-def shared_index(completed: str, failed: str, completions: int) -> int | None:
-    """The first index that both texts name; intervals that cannot be read are passed over.
-
-    >>> shared_index("0,4-6", "2,5-7", 10), shared_index("0", "1", 10)
-    (5, None)
-    """
-    one, other = list(_readable(completed, completions)), list(_readable(failed, completions))
-    while one and other:
-        (start, end), (first, last) = one[0], other[0]
-        if start <= last and first <= end:
-            return max(start, first)
-        (one if start <= first else other).pop(0)
-    return None
-
-
-def _readable(text: str, completions: int) -> Iterator[_Interval]:
-    for part in text.split(",") if text else ():
-        try:
-            yield _interval(part, completions)
-        except IndexesError:
-            continue
