@@ -14,7 +14,6 @@ class CustomVersion:
     """A version of a custom kind; `replicas` is the path of the number in the spec, None without a scale."""
 
     kind: Kind[PodMaker]
-    served: bool
     replicas: tuple[str, ...] | None
 
 
@@ -29,7 +28,6 @@ async def custom_versions(api: KubernetesApi, group: str, name: str) -> tuple[Cu
         return tuple(
             CustomVersion(
                 Kind(group, str(version.get("name")), name, plural, namespaced, PodMaker),
-                version.get("served") is True,
                 _replicas((version.get("subresources") or {}).get("scale")),
             )
             for version in spec.get("versions") or []
