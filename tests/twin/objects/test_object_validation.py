@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from support.random_bodies import UNCHECKED
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import apply_defaults
@@ -360,3 +362,15 @@ def test_some_names_are_whatever_a_path_may_hold(group: str, kind: str, name: st
 def test_a_pods_node_may_be_named_as_it_was_once() -> None:
     source = {"fieldRef": {"fieldPath": "spec.host"}}
     assert not validate_create(row("", "Pod"), pod(env=[{"name": "NODE", "valueFrom": source}]))
+
+
+@pytest.mark.parametrize("kind", sorted(UNCHECKED))
+def test_a_kind_of_whose_fields_nothing_is_checked_is_read_strictly_and_has_a_name(kind: str) -> None:
+    schema = load_schema()
+    found = max((one for one in schema.kinds if one.kind == kind), key=lambda one: one.version)
+    body: dict[str, Any] = {"metadata": {"name": "x", "labels": {"a": 1}}}
+    with pytest.raises(ApiError, match="cannot unmarshal number"):
+        decode(schema, found.type, body)
+    decoded = decode(schema, found.type, {"metadata": {"name": "../x"}, "nonsense": 1})
+    assert decoded.unknown == ('unknown field "nonsense"',)
+    assert "metadata.name" in [error.field for error in validate_create(found, decoded.value)]
