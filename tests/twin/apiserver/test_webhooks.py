@@ -80,9 +80,13 @@ async def test_a_service_leads_to_its_endpoints(server: ApiServer, hooks: dict[s
         "apiVersion": "v1",
         "kind": "Endpoints",
         "metadata": {"name": "hook", "namespace": "default"},
-        "subsets": [addresses],
+        "subsets": [
+            {**addresses, "addresses": [{"ip": "x" * 70}]},
+            {**addresses, "ports": [{"port": 1 << 16}]},
+            addresses,
+        ],
     }
-    server.store.create(("", "endpoints"), ("default", "hook"), endpoints)  # loopback is refused of clients
+    server.store.create(("", "endpoints"), ("default", "hook"), endpoints)  # nobody checks what they say
     assert await refusal(server) == 'admission webhook "one.example.org" denied the request: not today'
 
 

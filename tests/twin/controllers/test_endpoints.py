@@ -153,6 +153,14 @@ def test_the_first_endpoints_go_into_the_empty_slice() -> None:
     assert (filled.create, filled.delete) == ([], [])
 
 
+def test_a_slice_out_of_which_somebody_took_an_address_is_put_right() -> None:
+    slices = written(plan(service(), [pod(1)], lambda _node: "", []).create)
+    assert slices[0].endpoints is not None
+    slices[0].endpoints[0]["addresses"] = None
+    again = plan(service(), [pod(1)], lambda _node: "", slices)
+    assert [one.endpoints[0]["addresses"] for one in (*again.create, *again.update)] == [["10.0.0.1"]]
+
+
 def test_slices_hold_a_hundred_endpoints_and_who_stays_stays_where_it_is() -> None:
     pods = [pod(index) for index in range(250)]
     full = plan(service(), pods, lambda _node: "", [])

@@ -142,7 +142,7 @@ def _endpoint(pod: Pod, service: Service, zone: str) -> Endpoint:
 def _identity(endpoint: Endpoint) -> Identity:
     target = endpoint.get("targetRef") or {}
     return (
-        *endpoint["addresses"],
+        *(endpoint["addresses"] or ()),  # somebody may have taken them all away
         endpoint.get("hostname", ""),
         target.get("namespace", ""),
         target.get("name", ""),

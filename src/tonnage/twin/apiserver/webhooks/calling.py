@@ -22,6 +22,7 @@ import h11
 
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
+from tonnage.twin.apiserver.objects.validation.network import parsed
 from tonnage.twin.apiserver.own_addresses import ElsewhereError, dial
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
 from tonnage.twin.apiserver.store import Store
@@ -76,10 +77,13 @@ def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> t
         return text(service, "spec", "externalName"), port
     endpoints = store.get(ENDPOINTS, (namespace, name))
     for subset in mappings(endpoints.object, "subsets") if endpoints is not None else ():
-        addresses, ports = mappings(subset, "addresses"), mappings(subset, "ports")
-        numbers = [number(one, "port") for one in ports if text(one, "name") == text(wanted, "name")]
+        # Nobody has checked what somebody wrote there.
+        told = [text(one, "ip") for one in mappings(subset, "addresses")]
+        addresses = [one for one in told if parsed(one) is not None]
+        ports = [one for one in mappings(subset, "ports") if text(one, "name") == text(wanted, "name")]
+        numbers = [number(one, "port") for one in ports if 0 < number(one, "port") < 1 << 16]
         if addresses and numbers:
-            return text(addresses[0], "ip"), numbers[0]
+            return addresses[0], numbers[0]
     found = _pod_behind(store, namespace, service, wanted, port)
     if found is None:
         raise _post_failed(url, f'no endpoints available for service "{name}"')
