@@ -78,7 +78,6 @@ ALLOWED: Final = {
             "twin/apiserver/ownership/entries.py",
             "twin/apiserver/store.py",
             "twin/apiserver/streams.py",
-            "twin/controllers/slice_mirroring.py",
             "twin/controllers/templates.py",
         ),
         _MADE_HERE,

@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from random import Random
 from typing import Any, Final
 from urllib.parse import quote
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.kubelet_side import FastClock
 from tonnage.model.json import JsonObject
@@ -25,9 +20,17 @@ from tonnage.twin.apiserver.proxy import KubeletProxy
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables
-from tonnage.twin.controllers.request_approval import REQUEST
-from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT
+from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT, Kind
+from tonnage.wire.objects import Object
 
+_SIGNING_REQUEST: Final = Kind(
+    "certificates.k8s.io",
+    "v1",
+    "CertificateSigningRequest",
+    "certificatesigningrequests",
+    False,
+    Object,
+)
 _DEFECT: Final = re.compile(r"Internal error occurred: \w+")
 """What the server says of an exception that nobody expects."""
 _NAMESPACED: Final = "/api/v1/namespaces/default"
@@ -144,20 +147,9 @@ async def _filled(server: ApiServer) -> None:
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE},
     }
     await api.create(DEPLOYMENT, deployment, namespace="default")
-    request: JsonObject = {
-        "metadata": {"name": "c"},
-        "spec": {"request": _signing_request(), "signerName": "example.com/any", "usages": ["client auth"]},
-    }
-    await api.create(REQUEST, request)
+    spec: JsonObject = {"request": "Yw==", "signerName": "example.com/any", "usages": ["client auth"]}
+    await api.create(_SIGNING_REQUEST, {"metadata": {"name": "c"}, "spec": spec})
     await api.create(CUSTOM_RESOURCE, _definition(_schema()))
-
-
-def _signing_request() -> str:
-    """One that is well, as the field holds it."""
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "c")])
-    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
-    request = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    return b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
 
 
 def _scope(method: str, path: str, content_type: str, query: bytes) -> dict[str, Any]:

@@ -104,10 +104,7 @@ OWN: Final[dict[str, str]] = {
         (
             *("adapters/snapshots/file.py:whole_file", "cli/cdi_generate.py:checked"),
             *("decide/cluster/cel/asking.py:_asked", "twin/apiserver/store.py:Stored.object"),
-            *(
-                "twin/controllers/slice_mirroring.py:_slice_body",
-                "twin/controllers/templates.py:kept_template",
-            ),
+            "twin/controllers/templates.py:kept_template",
             *("twin/kubelet/programs/filing.py:_pack", "cli/programs.py:_own_kubeconfig"),
             "twin/apiserver/database.py:Database._objects",
         ),
@@ -115,8 +112,6 @@ OWN: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "twin/controllers/request_approval.py:rights_of",
-            "twin/controllers/request_signing.py:RequestSigningController._reconcile",
             "twin/kubelet/environment.py:EnvironmentReader._secret",
             "twin/kubelet/volumes.py:ObjectReader._secret",
         ),
