@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench bench-kubernetes docs check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -33,6 +33,9 @@ setup: .venv/ready ## Create the environment (.venv)
 run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=name)
 	@$(BIN)/tonnage up --lab $(LAB)
 
+# Of each recording at least a fifth, which changes with the day. TONNAGE_SEED=2026-11-26 repeats that day's.
+test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
+
 # Compiled files are kept, and tests compiled once: each worker would rewrite the assertions of all of them.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and no real cluster, but the longest
@@ -41,7 +44,8 @@ test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and
 
 test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long \
+	  --left-out .pytest_cache/left-out-long.txt
 
 test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples
 	@$(BIN)/pytest -n $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
@@ -54,10 +58,12 @@ test-properties: .venv/ready ## Hold each property that sets no number against 1
 	@mkdir -p $(@D) && touch $@
 
 # Without root there is no genuine node, so nothing is built for one.
-test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
-test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
+programs test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
+programs: preflight kubernetes-binaries ## Build, once, what `make test-kubernetes` needs
+
+test-kubernetes: programs ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(SYNC) --group clients
-	@$(BIN)/python scripts/test_kubernetes.py -q
+	@$(BIN)/python scripts/test_kubernetes.py -q --left-out .pytest_cache/left-out-kubernetes.txt
 
 fuzz: .venv/ready ## Fuzz readers and handlers: every hostile input, then atheris (FUZZ_SECONDS=30 for each, TARGET=name)
 	@$(SYNC) --group fuzz
@@ -111,7 +117,12 @@ bench: .venv/ready ## Print the figures that the README quotes
 bench-kubernetes: kubernetes-binaries ## Print the figures that need a genuine Kubernetes (root, half an hour)
 	@$(BIN)/python -m benchmarks.kubernetes
 
-check: lint test test-long fuzz-gate test-kubernetes ## The gate: what CI runs
+check: ## The gate: lint and all tests, as CI runs them; budget and time of each part at the end
+	@$(PYTHON) scripts/gate.py
+
+check-all: export TONNAGE_SAMPLE = all
+check-all: ## The same without a sample: every row of every recording, every lab, 1,500 examples of each property
+	@$(PYTHON) scripts/gate.py --all
 
 clean: ## Remove the environment and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

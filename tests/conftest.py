@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.sampling import SamplingPlugin
+
 # A busy machine is not a defect: nothing in the suite fails for being slow.
 # CI looks at the same examples each time: it judges a change, not a day's luck. All others look at new ones.
 _PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,6 +33,24 @@ _EARLY: Final = frozenset(
 """Files of tests that take seconds each: begun first, so that no worker is left alone with one."""
 
 
+_SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sampling")
+    group.addoption(
+        "--left-out",
+        default=".pytest_cache/left-out.txt",
+        help="the file that lists what a sample leaves out",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before workers start: they have the seed of this process."""
+    plugin = config.stash[_SAMPLING] = SamplingPlugin(config)
+    config.pluginmanager.register(plugin, "sampling")
+
+
 def pytest_collectstart() -> None:
     """What is collected stays until the end: nobody need look through it for garbage, now or later."""
     gc.disable()
@@ -43,8 +63,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)  # after the order was shuffled
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long tests where workers begin: each gets a part of the list, and takes of others' ends later."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the sample does; put long tests where workers begin.
+
+    Each gets a part of the list, and takes of others' ends later.
+    """
+    config.stash[_SAMPLING].sampler.deselect(config, items)
     files = [list(own) for _, own in itertools.groupby(items, lambda item: item.nodeid.partition("::")[0])]
     early = [own for own in files if own[0].nodeid.partition("::")[0] in _EARLY]
     others = [item for own in files if own not in early for item in own]
