@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.sampling import SamplingPlugin
+from support.sampling import Sampler, SamplingPlugin
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.
 # CI looks at the same examples each time: it judges a change, not a day's luck. All others look at new ones.
@@ -49,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before workers start: they have the seed of this process."""
     plugin = config.stash[_SAMPLING] = SamplingPlugin(config)
     config.pluginmanager.register(plugin, "sampling")
+
+
+@pytest.fixture(scope="session")
+def sample(pytestconfig: pytest.Config) -> Sampler:
+    """For a test that goes through rows by itself: `sample.items` are those whose turn it is."""
+    return pytestconfig.stash[_SAMPLING].sampler
 
 
 def pytest_collectstart() -> None:

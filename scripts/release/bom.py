@@ -18,7 +18,6 @@ from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from scripts.image.lock import Row as LockedRow
@@ -117,6 +116,8 @@ def written(bom: Bom) -> str:
     Raises:
         ValueError: it does not fit, which is a mistake of this module.
     """
+    from cyclonedx.validation.json import JsonStrictValidator  # a second, for grammars of addresses
+
     text = JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
     if problem := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ValueError(f"no bill of materials by CycloneDX's schema: {problem}")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from support.sampling import Sampler
 from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.adapters.snapshots.format import Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED
@@ -77,14 +78,15 @@ def decided(snapshot: Snapshot) -> Decision:
 
 
 @pytest.mark.parametrize("part", range(SLICES))
-def test_what_decides_is_all_there(part: int) -> None:
-    for name in sorted(scenarios())[part::SLICES]:
+def test_what_decides_is_all_there(part: int, sample: Sampler) -> None:
+    for name in sample.items("recorded clusters through a snapshot", sorted(scenarios()))[part::SLICES]:
         scenario = scenarios()[name]
         assert through_a_snapshot(scenario, Level.VALUES) == direct(scenario), name
 
 
-def test_pseudonyms_change_no_decision() -> None:
-    for name in [*sorted(scenarios())[::9], *(n for n in scenarios() if scenarios()[n].get("claims"))][:160]:
+def test_pseudonyms_change_no_decision(sample: Sampler) -> None:
+    some = [*sorted(scenarios())[::9], *(n for n in scenarios() if scenarios()[n].get("claims"))][:160]
+    for name in sample.items("recorded clusters under pseudonyms", some):
         plain, hidden = direct(scenarios()[name]), through_a_snapshot(scenarios()[name], Level.NAMES)
         one, other = decided(plain), decided(hidden)
         assert len(other.feasible) == len(one.feasible), name

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from scripts.image.wheels import version_of
 from scripts.locked import ROOT
@@ -101,6 +100,8 @@ def test_a_release_has_everything_and_is_the_same_again(tmp_path: Path) -> None:
 
 
 def _look_at_contents(folder: Path, base: str) -> None:
+    from cyclonedx.validation.json import JsonStrictValidator  # a second of every worker
+
     for kind in ("wheel", "image"):
         text = (folder / f"{base}-{kind}.cdx.json").read_text()
         assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def test_a_seed_names_one_sample_whatever_the_order_of_the_rows() -> None:
 @given(
     count=st.integers(0, 60),
     share=st.fractions(LEAST, 1),
-    first=st.dates(max_value=datetime(9999, 12, 1).date()),  # noqa: DTZ001 (a day)
+    first=st.dates(max_value=date(9999, 12, 1)),
 )
 def test_a_share_is_never_less_than_it_says_and_days_in_a_row_take_everything(
-    count: int, share: Fraction, first: object
+    count: int, share: Fraction, first: date
 ) -> None:
     keys = [str(number) for number in range(count)]
-    days = [first + timedelta(number) for number in range(5)]  # type: ignore[operator]
+    days = [first + timedelta(number) for number in range(5)]
     samples = [share_of(keys, "rows", day.isoformat(), share) for day in days]
     assert all(len(sample) >= count * share for sample in samples)
     assert set().union(*samples) == set(keys)
@@ -82,6 +82,13 @@ def test_rows_that_a_test_takes_keep_their_order_and_the_rest_is_counted_and_lis
     assert not set(sampler.listing().splitlines()) & set(taken)
 
 
+CONFIG = """\
+[pytest]
+pythonpath = {tests}
+markers = sampled: a row
+filterwarnings = error
+asyncio_default_fixture_loop_scope = function
+"""
 MODULE = """\
 import pytest
 
@@ -111,7 +118,7 @@ def test_a_run_says_what_it_samples_and_lists_the_rest(
     (folder / "test_rows.py").write_text(MODULE)
     (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     left_out = tmp_path / "left-out.txt"
-    config = f"[pytest]\npythonpath = {ROOT / 'tests'}\nmarkers = sampled: a row\n"
+    config = CONFIG.format(tests=ROOT / "tests")
     (tmp_path / "pytest.ini").write_text(config)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", workers, "--left-out", left_out, folder],

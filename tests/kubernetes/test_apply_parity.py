@@ -12,6 +12,7 @@ from support.genuine import genuine_api_server
 from support.leftovers import own_folder
 from support.random_applies import random_scene, setup
 from support.random_writes import alike, random_writes
+from support.sampling import Sampler
 from tonnage.cli.binaries import chosen_minor
 
 pytestmark = [
@@ -22,7 +23,7 @@ _SCENES = [*map(random_scene, range(1000, 1040)), *map(random_writes, range(1000
 """Applies of several managers to one object, and writes of every sort to two."""
 
 
-async def test_random_writes_come_to_the_same_objects_and_refusals() -> None:
+async def test_random_writes_come_to_the_same_objects_and_refusals(sample: Sampler) -> None:
     with own_folder() as folder:
         async with (
             genuine_api_server(folder) as kubeconfig,
@@ -32,7 +33,7 @@ async def test_random_writes_come_to_the_same_objects_and_refusals() -> None:
         ):
             for client in (genuine, pretended):
                 await play(setup(), sender(client))
-            for scene in _SCENES:
+            for scene in sample.items("random writes", _SCENES, key=lambda scene: scene.name):
                 wanted = await play(scene, sender(genuine))
                 found = await play(scene, sender(pretended))
                 for step, ours, theirs in zip(scene.steps, found, wanted, strict=True):

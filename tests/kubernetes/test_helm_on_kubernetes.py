@@ -29,6 +29,7 @@ def twin(folder: Path) -> Cluster:
     )
 
 
+@pytest.mark.sampled("scenes of Helm")
 @BOTH
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 async def test_the_twin_answers_as_recorded(scene: HelmScene, major: Major) -> None:

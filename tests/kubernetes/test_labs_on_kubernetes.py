@@ -63,6 +63,7 @@ def clusters() -> Iterator[Clusters]:
         clusters.end()
 
 
+@pytest.mark.sampled("labs on a genuine control plane, with each kubectl")
 @pytest.mark.parametrize("version", ["1.35", "1.37"])
 @pytest.mark.parametrize("name", lab_names())
 def test_a_lab_passes_on_a_genuine_control_plane(name: str, version: str, clusters: Clusters) -> None:

@@ -139,11 +139,6 @@ class SamplingPlugin:
         self.sampler = sampler_of(os.environ, datetime.now(UTC))
         self._config = config
 
-    @pytest.fixture(scope="session")
-    def sample(self) -> Sampler:
-        """Its `items` are those whose turn it is."""
-        return self.sampler
-
     def pytest_sessionfinish(self) -> None:
         output: dict[str, object] | None = getattr(self._config, "workeroutput", None)
         if output is not None:

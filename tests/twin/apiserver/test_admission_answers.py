@@ -82,6 +82,7 @@ class Twin:
         return [told(*await self.send(step), step, values) for step in case.steps]
 
 
+@pytest.mark.sampled("recorded cases of admission")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
 async def test_a_case_is_answered_as_a_genuine_server_answers_it(case: Case, values: dict[str, str]) -> None:
     """ADM-9, ADM-10 and whatever else admission says."""

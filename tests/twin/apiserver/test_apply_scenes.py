@@ -14,6 +14,7 @@ from twin.apiserver.conftest import Running
 ANSWERS = recorded()
 
 
+@pytest.mark.sampled("scenes of apply-scenes.yaml")
 @pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.name)
 async def test_several_managers_write_an_object(running: Running, scene: Scene) -> None:
     async with client_at(running.endpoint) as client:

@@ -20,6 +20,7 @@ OTHERWISE = {
 """What differs, each for the reason beside it."""
 
 
+@pytest.mark.sampled("recorded bad requests")
 @pytest.mark.parametrize("request_", REQUESTS, ids=[one.name for one in REQUESTS])
 async def test_a_bad_request_is_answered_as_a_genuine_server_answers(
     running: Any, request_: BadRequest

@@ -29,6 +29,7 @@ def twin(folder: Path) -> Cluster:
     )
 
 
+@pytest.mark.sampled("scenes of Helm")
 @pytest.mark.parametrize(
     ("name", "major"),
     [

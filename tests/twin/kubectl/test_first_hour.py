@@ -51,7 +51,14 @@ _TRIES = 40
 _LONG = 16
 """Scenes of more commands run in `make test-long` only: each command is a process, which is what costs."""
 _LONGEST_FIRST = [
-    pytest.param(book, scene, marks=[pytest.mark.long] if scene.long or len(scene.commands) > _LONG else [])
+    pytest.param(
+        book,
+        scene,
+        marks=[
+            pytest.mark.sampled(f"scenes of {book.scenes.name}"),
+            *([pytest.mark.long] if scene.long or len(scene.commands) > _LONG else []),
+        ],
+    )
     for book, scene in sorted(
         ((book, scene) for book in BOOKS for scene in scenes(book)), key=lambda row: -len(row[1].commands)
     )
