@@ -41,6 +41,7 @@ ROWS: Final = (
     Row("set-up", "setup", 1),
     Row("lint", "lint", 2),
     Row("tests", "test", 4),
+    Row("fuzzing", "fuzz-gate", 1),
     Row("long tests", "test-long", 4),
     Row("programs built", "programs", 12),
     Row("genuine suite", "test-kubernetes", 24),
