@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from importlib import metadata
 
-import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from scripts.generate_chart_reference import values
 from scripts.generate_crds import main as generate_crds
-from support.helm import CHART, IMAGE, Helm
+from support.helm import CHART, IMAGE, Helm, assert_valid
 from tonnage.cli.main import tonnage
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
 
@@ -56,7 +55,7 @@ def test_every_object_is_valid(helm4: Helm, given: str, version: str) -> None:
     assert rendered.of("DaemonSet")
     for found in rendered:
         if found["kind"] not in NOT_UPSTREAM:
-            kubernetes_validate.validate(found, version, strict=True)
+            assert_valid(found, version)
 
 
 @pytest.mark.parametrize("given", ["", EVERYTHING], ids=["defaults", "everything"])
@@ -72,7 +71,7 @@ def test_numbers_as_names_stay_text(helm4: Helm) -> None:
         "serviceAccount: {name: '007'}\nconfig: {name: '1e3'}", release="123", namespace="42"
     )
     for found in rendered:
-        kubernetes_validate.validate(found, "1.35", strict=True)
+        assert_valid(found, "1.35")
     assert rendered.one("DaemonSet")["metadata"]["name"] == "123-tonnage-agent"
     assert "--config-map=42/1e3" in rendered.container["args"]
 

@@ -8,13 +8,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from scripts.render_kustomize import BASE, for_kubectl, namespace
 from scripts.render_kustomize import main as render
-from support.helm import Helm, Manifest, Rendered
+from support.helm import Helm, Manifest, Rendered, assert_valid
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.sharing import SharedResource
@@ -53,7 +52,7 @@ def test_nothing_speaks_of_helm() -> None:
 def test_the_overlay_changes_image_runtime_and_sharing() -> None:
     rendered = kustomized(EXAMPLE)
     for found in rendered:
-        kubernetes_validate.validate(found, "1.35", strict=True)
+        assert_valid(found, "1.35")
     assert rendered.container["image"] == "registry.example.com/platform/tonnage:0.1.0"
     assert rendered.pod["runtimeClassName"] == "nvidia"
     config = rendered.one("ConfigMap")

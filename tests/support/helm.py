@@ -104,3 +104,10 @@ class Rendered:
         (container,) = self.pod["containers"]
         found: Manifest = container
         return found
+
+
+def assert_valid(found: Manifest, version: str) -> None:
+    """By upstream's own schemas of that minor version."""
+    import kubernetes_validate  # takes a second to read grammars, which each worker that collects would spend
+
+    kubernetes_validate.validate(found, version, strict=True)

@@ -30,7 +30,7 @@ def _refused() -> Iterator[tuple[str, Scene, Answer]]:
 
 
 def _body(command: str, scene: Scene) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(scene.files[command.split("< ")[1]])
+    found: dict[str, Any] = yaml.load(scene.files[command.split("< ")[1]], yaml.CSafeLoader)
     return found
 
 
