@@ -27,7 +27,8 @@ from tonnage.twin.apiserver.server import ApiServer, Endpoint
 from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import NODE, POD
 
-KUBECTL_VERSIONS = ("1.35", "1.37")
+KUBECTL_VERSIONS = (pytest.param("1.35", marks=pytest.mark.long), "1.37")
+"""What both say alike is asked of the newer one in `make test`, and of the older in `make test-long`."""
 _PATIENCE_S = 60
 
 
