@@ -13,6 +13,7 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Final
 
 from tonnage.decide.cluster.cel.kinds import BOOL, DYN, INT, STRING, CelKind, Known
@@ -20,6 +21,7 @@ from tonnage.decide.cluster.claims.cel_errors import TOO_LONG, CelError, Unsuppo
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.custom_kinds import identifiers
+from tonnage.twin.apiserver.objects.custom_values import float_of
 from tonnage.twin.apiserver.objects.formats import span_of
 from tonnage.twin.apiserver.objects.named_formats import FormatHost
 from tonnage.twin.apiserver.objects.patch import same_json
@@ -321,8 +323,8 @@ def _typed(value: JsonValue, schema: JsonObject, *, root: bool = False) -> objec
         case bool():
             return value
         case int() if text(schema, "type") == "number":
-            return float(value)
-        case float() if text(schema, "type") == "integer":
+            return float_of(value)
+        case float() if text(schema, "type") == "integer" and isfinite(value):
             return int(value)
         case _:
             return value

@@ -5,6 +5,7 @@ Source: k8s.io/apiextensions-apiserver (apiserver/schema/{pruning,defaulting}), 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,9 +80,21 @@ def _read(value: JsonValue) -> JsonValue:
         case float() if value.is_integer() and abs(value) <= _MOST:
             return int(value)
         case int() if abs(value) > _MOST:
-            return float(value)
+            return float_of(value)
         case _:
             return value
+
+
+def float_of(number: int) -> float:
+    """The whole number as a float, which is infinite beyond a float's range.
+
+    >>> float_of(10**400), float_of(-(10**400)), float_of(3)
+    (inf, -inf, 3.0)
+    """
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _subject(body: JsonObject) -> str:
