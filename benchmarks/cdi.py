@@ -19,11 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.driver_root import LIBRARIES, Driver, make_driver_root
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from support.plugin_node import plugin_node
-from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
-from tonnage.decide.node.cdi import cdi_specs, spec_bytes
-from tonnage.decide.node.cdi_rules import spec_problems
+from tonnage.decide.node.cdi.rules import spec_problems
+from tonnage.decide.node.cdi.spec import cdi_specs, spec_bytes
 from tonnage.model.devices import Inventory
 from tonnage.model.plugin_settings import MigStrategy
 from tonnage.model.sharing import DeviceListStrategy, PluginConfig

@@ -22,11 +22,11 @@ from typing import Any
 import yaml
 
 from benchmarks.cluster import TONNAGE
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.genuine import write_credentials
+from tonnage.cli.up.genuine import write_credentials
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
-from tonnage.twin.pki import Authority
 
 LIMIT_S = 600
 """So long a side may take to bind its pods, or to have its nodes ready."""

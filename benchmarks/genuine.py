@@ -10,11 +10,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
 from tonnage.cli.binaries import find_binaries
-from tonnage.cli.genuine import write_credentials
+from tonnage.cli.up.genuine import write_credentials
 from tonnage.model.errors import ConfigError
-from tonnage.twin.pki import Authority
 
 
 def measure(rounds: int) -> dict[str, list[float]]:

@@ -9,11 +9,11 @@ import random
 import time
 from collections.abc import Sequence
 
-from tonnage.decide.node import mig_plan
-from tonnage.decide.node.mig_geometry import all_layouts
-from tonnage.decide.node.mig_goal import MigGpu, goals_by_entries
-from tonnage.decide.node.mig_plan import Instance
-from tonnage.diagnose.mig_plans import demand_on
+from tonnage.decide.node.mig import plan
+from tonnage.decide.node.mig.geometry import all_layouts
+from tonnage.decide.node.mig.goal import MigGpu, goals_by_entries
+from tonnage.decide.node.mig.plan import Instance
+from tonnage.diagnose.mig.plans import demand_on
 from tonnage.model.catalog.mig import mig_board
 from tonnage.model.mig import MigEntry
 
@@ -42,7 +42,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 def _planned(fleet: Sequence[tuple[MigGpu, ...]]) -> float:
-    mig_plan._kept.cache_clear()
+    plan._kept.cache_clear()
     start = time.process_time()
     _plan(fleet)
     return time.process_time() - start

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tonnage.decide.cluster.fleet.fleet import fleet_of
-from tonnage.decide.cluster.scheduling import schedule_on
-from tonnage.decide.cluster.view import View, view_of
+from tonnage.decide.kubernetes.scheduler.fleet.fleet import fleet_of
+from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
+from tonnage.decide.kubernetes.view import View, view_of
 from tonnage.model.cluster import Container, Node, Owner, Pod, Snapshot, WorkloadSelector
 from tonnage.model.selectors import LabelSelector, Requirement, Taint, Toleration
 

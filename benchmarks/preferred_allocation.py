@@ -24,8 +24,14 @@ import grpc
 
 from benchmarks.plugin_sides import TONNAGE, without_cluster
 from tonnage.adapters.kubelet.plugin_server import PluginServer
-from tonnage.decide.node.links import link_matrix
-from tonnage.decide.node.prefer_whole import Topology, finished, prefer_whole, topology_of, worked_out
+from tonnage.decide.node.preference.links import link_matrix
+from tonnage.decide.node.preference.whole_devices import (
+    Topology,
+    finished,
+    prefer_whole,
+    topology_of,
+    worked_out,
+)
 from tonnage.model.devices import Device
 from tonnage.model.links import NVSWITCH, Link, LinkMatrix, PciLevel
 from tonnage.model.names import GPU

@@ -24,15 +24,15 @@ def ready():
     from pathlib import Path
     from tonnage.adapters.snapshots.objects import collector_paused
     from tonnage.cli.cluster import read_snapshot
-    from tonnage.diagnose.explain import explain_on
-    from tonnage.diagnose.ground import ground_of
+    from tonnage.diagnose.explain.explain import explain_on
+    from tonnage.diagnose.cluster_view import ground_of
     with collector_paused(kept=True):  # as `tonnage explain` does, to its end
         return ground_of(read_snapshot(Path(sys.argv[1])))
 
 ground, wall, cpu = took(ready)
 if sys.argv[2] != "load":
     from dataclasses import replace
-    from tonnage.diagnose.explain import explain_on
+    from tonnage.diagnose.explain.explain import explain_on
     from tonnage.model.cluster import Container, Pod
     from tonnage.model.selectors import Toleration
     asks = {"cpu": 95_500, "memory": 2**30, "nvidia.com/gpu": 8}

@@ -21,7 +21,7 @@ from scripts.find_helm import MAJORS
 from support.helm_scenes import answers_file, helm_scenes, one_node, play
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.binaries import find_binaries
-from tonnage.cli.genuine import GenuineCluster
+from tonnage.cli.up.genuine import GenuineCluster
 
 _SETTLE_S = 3.0
 

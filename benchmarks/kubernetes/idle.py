@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.binaries import find_binaries
-from tonnage.cli.genuine import GenuineCluster
+from tonnage.cli.up.genuine import GenuineCluster
 from tonnage.documents.scenario import parse_scenario
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.char_links import make_links, missing_links
+from tonnage.adapters.cdi.char_links import make_links, missing_links
 from tonnage.cli.main import run
 from tonnage.model.errors import HardwareError
 

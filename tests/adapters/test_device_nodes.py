@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.device_nodes import NodesBeside, read_device_nodes
+from tonnage.adapters.cdi.device_nodes import NodesBeside, read_device_nodes
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import HardwareError
@@ -152,7 +152,7 @@ async def test_a_change_of_nodes_is_an_event_once_and_the_backend_s_own_pass(tmp
 async def test_a_kernel_that_does_not_answer_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonnage.adapters.device_nodes._DEADLINE_S", 0.05)
+    monkeypatch.setattr("tonnage.adapters.cdi.device_nodes._DEADLINE_S", 0.05)
     node(tmp_path / "dev/nvidia0")
     beside = NodesBeside(Backend(), Ticks(), root=tmp_path)  # type: ignore[arg-type]
     before = (await beside.scan()).nodes

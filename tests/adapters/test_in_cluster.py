@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.kubernetes.kubeconfig import target
 from tonnage.adapters.kubernetes.request_info import request_info
@@ -21,7 +22,6 @@ from tonnage.cli.cluster import _embedded_kubeconfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import NAMESPACE, NODE
 
 Answers = Counter[tuple[str, str, str]]

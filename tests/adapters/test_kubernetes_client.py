@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.kubernetes.answers import decoded, lines
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.kubernetes.kubeconfig import target
@@ -24,7 +25,6 @@ from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.pki import Authority
 from tonnage.wire import objects as w
 from tonnage.wire.kinds import NAMESPACE
 

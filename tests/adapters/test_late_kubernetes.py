@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from tonnage.adapters.kubernetes.late import late
-from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.model.errors import ClusterError, ConfigError, Problem
+from tonnage.ports import KubernetesApi, PatchType
 from tonnage.wire.kinds import POD
 
 PATIENCE_S = 60.0

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters import mps_daemon, mps_program
-from tonnage.adapters.mps_daemon import ControlDaemons
-from tonnage.adapters.mps_files import end_left
-from tonnage.adapters.mps_program import ask_program
+from tonnage.adapters.mps import daemon, program
+from tonnage.adapters.mps.daemon import ControlDaemons
+from tonnage.adapters.mps.files import end_left
+from tonnage.adapters.mps.program import ask_program
 from tonnage.model.errors import HardwareError
 from tonnage.model.mps import PIPE_VARIABLE, MpsDaemon, MpsDevice
 from tonnage.model.names import ResourceName
@@ -79,7 +79,7 @@ def start_and_be_killed(root: Path) -> int:
     code = f"""if True:
         import asyncio, os, signal
         from pathlib import Path
-        from tonnage.adapters.mps_daemon import ControlDaemons
+        from tonnage.adapters.mps.daemon import ControlDaemons
         from tonnage.model.mps import MpsDaemon, MpsDevice
         async def main():
             await ControlDaemons(Path({str(root)!r})).start(
@@ -100,8 +100,8 @@ def root() -> Iterator[Path]:
 
 @pytest.fixture
 async def node(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
-    monkeypatch.setattr(mps_program, "_DEADLINE_S", 20.0)  # a busy machine is no daemon that hangs
-    monkeypatch.setattr(mps_daemon, "_STEP_S", 30.0)
+    monkeypatch.setattr(program, "_DEADLINE_S", 20.0)  # a busy machine is no daemon that hangs
+    monkeypatch.setattr(daemon, "_STEP_S", 30.0)
     made = Node(root)
     yield made
     await made.daemons.close()
@@ -219,8 +219,8 @@ async def test_a_daemon_that_is_slow_is_waited_for(node: Node) -> None:
 async def test_a_daemon_that_never_answers_does_not_serve_and_does_not_stay(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mps_daemon, "_READY_S", 0.5)
-    monkeypatch.setattr(mps_program, "_DEADLINE_S", 1.0)
+    monkeypatch.setattr(daemon, "_READY_S", 0.5)
+    monkeypatch.setattr(program, "_DEADLINE_S", 1.0)
     node.program.fault("deaf")
     with pytest.raises(HardwareError, match=r"nvidia-cuda-mps-control (does not answer|refused)"):
         await node.daemons.start(TWO)
@@ -240,7 +240,7 @@ async def test_commands_that_hang_are_given_up_and_hold_up_no_other_resource(
     await node.daemons.start(TWO)
     await node.daemons.start(OTHER)
     node.program.fault("hang")
-    monkeypatch.setattr(mps_program, "_DEADLINE_S", 1.0)
+    monkeypatch.setattr(program, "_DEADLINE_S", 1.0)
     asking = asyncio.create_task(node.daemons.ask(TWO))
     ticks = 0
     while not asking.done():
@@ -250,7 +250,7 @@ async def test_commands_that_hang_are_given_up_and_hold_up_no_other_resource(
     with pytest.raises(HardwareError, match="does not answer: get_default_active_thread_percentage"):
         await asking
     node.program.fault()
-    monkeypatch.setattr(mps_program, "_DEADLINE_S", 20.0)
+    monkeypatch.setattr(program, "_DEADLINE_S", 20.0)
     await node.daemons.ask(TWO)
     await node.daemons.ask(OTHER)
 

@@ -14,7 +14,7 @@ from support.sick_node import SickNode
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.adapters.node_facts.plugin import plugin_facts
-from tonnage.agent.device_list import CHECKPOINT
+from tonnage.agent.plugin.device_list import CHECKPOINT
 
 AUTO = "flags: {plugin: {deviceListStrategy: auto}}"
 

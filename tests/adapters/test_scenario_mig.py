@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.documents.hardware import Hardware
 from tonnage.documents.source import parse_document
 from tonnage.model.errors import ConfigError
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 
 async def scanned(

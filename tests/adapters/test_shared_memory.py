@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.shared_memory import main, mount_shared_memory
+from tonnage.adapters.mps.shared_memory import main, mount_shared_memory
 from tonnage.model.errors import HardwareError
 
 MOUNTS = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
@@ -19,7 +19,7 @@ def test_it_is_a_tmpfs_for_everybody_and_mounted_once(tmp_path: Path) -> None:
     code = f"""if True:
         import os
         from pathlib import Path
-        from tonnage.adapters.shared_memory import mount_shared_memory
+        from tonnage.adapters.mps.shared_memory import mount_shared_memory
         folder, meminfo = Path({str(tmp_path)!r}) / "mps/shm", Path({str(tmp_path)!r}) / "meminfo"
         meminfo.write_text("MemTotal:  204800 kB\\nMemFree: 1 kB\\n")
         assert mount_shared_memory(folder, meminfo=meminfo)
@@ -56,6 +56,6 @@ def test_it_takes_one_folder(arguments: list[str], capsys: pytest.CaptureFixture
 
 
 def test_without_a_word_of_the_kernel_it_is_small(tmp_path: Path) -> None:
-    from tonnage.adapters.shared_memory import _size_kib
+    from tonnage.adapters.mps.shared_memory import _size_kib
 
     assert _size_kib(tmp_path / "absent") == 65536

@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 
 from support.sampling import Sampler
-from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.adapters.snapshots.format import Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.adapters.snapshots.load import decompressed, load_snapshot
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.decide.cluster.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.model.cluster import Snapshot
+from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
 VERSION: Final = "v1.35.4"

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.ports import Change, ChangeType, Listing, PatchType
 from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, Kind
 
 PATIENCE_S = 60.0

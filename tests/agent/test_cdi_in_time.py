@@ -20,20 +20,20 @@ from typing import Final, cast
 
 from support.driver_root import LIBRARIES, Driver
 from support.nvml.state import DriverState, FakeGpu, FakeMig
-from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.cdi.device_nodes import NodesBeside
+from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.device_nodes import NodesBeside
-from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.cdi import NodeCdi
-from tonnage.agent.config import NodeConfig
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.plugin_settings import MigStrategy
 from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.ports import DeviceBackend
 
 SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 WITHIN_S: Final = 2

@@ -14,11 +14,11 @@ import pytest
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.adapters.host_paths import HostPaths
-from tonnage.agent.config import CHECKPOINT, ConfigInForce, NodeConfig
-from tonnage.agent.device_list import DeviceLists
+from tonnage.agent.config.reading import Reading
+from tonnage.agent.config.selection import CHECKPOINT, ConfigInForce, NodeConfig
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.reading import Reading
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.errors import HardwareError

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tonnage
-from tonnage.agent.config_memory import mark_of, reader_files, recalled, remembered
-from tonnage.agent.reading import Reading
+from tonnage.agent.config.checkpoint import mark_of, reader_files, recalled, remembered
+from tonnage.agent.config.reading import Reading
 from tonnage.decide.node.choose_config import Choice, Wishes
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.plugin_settings import Override

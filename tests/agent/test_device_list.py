@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config import ConfigInForce
-from tonnage.agent.device_list import CHECKPOINT, DeviceLists
+from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.node_condition import applied
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.plugin.device_list import CHECKPOINT, DeviceLists
+from tonnage.agent.status.node_condition import applied
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind

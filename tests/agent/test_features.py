@@ -17,14 +17,13 @@ from support.nodefeatures import node_feature_crd
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
-from tonnage.adapters.ports import KubernetesApi, LabelSink
-from tonnage.agent.config import ConfigInForce, NodeConfig
+from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.features import NodeFeatures
-from tonnage.agent.label_sinks import OWNED, NodeFeatureObject, NodeLabels
+from tonnage.agent.labels.features import NodeFeatures
+from tonnage.agent.labels.sinks import OWNED, NodeFeatureObject, NodeLabels
 from tonnage.agent.main import run_agent
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
@@ -34,6 +33,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine, PciDevice
 from tonnage.model.plugin_settings import FeatureSettings
 from tonnage.model.sharing import PluginConfig
+from tonnage.ports import KubernetesApi, LabelSink
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE, POD
 

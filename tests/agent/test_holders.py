@@ -11,15 +11,15 @@ from typing import Any, cast
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.ports import KubernetesApi, Shown
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.holders import Holders
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import UNSEEN_S
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.names import GPU
 from tonnage.model.sharing import Allocation, Hold
+from tonnage.ports import KubernetesApi, Shown
 from tonnage.wire.kinds import POD
 
 TAKEN = Allocation(GPU, ("GPU-0",), ("GPU-0",))
@@ -297,7 +297,7 @@ async def test_kubelet_is_not_asked_for_its_list_while_it_allocates(
 ) -> None:
     """A real one would take what it is just allocating for free again."""
     monkeypatch.setattr(
-        "tonnage.agent.holders._LONGEST_HUSH_S", 1e9
+        "tonnage.agent.plugin.holders._LONGEST_HUSH_S", 1e9
     )  # a busy machine is no allocation without end
     await bench.start()
     with bench.holders.hushed():

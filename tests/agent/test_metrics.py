@@ -19,11 +19,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
-from tonnage.agent.config import ConfigInForce
-from tonnage.agent.device_plugin import Offer
-from tonnage.agent.exposition import AgentCollector
-from tonnage.agent.metrics import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
-from tonnage.agent.probes import Facts, Probes
+from tonnage.agent.config.selection import ConfigInForce
+from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
+from tonnage.agent.metrics.exposition import AgentCollector
+from tonnage.agent.metrics.probes import Facts, Probes
+from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.mps import MpsDaemon, MpsDevice, MpsState

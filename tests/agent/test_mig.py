@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.mig_node import Agent, KilledError, Machine
-from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.decide.node.mig_wish import MigWish
+from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import (
     CreateGpuInstance,
@@ -25,6 +24,7 @@ from tonnage.model.mig import (
 )
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 BEFORE = "[1g.10gb, 1g.10gb, 3g.40gb]"
 SMALL = {"1g.10gb": 7}

@@ -9,12 +9,12 @@ import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.mig_evict import EVICTED, PodEvictions, ask_to_leave
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.mig.eviction import EVICTED, PodEvictions, ask_to_leave
 from tonnage.agent.world import World
 from tonnage.model.json import JsonObject
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import DISRUPTION_BUDGET, NAMESPACE, NODE, POD
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from support.mig_node import Agent, KilledError, Machine
-from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.decide.node.mig_wish import MigWish
+from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.mig import CreateGpuInstance, MigEntry, MigState, MigStep, ResetGpu
 from tonnage.model.mig_hooks import HOOKS, HostWork, MigHook
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 ALL = HostWork(
     {name: (MigHook("hook", (name,)),) for name in HOOKS}, ("dcgm.service", "off.service", "nvsm.service")

@@ -12,16 +12,16 @@ from typing import Any, cast
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.ports import KubernetesApi
-from tonnage.agent.config import NodeConfig
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.mig_pause import NodePauses
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.mig.pause import NodePauses
 from tonnage.agent.world import World
-from tonnage.decide.node.mig_pause import ANNOTATION, PAUSED
+from tonnage.decide.node.mig.pause import ANNOTATION, PAUSED
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig import MigOptions, MigWork
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import NAMESPACE, NODE, POD

@@ -13,13 +13,12 @@ from typing import Any, cast
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.agent.config import NodeConfig
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.holders import Holders
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mps import NodeMps
+from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
 from tonnage.model.errors import HardwareError, Problem
@@ -27,6 +26,7 @@ from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.plugin_settings import SharingKind
 from tonnage.model.sharing import Hold, PluginConfig, SharedResource
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 BOTH = {"GPU-0", "GPU-1"}

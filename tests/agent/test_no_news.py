@@ -11,13 +11,13 @@ import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
-from tonnage.agent import config
-from tonnage.agent.config import NodeConfig
-from tonnage.agent.device_list import DeviceLists
+from tonnage.agent.config import selection
+from tonnage.agent.config.reading import Reading
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.reading import Reading
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice, Wishes
 from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind
@@ -74,7 +74,7 @@ async def test_a_configuration_that_is_read_again_is_the_same_object(
             here.call_soon_threadsafe(enough.set)
         return Choice("version: v1\n", str(file))
 
-    monkeypatch.setattr(config, "_read", read)
+    monkeypatch.setattr(selection, "_read", read)
     reading = Reading(Wishes("ns/map"), tmp_path / "config.yaml")
     world = world_of(tmp_path, clock)
     lists = DeviceLists(world, RuntimeFiles(tmp_path / "node"))
@@ -90,7 +90,7 @@ async def test_a_file_that_nobody_touched_is_not_read_again(
     (tmp_path / "config.yaml").write_text("version: v1\n")
     since = [0]  # looks since it was read last: at first the choice is not on disk yet, and it is read again
     enough = asyncio.Event()
-    read, mark = config._read, config._mark
+    read, mark = selection._read, selection._mark
 
     def noted_read(file: Path) -> Any:
         since[0] = 0
@@ -105,8 +105,8 @@ async def test_a_file_that_nobody_touched_is_not_read_again(
     async def at_once(function: Any, *arguments: Any) -> Any:
         return function(*arguments)
 
-    monkeypatch.setattr(config, "_read", noted_read)
-    monkeypatch.setattr(config, "_mark", noted_mark)
+    monkeypatch.setattr(selection, "_read", noted_read)
+    monkeypatch.setattr(selection, "_mark", noted_mark)
     monkeypatch.setattr(asyncio, "to_thread", at_once)  # a read that takes long looks like none
     world = world_of(tmp_path, clock)
     reading = Reading(Wishes("ns/map"), tmp_path / "config.yaml")

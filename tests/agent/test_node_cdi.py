@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import pytest
 
-from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi
+from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.cdi import NodeCdi
-from tonnage.agent.config import NodeConfig
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice

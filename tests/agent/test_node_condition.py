@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config import ConfigInForce
+from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.node_condition import CHECKPOINT, Finding, NodeConditions, applied, health_of
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.status.node_condition import CHECKPOINT, Finding, NodeConditions, applied, health_of
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory, MigDevice

@@ -12,8 +12,8 @@ import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.node_software import SoftwareWatch
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.status.node_software import SoftwareWatch
 from tonnage.agent.world import World
 from tonnage.model.node_software import KubeletPolicies, Switch
 from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind

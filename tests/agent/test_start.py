@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.agent.config import ConfigInForce
+from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.start import end_without_devices

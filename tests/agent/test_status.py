@@ -15,19 +15,18 @@ import pytest
 from pydantic import BaseModel
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.agent.config import ConfigInForce
-from tonnage.agent.device_plugin import Offer
+from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.main import run_agent
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.status import StatusPublisher
-from tonnage.agent.status_body import status_of
+from tonnage.agent.plugin.device_plugin import Offer
+from tonnage.agent.status.body import status_of
+from tonnage.agent.status.publisher import StatusPublisher
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
-from tonnage.decide.node.mps import daemons_of, gated
+from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
 from tonnage.model.devices import Device, Inventory, MigDevice, Sample
@@ -37,6 +36,7 @@ from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node_software import NodeSoftware
 from tonnage.model.plugin_settings import MigStrategy, SharingKind
 from tonnage.model.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
+from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 
 SHARED = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: gpu, replicas: 4}]}}"

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from support.topologies import bridged_pairs, dgx1, partitions
-from tonnage.agent.topologies import Topologies
-from tonnage.decide.node.prefer import prefer
+from tonnage.agent.plugin.topologies import Topologies
+from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
 from tonnage.model.names import GPU, ResourceName

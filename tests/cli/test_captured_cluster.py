@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tonnage.adapters.kubernetes.http import HttpKubernetes
-from tonnage.adapters.reading_documents import READ_KINDS
 from tonnage.cli.cluster import capture
+from tonnage.reading.documents import READ_KINDS
 from tonnage.wire.kinds import Kind
 
 

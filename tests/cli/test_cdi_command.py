@@ -12,7 +12,7 @@ import yaml
 
 from support.driver_root import LIBRARIES, make_driver_root
 from support.nvml.state import DriverState, FakeGpu
-from tonnage.adapters import cdi_files
+from tonnage.adapters.cdi import files
 from tonnage.cli.main import run
 
 TWO = "devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n"
@@ -339,7 +339,7 @@ def test_a_path_that_leads_elsewhere_than_it_looks_is_taken_and_told(
 def test_of_a_folder_with_very_many_names_it_is_said_how_many_were_not_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cdi_files, "_MOST_NAMES", 20)
+    monkeypatch.setattr(files, "_MOST_NAMES", 20)
     for number in range(30):
         (tmp_path / f"{number}.json").write_text(json.dumps({**GOOD, "kind": f"a.b/k{number}"}))
     assert run(["cdi", "validate", "-o", "json", str(tmp_path)], "tonnage") == 1

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from support.sick_node import PLUGINS, SickNode
-from tonnage.cli.doctor import LAYERS
+from tonnage.cli.doctor.command import LAYERS
 from tonnage.cli.main import run
 from tonnage.diagnose.doctor.finding import Layer
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.down import stop
 from tonnage.cli.main import run
 from tonnage.cli.state import StateFolder
+from tonnage.cli.up.down import stop
 from tonnage.model.errors import HardwareError
 
 HOLDER = """

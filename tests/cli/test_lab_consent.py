@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.lab_consent import changes_of
+from tonnage.cli.lab.consent import changes_of
 from tonnage.cli.library import lab_names, load_lab
 
 FAKE = f"""\

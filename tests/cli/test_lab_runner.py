@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tonnage.cli.lab_checks import Check, Observation, checks_of
-from tonnage.cli.lab_report import (
+from tonnage.cli.lab.checks import Check, Observation, checks_of
+from tonnage.cli.lab.report import (
     LabReport,
     StepReport,
     render_command,
@@ -23,8 +23,8 @@ from tonnage.cli.lab_report import (
     render_outcome,
     render_summary,
 )
-from tonnage.cli.lab_runner import MAX_OUTPUT_BYTES, Listener, run_lab
-from tonnage.cli.lab_surroundings import Surroundings, surroundings
+from tonnage.cli.lab.runner import MAX_OUTPUT_BYTES, Listener, run_lab
+from tonnage.cli.lab.surroundings import Surroundings, surroundings
 from tonnage.documents.lab import Lab, parse_lab
 
 FAKE = textwrap.dedent(

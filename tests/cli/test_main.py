@@ -229,7 +229,7 @@ def test_completion_completes_commands() -> None:
     assert process.stdout == "plain,explain\n"
 
 
-@pytest.mark.parametrize("missing", ["tonnage.cli.up", "tonnage.decide.cluster.fleet"])
+@pytest.mark.parametrize("missing", ["tonnage.cli.up.command", "tonnage.decide.kubernetes.scheduler.fleet"])
 def test_a_command_that_an_image_leaves_out_says_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only where its own module is not there: anything else that is missing is a fault."""
 
@@ -237,7 +237,7 @@ def test_a_command_that_an_image_leaves_out_says_so(missing: str, monkeypatch: p
         raise ModuleNotFoundError(name, name=missing)
 
     monkeypatch.setattr("tonnage.cli.main.importlib.import_module", absent)
-    if missing == "tonnage.cli.up":
+    if missing == "tonnage.cli.up.command":
         with pytest.raises(click.UsageError, match="up is not in this image: run it on a machine"):
             tonnage.main(["up"], standalone_mode=False)
     else:

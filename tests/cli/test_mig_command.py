@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tonnage.cli.main import run
-from tonnage.decide.node.mig_goal import goals_by_entries
-from tonnage.decide.node.mig_plan import Instance
-from tonnage.diagnose.mig_plans import goal_json, gpus_of
+from tonnage.decide.node.mig.goal import goals_by_entries
+from tonnage.decide.node.mig.plan import Instance
+from tonnage.diagnose.mig.plans import goal_json, gpus_of
 from tonnage.model.gpu_status import DeviceHolder, DevicePart, GpuDevice, GpuStatus
 from tonnage.model.mig import MigEntry
 

@@ -29,7 +29,7 @@ from tonnage.cli.output import (
     yaml_text,
 )
 from tonnage.cli.state import Running
-from tonnage.cli.up import say_where
+from tonnage.cli.up.command import say_where
 from tonnage.diagnose.lint.sarif import plain, uri
 from tonnage.model.json import JsonObject
 from tonnage.model.printable import printable_json
@@ -38,13 +38,13 @@ SOURCE = Path(tonnage.__file__).parent
 WRITERS = {
     "cli/output.py": "the writer itself",
     "cli/main.py": "flushes, and closes stdout behind a reader that has left",
-    "cli/doctor.py": "asks whether stderr is a terminal",
-    "cli/up.py": "asks whether stdin, stdout and stderr are terminals",
-    "cli/embedded.py": "gives stderr to the logs, whose formatter makes them printable",
-    "cli/node.py": "gives stderr to the logs, whose formatter makes them printable",
+    "cli/doctor/command.py": "asks whether stderr is a terminal",
+    "cli/up/command.py": "asks whether stdin, stdout and stderr are terminals",
+    "cli/up/embedded.py": "gives stderr to the logs, whose formatter makes them printable",
+    "cli/node/command.py": "gives stderr to the logs, whose formatter makes them printable",
     "agent/main.py": "gives stdout to the writer of labels for feature discovery, which have no such letters",
     "adapters/vendors/nvml_child.py": "speaks to its parent over a pipe",
-    "adapters/shared_memory.py": "a program of its own in a container, which says the folder it was given",
+    "adapters/mps/shared_memory.py": "a program of its own in a container, which says its folder",
     "twin/mps_control.py": "a program of its own, which answers its caller over a pipe",
 }
 """Who touches the streams, and why."""

@@ -8,10 +8,10 @@ from typing import Any
 import click
 import pytest
 
-from tonnage.agent.reading import Reading
-from tonnage.cli.node import Told, command, told_by
-from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
-from tonnage.cli.plugin_flags import Surroundings
+from tonnage.agent.config.reading import Reading
+from tonnage.cli.node.command import Told, command, told_by
+from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
+from tonnage.cli.node.plugin_flags import Surroundings
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError

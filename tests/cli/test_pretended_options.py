@@ -12,14 +12,14 @@ import click
 import pytest
 
 from tonnage.agent.options import AgentOptions, wrong_options
-from tonnage.cli.node import command
-from tonnage.cli.nvidia_flags import PLUGIN_FLAGS
-from tonnage.cli.plugin_flags import EnvironmentOption
-from tonnage.cli.pretended_options import SIDES, Side, told_on_the_twin
+from tonnage.cli.node.command import command
+from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS
+from tonnage.cli.node.plugin_flags import EnvironmentOption
+from tonnage.cli.up.pretended_options import SIDES, Side, told_on_the_twin
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 from tonnage.twin.host_programs import PretendedPrograms
-from tonnage.twin.kubelet.runtime import ContainerContext
+from tonnage.twin.kubelet.containers.port import ContainerContext
 
 ROOT = Path("/run/tonnage/0")
 KUBECONFIG = Path("/state/kubeconfig")
@@ -105,7 +105,7 @@ def test_what_leads_elsewhere_is_refused(
 
 def test_an_option_without_a_side_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tonnage.cli.pretended_options.SIDES", {k: v for k, v in SIDES.items() if k != "mig_evict"}
+        "tonnage.cli.up.pretended_options.SIDES", {k: v for k, v in SIDES.items() if k != "mig_evict"}
     )
     assert told()["mig_evict"] is False
     with pytest.raises(click.UsageError, match="--mig-evict cannot be used on the twin"):

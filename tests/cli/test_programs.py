@@ -10,9 +10,9 @@ import click
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.pretended_options import told_on_the_twin
-from tonnage.cli.programs import run_node_agent
-from tonnage.twin.kubelet.runtime import ContainerContext
+from tonnage.cli.up.pretended_options import told_on_the_twin
+from tonnage.cli.up.programs import run_node_agent
+from tonnage.twin.kubelet.containers.port import ContainerContext
 
 ROOT = Path("/nodes/a")
 KUBECONFIG = Path("/state/kubeconfig")
@@ -50,7 +50,7 @@ def test_without_flags_it_is_the_agent_of_its_node(argv: tuple[str, ...]) -> Non
 
 
 async def test_the_memory_of_mps_needs_no_mounting_here() -> None:
-    words = ("/usr/bin/python3", "-sPm", "tonnage.adapters.shared_memory", "/run/nvidia/mps/shm")
+    words = ("/usr/bin/python3", "-sPm", "tonnage.adapters.mps.shared_memory", "/run/nvidia/mps/shm")
     assert await run_node_agent(container(*words), kubeconfig=KUBECONFIG) == 0
 
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 import yaml
 
-from tonnage.cli.readiness import readiness
+from tonnage.cli.up.readiness import readiness
 from tonnage.documents.scenario import Scenario, parse_scenario
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tonnage.cli.simulate import command
+from tonnage.cli.simulate.command import command
 
 OPENB = os.environ.get("TONNAGE_OPENB", "")
 MACHINES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{n},64000,262144,4,T4\n" for n in range(5))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tonnage.cli.simulate import command
+from tonnage.cli.simulate.command import command
 from tonnage.model.errors import ConfigError
 
 POD = """

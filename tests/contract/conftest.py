@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.genuine import genuine_api_server
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 
 ENGINES = [pytest.param("kubernetes", marks=pytest.mark.kubernetes), "twin"]
 

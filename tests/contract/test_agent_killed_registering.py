@@ -21,9 +21,9 @@ from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, pl
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.kubelet.holds import KubeletFiles
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.holders import CHECKPOINT, Holders
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
+from tonnage.agent.plugin.holders import CHECKPOINT, Holders
 from tonnage.agent.world import World
 from tonnage.model.names import GPU
 from tonnage.model.sharing import Allocation

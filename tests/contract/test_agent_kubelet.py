@@ -330,7 +330,7 @@ async def test_a_folder_without_permission_is_tried_again(
     refused = asyncio.Event()
     handler = logging.Handler()
     handler.emit = lambda record: refused.set() if "opened as a socket" in record.getMessage() else None  # type: ignore[method-assign]
-    monkeypatch.setattr(logging.getLogger("tonnage.agent.device_plugin"), "handlers", [handler])
+    monkeypatch.setattr(logging.getLogger("tonnage.agent.plugin.device_plugin"), "handlers", [handler])
     async with asyncio.timeout(PATIENCE_S):
         await refused.wait()
     blocker.rmdir()

@@ -18,7 +18,7 @@ from support.driver_root import Driver
 from support.nvml.changes import compute_modes
 from support.nvml.state import DriverState, FakeGpu
 from support.plugin_node import PATIENCE_S, plugin_node
-from tonnage.adapters.mps_files import end_left
+from tonnage.adapters.mps.files import end_left
 from tonnage.twin.mps_control import MpsProgram
 
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"

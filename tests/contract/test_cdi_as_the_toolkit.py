@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from support.toolkit_root import make_toolkit_root
-from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
-from tonnage.decide.node.cdi import gpu_spec
+from tonnage.decide.node.cdi.spec import gpu_spec
 from tonnage.model.cdi import LATER_HOOKS, CdiOptions
 from tonnage.model.sharing import PluginConfig
 

@@ -18,12 +18,12 @@ from support.nvml.bindings import fresh_bindings
 from support.nvml.changes import compute_modes
 from support.nvml.state import DriverState, FakeGpu, Rule
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import DeviceBackend
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.ports import DeviceBackend
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 PATIENCE_S = 60.0
 MODEL = gpu_models()["H100-80"]

@@ -19,15 +19,15 @@ from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule, switched
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.ports import Clock, DeviceBackend
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.agent.devices import CHECKPOINT, NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.devices import Device, MigDevice
 from tonnage.model.health import FaultClass, HealthPolicy
+from tonnage.ports import Clock, DeviceBackend
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 PATIENCE_S = 60.0
 NEVER_S = 1e9

@@ -16,17 +16,17 @@ from typing import TypeVar, cast
 import pytest
 
 from support.genuine import emptied
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.informer import Informer
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.adapters.ports import Change, ChangeType, KubernetesApi, PatchType
+from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError, ClusterError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.ports import Change, ChangeType, KubernetesApi, PatchType
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind
 from tonnage.wire.objects import ConfigMap, Object, ObjectMeta
 

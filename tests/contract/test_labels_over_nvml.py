@@ -12,7 +12,7 @@ from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.machine import MachineFiles
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.decide.node.labels import gpu_labels
+from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
 from tonnage.model.plugin_settings import MigStrategy
 from tonnage.model.sharing import PluginConfig

@@ -16,8 +16,8 @@ from support.nvml.nvidia_smi import install, resets
 from support.nvml.state import DriverState, FakeGpu, FakeMig, FakeProcess, Rule, switched
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.decide.node.mig_change import gpu_of
-from tonnage.decide.node.mig_wish import MigWish
+from tonnage.decide.node.mig.change import gpu_of
+from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.catalog.mig import mig_board
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig import (

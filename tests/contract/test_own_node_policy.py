@@ -19,8 +19,8 @@ import yaml
 
 from support.helm import NAMESPACE, Helm, Manifest
 from support.nodefeatures import node_feature_crd
-from tonnage.decide.node.labels import gpu_labels
-from tonnage.decide.node.machine_labels import machine_labels
+from tonnage.decide.node.labels.gpu import gpu_labels
+from tonnage.decide.node.labels.machine import machine_labels
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.machine import Cpu, Machine, PciDevice

@@ -14,8 +14,8 @@ from support.nvml.state import DriverState, FakeGpu, linked
 from support.topologies import CUBE_MESH
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.agent.topologies import Topologies
-from tonnage.decide.node.prefer import prefer
+from tonnage.agent.plugin.topologies import Topologies
+from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.share import share
 from tonnage.model.names import GPU
 from tonnage.model.sharing import PluginConfig

@@ -19,18 +19,18 @@ import pytest
 from support.audit import AuditLog
 from support.helm import IMAGE, NAMESPACE, Helm, Rendered
 from support.rights import granted, needed
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import run_agent
-from tonnage.agent.node_condition import CONFIGURED, HEALTHY
 from tonnage.agent.options import AgentOptions
+from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog as TwinAuditLog
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
-from tonnage.twin.pki import Authority
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
 from tonnage.wire.kinds import CONFIG_MAP, DAEMON_SET, EVENT, NODE, NODE_GPU_STATUS, POD, Kind
 from tonnage.wire.objects import Object

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from support.helm import CHART, NAMESPACE, RELEASE, Helm
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.documents.node_gpu_status import GROUP, PLURAL
 from tonnage.model.errors import ApiError
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 

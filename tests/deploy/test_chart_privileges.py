@@ -10,7 +10,7 @@ import yaml
 
 from support.helm import CHART, Helm, Manifest
 from support.rights import granted
-from tonnage.adapters import shared_memory
+from tonnage.adapters.mps import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
 from tonnage.twin.platform import (
     AGENT,

@@ -16,12 +16,12 @@ from support.helm import CHART, NAMESPACE, Helm
 from support.nodefeatures import node_feature_crd
 from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import run_agent
-from tonnage.agent.node_condition import CONFIGURED, HEALTHY
 from tonnage.agent.options import AgentOptions
+from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_STATE_LABEL
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
 from tonnage.wire.kinds import (

@@ -11,7 +11,7 @@ import yaml
 from scripts.generate_chart_reference import main as generate_reference
 from scripts.generate_chart_reference import refused
 from support.helm import CHART, RELEASE, Helm
-from tonnage.cli.node import command, told_by
+from tonnage.cli.node.command import command, told_by
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.plugin_settings import ImexSettings
 

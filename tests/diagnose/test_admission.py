@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.diagnose.explain import explain, explain_manifest, find_pod
+from tonnage.decide.kubernetes.api.validation.fields import tolerations
+from tonnage.decide.kubernetes.api.validation.placement import affinity, spread_constraints
+from tonnage.decide.kubernetes.api.validation.resources import requirements
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.quantities import errors
 from tonnage.diagnose.rules import pod_fields
-from tonnage.diagnose.rules.quantities import errors
 from tonnage.model.cluster import Manifest
 from tonnage.model.quantity import canonical_quantity
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
-from tonnage.twin.apiserver.objects.validation.fields import tolerations
-from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
-from tonnage.twin.apiserver.objects.validation.resources import requirements
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"

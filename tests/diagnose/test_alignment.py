@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.diagnose.explain import explain, explain_manifest, find_pod
-from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.cluster import Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"

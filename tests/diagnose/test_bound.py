@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.diagnose.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.model.verdict import Explanation, Layer, Verdict
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 GPU = "nvidia.com/gpu"
 KEEP_OUT = {"key": "team", "value": "x", "effect": "NoSchedule"}

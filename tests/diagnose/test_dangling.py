@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.explain import explain
-from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.explain.explain import explain
+from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.diagnose.status import fleet
-from tonnage.diagnose.topo import comparison, fleet_topology, node_json
-from tonnage.diagnose.topo_text import comparison_lines, matrix_lines
+from tonnage.diagnose.topo.text import comparison_lines, matrix_lines
+from tonnage.diagnose.topo.topology import comparison, fleet_topology, node_json
+from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -30,7 +30,7 @@ from support.sick_node import (
     SickNode,
     loader_cache,
 )
-from tonnage.decide.node.runtime_versions import can_cdi, can_nri, version_of
+from tonnage.decide.node.runtime.versions import can_cdi, can_nri, version_of
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, State
 from tonnage.diagnose.doctor.kernels import headers_command

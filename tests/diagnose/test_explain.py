@@ -25,7 +25,7 @@ from support.explanations import (
     requiring,
     six_nodes,
 )
-from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.verdict import Code, Layer, Verdict
 
 # ---- admission ----

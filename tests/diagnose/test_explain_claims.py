@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import (
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
+from tonnage.model.verdict import Code, Explanation, Verdict
+from tonnage.reading.documents import (
     manifests_from_documents,
     snapshot_from_documents,
     with_claims_in,
 )
-from tonnage.diagnose.explain import explain, explain_manifest, find_pod
-from tonnage.model.verdict import Code, Explanation, Verdict
 
 DRIVER = "gpu.example.com"
 Body = dict[str, Any]

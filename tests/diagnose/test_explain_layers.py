@@ -26,8 +26,8 @@ from support.explanations import (
     requiring,
     six_nodes,
 )
-from tonnage.diagnose.explain import explain
-from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.explain.explain import explain
+from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.symptoms import Symptom
 from tonnage.model.verdict import Code, Layer, Verdict

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.explain import explain, find_pod
+from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.reading.documents import snapshot_from_documents
 
 GPU, SMALL = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 XID = "Xid 79: GPU has fallen off the bus; needs a reboot of the node"

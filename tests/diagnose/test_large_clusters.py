@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from support.random_clusters import GPU, Chance
-from tonnage.diagnose.explain import explain_on
-from tonnage.diagnose.ground import LARGE, ground_of
-from tonnage.diagnose.nodes import NodeVerdicts
-from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.cluster_view import LARGE, ground_of
+from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
+from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Explanation, NodeVerdict, Verdict
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.node.mig_goal import goals_by_entries
-from tonnage.diagnose.mig_plans import goal_json, goal_lines, gpus_of, pretended_gpus
-from tonnage.diagnose.mig_resets import resets_among
+from tonnage.decide.node.mig.goal import goals_by_entries
+from tonnage.diagnose.mig.plans import goal_json, goal_lines, gpus_of, pretended_gpus
+from tonnage.diagnose.mig.resets import resets_among
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.model.mig import MigEntry
 

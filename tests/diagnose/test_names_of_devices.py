@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.explain import explain, find_pod
+from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.model.verdict import Explanation, Layer
+from tonnage.reading.documents import snapshot_from_documents
 
 GPU = "nvidia.com/gpu"
 

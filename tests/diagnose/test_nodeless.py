@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.explain import explain, find_pod
+from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.model.verdict import Explanation, Verdict
+from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
 NODE: Body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.model.cluster import Node, PriorityClass, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 RECORDED = yaml.safe_load((Path(__file__).parent / "refused_pods.yaml").read_text())
 

@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tonnage.adapters.reading import snapshot_from
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.decide.cluster.scheduling import schedule
-from tonnage.diagnose.explain import explain, explain_manifest
-from tonnage.diagnose.render import explanation_lines
+from tonnage.decide.kubernetes.api.strategic import strategic_merge
+from tonnage.decide.kubernetes.scheduler.scheduling import schedule
+from tonnage.diagnose.explain.explain import explain, explain_manifest
+from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.cluster import PriorityClass, Snapshot
 from tonnage.model.verdict import Verdict
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
+from tonnage.reading.cluster import snapshot_from
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 from tonnage.wire import objects as w
 from tonnage.wire.schema import load_schema
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.explain import explain
-from tonnage.diagnose.said import TAINTS, said
+from tonnage.diagnose.explain.explain import explain
+from tonnage.diagnose.scheduler_message import TAINTS, said
 from tonnage.model.verdict import Code, Explanation
+from tonnage.reading.documents import snapshot_from_documents
 
 GPUS = "Insufficient nvidia.com/gpu"
 VICTIMS = "0/3 nodes are available: 3 No preemption victims found for incoming pod."

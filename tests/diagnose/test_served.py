@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.explain import explain
+from tonnage.diagnose.explain.explain import explain
 from tonnage.model.verdict import Remedy
+from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
 ALL = " (all of it is needed: no part alone is enough)"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.diagnose.status import FleetRow, fleet
+from tonnage.reading.documents import snapshot_from_documents
 
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 Body = dict[str, Any]

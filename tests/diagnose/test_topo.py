@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from support.topologies import bridged_pairs, devices, dgx1, nvswitch, pci_only
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.agent.status_device import links_of
-from tonnage.decide.node.board import board_of
-from tonnage.diagnose.explain import explain, find_pod
-from tonnage.diagnose.families import FamilyKind, family_of
-from tonnage.diagnose.topo import comparison, fleet_topology, node_json, topology_of_board
-from tonnage.diagnose.topo_text import comparison_lines, matrix_lines
+from tonnage.agent.status.device import links_of
+from tonnage.decide.node.preference.board import board_of
+from tonnage.diagnose.explain.explain import explain, find_pod
+from tonnage.diagnose.topo.families import FamilyKind, family_of
+from tonnage.diagnose.topo.text import comparison_lines, matrix_lines
+from tonnage.diagnose.topo.topology import comparison, fleet_topology, node_json, topology_of_board
 from tonnage.model.cluster import Snapshot
 from tonnage.model.devices import Inventory
 from tonnage.model.json import JsonObject
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.model.cluster import Snapshot
 from tonnage.model.verdict import Code, Explanation, Verdict
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"

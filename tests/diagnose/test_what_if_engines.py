@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from support.random_clusters import Chance
-from tonnage.decide.cluster.scheduling import schedule_on
-from tonnage.decide.cluster.view import view_of
+from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
+from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.simulate.trying import what_if
 from tonnage.model.cluster import PodStatus, Snapshot
 

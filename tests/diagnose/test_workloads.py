@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.reading_documents import manifest_of, snapshot_from_documents
-from tonnage.diagnose.render import explanation_lines
-from tonnage.diagnose.workload_pods import family_of
-from tonnage.diagnose.workloads import explain_workload, find_workload
+from tonnage.diagnose.explain.text import explanation_lines
+from tonnage.diagnose.explain.workload_pods import family_of
+from tonnage.diagnose.explain.workloads import explain_workload, find_workload
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
 from tonnage.model.workloads import WorkloadKey
+from tonnage.reading.documents import manifest_of, snapshot_from_documents
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from support.plugin_configs import fields
-from tonnage.cli.node import command
-from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS
+from tonnage.cli.node.command import command
+from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS
 from tonnage.documents.device_plugin_schema import DevicePluginConfig, Flags, PluginFlags
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/device-plugin-config.md").read_text(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.decide.node.xid_faults import classes_of
+from tonnage.decide.node.health.xids import classes_of
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 from tonnage.model.health import HealthPolicy, Signal

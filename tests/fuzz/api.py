@@ -14,12 +14,12 @@ from urllib.parse import quote
 from support.kubelet_side import FastClock
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import ADMIN
-from tonnage.twin.apiserver.http import Application
 from tonnage.twin.apiserver.ownership.last_applied import ANNOTATION
-from tonnage.twin.apiserver.proxy import KubeletProxy
+from tonnage.twin.apiserver.printers.tables import Tables
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.streams import WatchStream
-from tonnage.twin.apiserver.tables import Tables
+from tonnage.twin.apiserver.serving.http import Application
+from tonnage.twin.apiserver.serving.proxy import KubeletProxy
+from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT, Kind
 from tonnage.wire.objects import Object
 

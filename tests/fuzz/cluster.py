@@ -18,23 +18,23 @@ from fuzz.settings import in_file
 from tonnage.adapters.kubernetes.credentials import ExecAuth
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.kubernetes.kubeconfig import target as cluster_of
-from tonnage.adapters.reading_documents import manifest_of
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.adapters.snapshots.objects import ObjectReader, lists_in, load_list
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.agent.config import _texts
+from tonnage.agent.config.selection import _texts
 from tonnage.cli.cluster import read_objects, read_snapshot
-from tonnage.cli.lab_checks import Observation, checks_of
-from tonnage.cli.lab_consent import _objects
+from tonnage.cli.lab.checks import Observation, checks_of
+from tonnage.cli.lab.consent import _objects
 from tonnage.cli.state import StateFolder
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
-from tonnage.decide.node.mig_pause import ANNOTATION, NodeNow, restore, resume
+from tonnage.decide.node.mig.pause import ANNOTATION, NodeNow, restore, resume
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.lab import Expectation
 from tonnage.documents.lab_review import chart_problem, plain_names
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.model.json import JsonObject
+from tonnage.reading.documents import manifest_of
 from tonnage.wire.decode import decoded_json
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD
 from tonnage.wire.objects import ConfigMap

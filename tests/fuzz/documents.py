@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from support.kubelet_side import FastClock
-from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.cli.lint_world import given_for
+from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.share import share
@@ -24,6 +23,7 @@ from tonnage.documents.scenario import parse_scenario
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.sharing import NodePlan
+from tonnage.twin.devices.scenario import ScenarioBackend
 
 MIGS = tuple(
     MigDevice(f"MIG-{place}", place, profile, place, 0, 1)

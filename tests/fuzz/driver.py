@@ -14,12 +14,12 @@ from typing import Any, Final, cast
 import pynvml
 
 from fuzz.documents import check_plan
-from tonnage.adapters.device_nodes import read_device_nodes
+from tonnage.adapters.cdi.device_nodes import read_device_nodes
 from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.decide.node.labels import gpu_labels
-from tonnage.decide.node.links import link_matrix
+from tonnage.decide.node.labels.gpu import gpu_labels
+from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
 from tonnage.model.machine import Machine

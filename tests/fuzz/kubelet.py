@@ -17,14 +17,13 @@ from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.holds import shown_of
 from tonnage.adapters.kubelet.plugin_server import PluginServer, _reading
-from tonnage.adapters.ports import PluginService, PluginSockets, Shown
-from tonnage.agent.config import ConfigInForce, NodeConfig
-from tonnage.agent.device_plugin import DevicePlugin
+from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.holders import Holders
-from tonnage.agent.ledger_file import ledger_bytes
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.plugin.device_plugin import DevicePlugin
+from tonnage.agent.plugin.holders import Holders
+from tonnage.agent.plugin.ledger_file import ledger_bytes
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
@@ -32,6 +31,7 @@ from tonnage.decide.node.ledger import Entry, Evidence, gather, holds_of, settle
 from tonnage.decide.node.share import share
 from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.model.sharing import Advertisement, Hold, PluginConfig, SharedResource
+from tonnage.ports import PluginService, PluginSockets, Shown
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as pods

@@ -12,30 +12,30 @@ from typing import Any, cast
 
 from support.kubelet_side import FastClock
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.agent.config import NodeConfig
-from tonnage.agent.config_memory import recalled as recalled_config
-from tonnage.agent.device_list import DeviceLists
+from tonnage.agent.config.checkpoint import recalled as recalled_config
+from tonnage.agent.config.reading import Reading
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import DeviceMemory
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.ledger_file import ledger_bytes, ledger_of
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.mig_host import MigHost
-from tonnage.agent.mig_journal import MigJournal
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.mig.host import MigHost
+from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mps import NodeMps
-from tonnage.agent.node_condition import NodeConditions
-from tonnage.agent.reading import Reading
+from tonnage.agent.plugin.device_list import DeviceLists
+from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
+from tonnage.agent.status.node_condition import NodeConditions
 from tonnage.agent.world import World
-from tonnage.decide.cluster.cpus import Cpus
+from tonnage.decide.kubernetes.kubelet.cpus import Cpus
 from tonnage.decide.node.choose_config import Wishes
-from tonnage.decide.node.health_memory import recalled, remembered
+from tonnage.decide.node.health.checkpoint import recalled, remembered
 from tonnage.decide.node.ledger import Evidence, holds_of, unconfirmed
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.runtime_config import NodeRuntime
-from tonnage.twin.kubelet.checkpoint import decode_checkpoint, encode_checkpoint
-from tonnage.twin.kubelet.cpu_manager import CpuManager
-from tonnage.twin.kubelet.files import LocalDisk
+from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.twin.kubelet.devices.checkpoint import decode_checkpoint, encode_checkpoint
+from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
+from tonnage.twin.kubelet.node_disk import LocalDisk
 
 Target = Callable[[bytes], None]
 

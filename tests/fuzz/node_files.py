@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.cdi_files import spec_files
+from tonnage.adapters.cdi.driver_files import words_in
+from tonnage.adapters.cdi.files import spec_files
 from tonnage.adapters.container_runtime import RuntimeFiles
-from tonnage.adapters.driver_files import words_in
 from tonnage.adapters.http.address import parse_address
 from tonnage.adapters.machine import MachineFiles
+from tonnage.adapters.mps.shared_memory import _size_kib
 from tonnage.adapters.node_facts.cdi import cdi_facts
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.adapters.node_facts.hardware import (
@@ -29,11 +30,10 @@ from tonnage.adapters.node_facts.processes import containers_of, gpu_containers,
 from tonnage.adapters.node_facts.runtime import runtime_facts
 from tonnage.adapters.node_facts.runtime_version import text_fields
 from tonnage.adapters.runtime_files import RuntimeConfigFiles
-from tonnage.adapters.shared_memory import _size_kib
 from tonnage.adapters.vendors.driver_root import _check_whole
 from tonnage.adapters.vendors.platforms import is_tegra, refused_platform
 from tonnage.model.plugin_settings import FeatureSettings
-from tonnage.twin.kubelet.cdi import resolve_cdi
+from tonnage.twin.kubelet.devices.cdi import resolve_cdi
 
 Target = Callable[[bytes], None]
 PLACES: Final = (

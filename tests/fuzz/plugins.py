@@ -14,20 +14,20 @@ from typing import Any, Final, cast
 from google.protobuf.message import DecodeError
 
 from support.kubelet_side import FastClock
-from tonnage.decide.cluster.topology_manager import Topology
+from tonnage.decide.kubernetes.api.patch import json_patch
+from tonnage.decide.kubernetes.kubelet.topology_manager import Topology
 from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims
-from tonnage.twin.apiserver.objects.patch import json_patch
 from tonnage.twin.apiserver.webhooks.calling import _refused, _trusting
 from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
-from tonnage.twin.kubelet.checkpoint import Entry
-from tonnage.twin.kubelet.device_manager import DeviceManager
-from tonnage.twin.kubelet.files import LocalDisk
-from tonnage.twin.kubelet.plugins import Plugin
-from tonnage.twin.kubelet.registration import _refusal
-from tonnage.twin.kubelet.runtime import StartError
+from tonnage.twin.kubelet.containers.port import StartError
+from tonnage.twin.kubelet.containers.starter import ContainerStarter
+from tonnage.twin.kubelet.devices.checkpoint import Entry
+from tonnage.twin.kubelet.devices.manager import DeviceManager
+from tonnage.twin.kubelet.devices.plugins import Plugin
+from tonnage.twin.kubelet.devices.registration import _refusal
+from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.kubelet.spec import NodePaths
-from tonnage.twin.kubelet.starter import ContainerStarter
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 from tonnage.wire.objects import ObjectMeta, Pod

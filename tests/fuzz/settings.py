@@ -13,9 +13,9 @@ from typing import Final
 from fuzz.documents import offline, text_of
 from tonnage.adapters.snapshots.limit import Limit
 from tonnage.cli.manifests import read_manifests
-from tonnage.cli.simulate_trace import _text as trace_text
-from tonnage.decide.node.cdi_verdicts import spec_verdicts
-from tonnage.decide.node.runtime_change import cdi_plan, undo_plan
+from tonnage.cli.simulate.trace import _text as trace_text
+from tonnage.decide.node.cdi.verdicts import spec_verdicts
+from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
 from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes

@@ -17,17 +17,17 @@ from uvicorn.server import ServerState
 
 from tonnage.adapters.http.server import Answer, Limits, _Application, _Protocol
 from tonnage.adapters.kubernetes.answers import lines
-from tonnage.twin.apiserver.pod_streams import _retold
-from tonnage.twin.kubelet.container_files import FileTree
-from tonnage.twin.kubelet.container_logs import LogQuery
+from tonnage.twin.apiserver.serving.pod_streams import _retold
+from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.filing import tar
 from tonnage.twin.kubelet.programs.shell_syntax import parse_script
 from tonnage.twin.kubelet.programs.shell_words import UnsupportedError
-from tonnage.twin.kubelet.remote import RemoteRequest, RemoteStdio
-from tonnage.twin.kubelet.spdy import SpdyCodec, SpdyError
-from tonnage.twin.kubelet.spdy_session import _SpdySession
-from tonnage.twin.kubelet.websocket import _receive, choose_subprotocol
+from tonnage.twin.kubelet.streams.container_logs import LogQuery
+from tonnage.twin.kubelet.streams.remote import RemoteRequest, RemoteStdio
+from tonnage.twin.kubelet.streams.spdy import SpdyCodec, SpdyError
+from tonnage.twin.kubelet.streams.spdy_session import _SpdySession
+from tonnage.twin.kubelet.streams.websocket import _receive, choose_subprotocol
 
 Target = Callable[[bytes], None]
 _REQUEST: Final = RemoteRequest(("sh",), stdin=True, stdout=True, stderr=True, tty=False)

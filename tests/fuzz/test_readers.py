@@ -60,8 +60,8 @@ def test_reasons_are_given_for_readers_alone() -> None:
         pytest.param("documents/mig_parted.py:parse_mig_parted", id="a parser of a document"),
         pytest.param("documents/lab_command.py:parse_command", id="a parser without a reader of a format"),
         pytest.param("adapters/kubernetes/answers.py:decoded", id="the API server's answers"),
-        pytest.param("twin/kubelet/spdy.py:SpdyCodec.receive", id="frames"),
-        pytest.param("agent/mig_journal.py:MigJournal.restore", id="a checkpoint"),
+        pytest.param("twin/kubelet/streams/spdy.py:SpdyCodec.receive", id="frames"),
+        pytest.param("agent/mig/journal.py:MigJournal.restore", id="a checkpoint"),
     ],
 )
 def test_what_reads_is_found_in_the_code(reader: str) -> None:

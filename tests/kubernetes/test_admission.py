@@ -18,18 +18,18 @@ import pytest
 from support.genuine import GenuinePlane, control_plane
 from support.genuine_node import until
 from support.leftovers import own_folder
-from tonnage.adapters.reading_documents import (
+from tonnage.cli.binaries import chosen_minor
+from tonnage.decide.kubernetes.admission.quota import claim_refusals
+from tonnage.diagnose.explain.explain import explain_manifest
+from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+from tonnage.model.cluster import Snapshot
+from tonnage.model.verdict import Layer
+from tonnage.model.workloads import WorkloadKey
+from tonnage.reading.documents import (
     manifest_of,
     manifests_from_documents,
     snapshot_from_documents,
 )
-from tonnage.cli.binaries import chosen_minor
-from tonnage.decide.cluster.admission.quota import claim_refusals
-from tonnage.diagnose.explain import explain_manifest
-from tonnage.diagnose.workloads import explain_workload, find_workload
-from tonnage.model.cluster import Snapshot
-from tonnage.model.verdict import Layer
-from tonnage.model.workloads import WorkloadKey
 
 pytestmark = pytest.mark.kubernetes
 

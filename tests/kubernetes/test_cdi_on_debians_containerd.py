@@ -21,9 +21,9 @@ from support.genuine_node import until
 from support.images import kept_containerd
 from support.installed_agent import CONTROL
 from support.nvml.library import SONAME
-from tonnage.cli.cdi_validate import check_specs
+from tonnage.cli.cdi.validate import check_specs
 from tonnage.cli.main import run
-from tonnage.decide.node.cdi import spec_bytes
+from tonnage.decide.node.cdi.spec import spec_bytes
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
 

@@ -22,8 +22,8 @@ from support.genuine_node import until
 from support.installed_agent import CONTROL, DRIVER_ROOT, MAJOR
 from support.nvml.library import SONAME
 from tonnage.cli.binaries import FOLDER_VARIABLE
-from tonnage.cli.cdi_validate import check_specs
-from tonnage.decide.node.cdi import spec_bytes
+from tonnage.cli.cdi.validate import check_specs
+from tonnage.decide.node.cdi.spec import spec_bytes
 from tonnage.model.cdi import LATER_HOOKS, CdiSpec
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node]

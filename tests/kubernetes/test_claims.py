@@ -17,10 +17,10 @@ import pytest
 
 from support.genuine import GenuinePlane, control_plane
 from support.leftovers import own_folder
-from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.cli.binaries import chosen_minor
-from tonnage.decide.cluster.scheduling import Decision, schedule
-from tonnage.decide.cluster.scored import TOTAL
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scored import TOTAL
+from tonnage.reading.documents import snapshot_from_documents
 
 pytestmark = pytest.mark.kubernetes
 

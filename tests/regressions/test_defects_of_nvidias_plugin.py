@@ -19,14 +19,14 @@ import pytest
 from support.topologies import both, bridged_pairs, devices
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder
 from tonnage.decide.node.allocate import allocate
-from tonnage.decide.node.faults import HealthState
-from tonnage.decide.node.health import judged
-from tonnage.decide.node.labels import gpu_labels
-from tonnage.decide.node.links import link_matrix
-from tonnage.decide.node.prefer import prefer
-from tonnage.decide.node.prefer_whole import Topology, finished, topology_of, worked_out
+from tonnage.decide.node.health.device_health import judged
+from tonnage.decide.node.health.faults import HealthState
+from tonnage.decide.node.health.xids import struck
+from tonnage.decide.node.labels.gpu import gpu_labels
+from tonnage.decide.node.preference.links import link_matrix
+from tonnage.decide.node.preference.prefer import prefer
+from tonnage.decide.node.preference.whole_devices import Topology, finished, topology_of, worked_out
 from tonnage.decide.node.share import share
-from tonnage.decide.node.xid_faults import struck
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind
 from tonnage.model.health import HealthPolicy

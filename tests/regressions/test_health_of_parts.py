@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.allocate import allocate
-from tonnage.decide.node.faults import HealthState
-from tonnage.decide.node.health import judged
+from tonnage.decide.node.health.device_health import judged
+from tonnage.decide.node.health.faults import HealthState
+from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.share import share
-from tonnage.decide.node.xid_faults import struck
 from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind
 from tonnage.model.health import HealthPolicy
 from tonnage.model.names import GPU, ResourceName

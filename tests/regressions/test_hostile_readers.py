@@ -15,18 +15,18 @@ import pytest
 from tonnage.adapters.kubernetes.answers import STATUS, decoded, refusal
 from tonnage.adapters.vendors.driver_root import place_inside
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
+from tonnage.decide.kubernetes.api.strategic import strategic_merge
 from tonnage.documents.runtime_config import containerd_config
 from tonnage.model.digits import whole_number
 from tonnage.model.errors import ClusterError
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
-from tonnage.twin.apiserver.pod_streams import _retold
-from tonnage.twin.controllers.deployment_sets import int_or_percent
-from tonnage.twin.kubelet.container_files import FileTree
-from tonnage.twin.kubelet.container_logs import LogQuery
+from tonnage.twin.apiserver.serving.pod_streams import _retold
+from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
+from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.filing import tar
 from tonnage.twin.kubelet.programs.shell_syntax import parse_script
 from tonnage.twin.kubelet.programs.shell_words import UnsupportedError
-from tonnage.twin.kubelet.spdy import SpdyCodec, ping
+from tonnage.twin.kubelet.streams.container_logs import LogQuery
+from tonnage.twin.kubelet.streams.spdy import SpdyCodec, ping
 from tonnage.wire.schema import load_schema
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

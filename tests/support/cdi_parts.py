@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tonnage.decide.node.cdi import gpu_spec, spec_bytes
+from tonnage.decide.node.cdi.spec import gpu_spec, spec_bytes
 from tonnage.model.cdi import LATER_HOOKS, CdiOptions, DriverFile, DriverFiles
 from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice

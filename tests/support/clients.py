@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import httpx2
 import yaml
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
-from tonnage.twin.pki import Authority
 
 if TYPE_CHECKING:
     from support.apply_scenes import Send

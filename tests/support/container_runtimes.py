@@ -21,11 +21,11 @@ from support.node_root import CONTAINERD_SOCKET, PROGRAMS, make_node_root
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from support.own_network import is_own_network
 from support.podman import Podman
-from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
 from tonnage.cli.binaries import NODE, find_binaries
-from tonnage.decide.node.cdi import gpu_spec
+from tonnage.decide.node.cdi.spec import gpu_spec
 from tonnage.model.cdi import CdiOptions, CdiSpec
 from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import PluginConfig

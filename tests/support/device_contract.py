@@ -18,14 +18,14 @@ import grpc
 import grpc.aio
 
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list
-from tonnage.adapters.ports import DeviceBackend
-from tonnage.decide.node.links import link_matrix
-from tonnage.decide.node.prefer import prefer
-from tonnage.decide.node.prefer_whole import finished, topology_of, worked_out
+from tonnage.decide.node.preference.links import link_matrix
+from tonnage.decide.node.preference.prefer import prefer
+from tonnage.decide.node.preference.whole_devices import finished, topology_of, worked_out
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
 from tonnage.model.links import NVSWITCH
 from tonnage.model.sharing import PluginConfig
+from tonnage.ports import DeviceBackend
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_PREFERRED
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder
 from tonnage.adapters.kubelet.plugin_server import PluginServer
-from tonnage.agent.holders import Holders
+from tonnage.agent.plugin.holders import Holders
 from tonnage.cli.main import main
 
 _GRPC: Final = import_module("grpc.aio._server").Server

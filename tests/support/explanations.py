@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.decide.cluster.scheduling import schedule
-from tonnage.diagnose.explain import explain, explain_manifest, find_pod
+from tonnage.decide.kubernetes.scheduler.scheduling import schedule
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.model.cluster import Snapshot
 from tonnage.model.verdict import Explanation
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
 

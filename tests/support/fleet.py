@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.kubectl import kubectl_binary
-from tonnage.cli.programs import node_programs
+from tonnage.cli.up.programs import node_programs
 from tonnage.documents.scenario import parse_scenario
 from tonnage.model.json import JsonObject
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.twin.fleet import TwinNode

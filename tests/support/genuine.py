@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.binaries import chosen_minor, find_binaries
-from tonnage.cli.genuine import write_credentials
 from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.up.genuine import write_credentials
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind
 
 _OF_THE_SERVER: Final = ("kube-apiserver", "extension-apiserver")

@@ -15,9 +15,9 @@ from support.accounts import devices_of, visible_devices
 from support.genuine_cluster import GenuineCluster
 from support.images import BUSYBOX
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.ports import KubernetesApi
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 

@@ -15,19 +15,19 @@ from typing import Any, Final
 import yaml
 
 from support.sick_node import SickNode
-from tonnage.adapters.reading_documents import (
+from tonnage.diagnose.doctor.examine import examine
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.explain.text import explanation_lines
+from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+from tonnage.diagnose.messages import heard_in, heard_lines
+from tonnage.model.verdict import Explanation
+from tonnage.model.workloads import WorkloadKey
+from tonnage.reading.documents import (
     manifest_of,
     manifests_from_documents,
     snapshot_from_documents,
     with_claims_in,
 )
-from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.explain import explain, explain_manifest, find_pod
-from tonnage.diagnose.messages import heard_in, heard_lines
-from tonnage.diagnose.render import explanation_lines
-from tonnage.diagnose.workloads import explain_workload, find_workload
-from tonnage.model.verdict import Explanation
-from tonnage.model.workloads import WorkloadKey
 
 FOLDER: Final = Path(__file__).parents[1] / "diagnose" / "matrix"
 ROWS: Final = range(1, 95)

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.holders import Holders
-from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.mig import NodeMig
-from tonnage.agent.mig_host import MigHost
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.mig.host import MigHost
+from tonnage.agent.mig.manager import NodeMig
+from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
-from tonnage.decide.node.mig_wish import MigWish
+from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import DividedGpu, MigState, MigStep, MigWork, ResetGpu
+from tonnage.ports import DeviceBackend
 from tonnage.twin.clock import VirtualClock
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from support.genuine_scheduler import GenuineScheduler, RefusedError, Verdict
 from support.random_manifests import surroundings
-from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.decide.cluster.sampling import candidates
-from tonnage.decide.cluster.scheduling import Decision, schedule_on
-from tonnage.decide.cluster.scored import TOTAL
-from tonnage.decide.cluster.view import View, view_of
+from tonnage.decide.kubernetes.scheduler.sampling import candidates
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.scheduler.scored import TOTAL
+from tonnage.decide.kubernetes.view import View, view_of
 from tonnage.model.cluster import Pod
 from tonnage.model.scheduler_profile import SchedulerProfile
+from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
 _SETTLES_S: Final = (0.03, 0.6, 5.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tonnage.decide.node.links import link_matrix
+from tonnage.decide.node.preference.links import link_matrix
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.links import NVSWITCH, Link, LinkMatrix, PciLevel
 

@@ -23,8 +23,8 @@ from typing import Final, NoReturn
 _IMPORTED: Final = (
     *(f"tonnage.cli.{name}" for name in ("down", "embedded", "explain", "hardware", "lab", "lint", "mig")),
     *(f"tonnage.cli.{name}" for name in ("programs", "simulate", "snapshot", "status", "topo", "up")),
-    *("tonnage.adapters.kubernetes.client", "tonnage.adapters.reading_documents", "tonnage.adapters.reading"),
-    *("tonnage.diagnose.explain", "tonnage.diagnose.lint.lint", "tonnage.diagnose.status"),
+    *("tonnage.adapters.kubernetes.client", "tonnage.reading.documents", "tonnage.reading.cluster"),
+    *("tonnage.diagnose.explain.explain", "tonnage.diagnose.lint.lint", "tonnage.diagnose.status"),
     *("tonnage.twin.cluster", "tonnage.adapters.kubernetes.http", "httpcore2"),
 )
 _PROGRAM: Final = """\

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tonnage.decide.node.faults import HealthState
-from tonnage.decide.node.health import judged, looked
-from tonnage.decide.node.xid_faults import struck
+from tonnage.decide.node.health.device_health import judged, looked
+from tonnage.decide.node.health.faults import HealthState
+from tonnage.decide.node.health.xids import struck
 from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
 from tonnage.model.health import HealthPolicy
 from tonnage.model.links import Link

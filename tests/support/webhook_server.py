@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from tonnage.twin.pki import Authority
+from tonnage.adapters.certificates import Authority
 
 Answer = dict[str, Any]
 

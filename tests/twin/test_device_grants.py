@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.cluster.claims.allocating import Picked
+from tonnage.decide.kubernetes.claims.allocating import Picked
 from tonnage.model.resource_claims import DeviceId
-from tonnage.twin.device_grants import allocation_of
+from tonnage.twin.scheduler.device_grants import allocation_of
 
 _ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
 _RACK = {"key": "rack", "operator": "Exists"}

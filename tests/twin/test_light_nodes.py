@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.informer import Informers
 from tonnage.documents.scenario import Scenario, parse_scenario
+from tonnage.loop.informer import Informers
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.controllers.node_health import GRACE_S
-from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.nodes.health import GRACE_S
+from tonnage.twin.controllers.nodes.lifecycle import NodeLifecycleController
 from tonnage.twin.light_nodes import LightNodes
 from tonnage.twin.platform import agent_daemon_set
-from tonnage.twin.scheduler import Scheduler
+from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.twin.world import light_nodes_of, machines_of
 from tonnage.wire.kinds import EVENT, LEASE, NODE, POD
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.twin.pki import Authority, KeyPair
+from tonnage.adapters.certificates import Authority, KeyPair
 
 
 def _context(folder: Path, ca: Authority, pair: KeyPair | None, purpose: ssl.Purpose) -> ssl.SSLContext:

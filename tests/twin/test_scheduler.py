@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tonnage.adapters.informer import Informers
-from tonnage.adapters.ports import Change, PatchType
-from tonnage.decide.cluster.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.loop.informer import Informers
 from tonnage.model.cluster import Pod
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.ports import Change, PatchType
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.scheduler import Scheduler
+from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.kinds import Kind
@@ -104,7 +104,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         tried.append(pod.name)
         return schedule_on(pod, *rest, **options)
 
-    monkeypatch.setattr("tonnage.twin.scheduler.schedule_on", noted)
+    monkeypatch.setattr("tonnage.twin.scheduler.loop.schedule_on", noted)
     return tried
 
 
@@ -397,7 +397,7 @@ async def test_what_the_engine_does_not_decide_is_refused_by_name(
     api: Api, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_ = Decision(unmodelled=("gangs",))
-    monkeypatch.setattr("tonnage.twin.scheduler.schedule_on", lambda *_, **__: open_)
+    monkeypatch.setattr("tonnage.twin.scheduler.loop.schedule_on", lambda *_, **__: open_)
     await api.node("a")
     await api.pod("p")
     async with running(api, clock):

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tonnage.adapters.ports import Change
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.ports import Change
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire import kinds
 from tonnage.wire import objects as w

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from support.random_clusters import Chance
-from tonnage.decide.cluster.scheduling import schedule_on
-from tonnage.decide.cluster.versions import profile_for
+from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
+from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.model.cluster import Pod, PodStatus
-from tonnage.twin.scheduler_cache import SchedulerCache
-from tonnage.twin.scheduler_columns import SchedulerColumns
+from tonnage.twin.scheduler.cache import SchedulerCache
+from tonnage.twin.scheduler.columns import SchedulerColumns
 
 
 def _waiting(pod: Pod) -> Pod:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.ports import KubernetesApi
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.scheduler_events import SeriesRecorder, Telling
+from tonnage.twin.scheduler.events import SeriesRecorder, Telling
 from tonnage.wire.kinds import EVENT, POD
 from tonnage.wire.objects import ObjectReference, Pod
 

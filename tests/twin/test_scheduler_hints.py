@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.informer import Delta
-from tonnage.decide.cluster.filters import (
+from tonnage.decide.kubernetes.scheduler.filters import (
     claims,
     node_affinity,
     node_unschedulable,
@@ -20,6 +19,7 @@ from tonnage.decide.cluster.filters import (
     volume_use,
     volumes,
 )
+from tonnage.loop.informer import Delta
 from tonnage.model.cluster import (
     Affinity,
     Container,
@@ -32,8 +32,8 @@ from tonnage.model.cluster import (
 from tonnage.model.resource_claims import PodClaim
 from tonnage.model.selectors import LabelSelector, Requirement, Taint, Toleration
 from tonnage.model.volumes import Disk, PodVolume
-from tonnage.twin.scheduler_hints import GATES, node_helps, pod_helps
-from tonnage.twin.scheduler_volume_hints import volume_helps
+from tonnage.twin.scheduler.hints import GATES, node_helps, pod_helps
+from tonnage.twin.scheduler.volume_hints import volume_helps
 from tonnage.wire import claims as c
 from tonnage.wire import objects as w
 

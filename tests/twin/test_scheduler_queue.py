@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.adapters.informer import Key
-from tonnage.twin.scheduler_queue import SchedulingQueue
+from tonnage.loop.informer import Key
+from tonnage.twin.scheduler.queue import SchedulingQueue
 
 A, B, C = (("ns", name) for name in "abc")
 

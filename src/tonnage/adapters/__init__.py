@@ -1,1 +1,1 @@
-"""The real world behind ports: kubelet, Kubernetes, devices, files, logs."""
+"""The real world behind the ports: it reads, writes and asks, and never decides."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tonnage.adapters.ports import Clock
+    from tonnage.ports import Clock
 
 
 class SystemClock:

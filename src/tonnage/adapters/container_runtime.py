@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.cdi_files import SPEC_FOLDER
+from tonnage.adapters.cdi.files import SPEC_FOLDER
 from tonnage.model.node_software import KubeletPolicies
 from tonnage.model.runtime_config import NodeRuntime
 

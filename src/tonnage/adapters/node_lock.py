@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.checkpoints import file_problem
-from tonnage.adapters.ports import Clock
 from tonnage.model.errors import HardwareError, Problem
+from tonnage.ports import Clock
 
 _WAIT_S: Final = 15.0
 _AGAIN_S: Final = 0.1

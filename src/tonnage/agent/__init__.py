@@ -1,1 +1,1 @@
-"""The node agent: one file per loop, `main` wires them to a node."""
+"""The node agent: one folder per function, one file per loop; `main` alone knows the real world."""

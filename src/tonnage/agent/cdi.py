@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
-from tonnage.adapters.ports import CdiFiles
-from tonnage.agent.config import NodeConfig
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.world import World
-from tonnage.decide.node.cdi import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
+from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.model.cdi import CdiSpec
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import HardwareError
 from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import ExtraDevice
 from tonnage.model.sharing import Injection, PluginConfig, Refusal
+from tonnage.ports import CdiFiles
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_NAMED: Final = 5

@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
-from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.world import World
-from tonnage.decide.node.faults import HealthState, interrupted
-from tonnage.decide.node.health import judged, looked, next_look_s, unreadable
-from tonnage.decide.node.health_memory import recalled, remembered
-from tonnage.decide.node.mig_withheld import withheld
-from tonnage.decide.node.xid_faults import struck
+from tonnage.decide.node.health.checkpoint import recalled, remembered
+from tonnage.decide.node.health.device_health import judged, looked, next_look_s, unreadable
+from tonnage.decide.node.health.faults import HealthState, interrupted
+from tonnage.decide.node.health.xids import struck
+from tonnage.decide.node.mig.withheld import withheld
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.health import HealthPolicy
 from tonnage.model.json import parsed_json
+from tonnage.ports import DeviceBackend
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-health"
@@ -60,7 +60,7 @@ class NodeDevices:
         self._dirty = asyncio.Event()
         self._due = 0.0
         self.withheld: Callable[[], Mapping[str, tuple[int, ...]]] = dict
-        """What a change of the MIG layout works on: see `decide.node.mig_withheld`."""
+        """What a change of the MIG layout works on: see `decide.node.mig.withheld`."""
         self.error = ""
         """Why the devices cannot be read; empty when they can."""
         self.inventory: Inventory | None = None

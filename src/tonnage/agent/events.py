@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Literal
 
-from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.loop.events import EventRecorder
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.wire.objects import ObjectReference
 
 _WAITING: Final = 64

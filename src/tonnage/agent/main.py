@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Final
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
-from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 from tonnage.agent.options import AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import ResourceName
 from tonnage.model.plugin_settings import FeatureSettings, LabelPlace
+from tonnage.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 
 if TYPE_CHECKING:
-    from tonnage.adapters.cdi_files import FolderCdi
+    from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.adapters.http.server import ProbeServer
-    from tonnage.agent.config import NodeConfig
+    from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.devices import NodeDevices
-    from tonnage.agent.metrics import AgentMetrics
-    from tonnage.agent.mig_layout import NodeMigLayout
+    from tonnage.agent.metrics.counters import AgentMetrics
+    from tonnage.agent.metrics.probes import Probes
+    from tonnage.agent.mig.layout import NodeMigLayout
     from tonnage.agent.mps import NodeMps
-    from tonnage.agent.node_condition import NodeConditions
-    from tonnage.agent.node_software import SoftwareWatch
-    from tonnage.agent.probes import Probes
+    from tonnage.agent.status.node_condition import NodeConditions
+    from tonnage.agent.status.node_software import SoftwareWatch
     from tonnage.agent.world import Host, World
     from tonnage.model.health import HealthPolicy
 
@@ -81,7 +81,7 @@ def _world(
     host: Host | None,
 ) -> World:
     from tonnage.agent.events import NodeEvents
-    from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.world import Host, World
 
     events = NodeEvents(options.node_name, api, clock)
@@ -97,16 +97,16 @@ async def _run(
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
-    from tonnage.adapters.mps_daemon import ControlDaemons
+    from tonnage.adapters.mps.daemon import ControlDaemons
     from tonnage.agent.cdi import NodeCdi
-    from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
-    from tonnage.agent.features import NodeFeatures
-    from tonnage.agent.holders import Holders
+    from tonnage.agent.labels.features import NodeFeatures
+    from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.mps import NodeMps
-    from tonnage.agent.probes import Probes
+    from tonnage.agent.plugin.device_plugin import DevicePlugin
+    from tonnage.agent.plugin.holders import Holders
     from tonnage.agent.start import end_without_devices, layouts_of
-    from tonnage.agent.status import StatusPublisher
+    from tonnage.agent.status.publisher import StatusPublisher
 
     kubelet = options.root / "var/lib/kubelet"
     sockets = PluginFolder(kubelet / "device-plugins", _socket_of(options))
@@ -180,8 +180,8 @@ async def _begin(world: World) -> None:
 def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[], None]) -> NodeConfig:
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.adapters.host_paths import HostPaths
-    from tonnage.agent.config import NodeConfig
-    from tonnage.agent.device_list import DeviceLists
+    from tonnage.agent.config.selection import NodeConfig
+    from tonnage.agent.plugin.device_list import DeviceLists
 
     lists = DeviceLists(world, RuntimeFiles(options.root, options.driver_root))
     host = HostPaths(options.root, options.driver_root)
@@ -189,8 +189,8 @@ def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[],
 
 
 def _spec_folder(options: AgentOptions) -> FolderCdi:
-    from tonnage.adapters.cdi_files import FolderCdi
-    from tonnage.agent.config_paths import own_hook
+    from tonnage.adapters.cdi.files import FolderCdi
+    from tonnage.agent.config.paths import own_hook
 
     return FolderCdi(options.root, options.driver_root, own_hook=own_hook(options.reading))
 
@@ -199,7 +199,7 @@ def _software(
     options: AgentOptions, world: World, config: NodeConfig, *, on_change: Callable[[], None]
 ) -> SoftwareWatch:
     from tonnage.adapters.container_runtime import RuntimeFiles
-    from tonnage.agent.node_software import SoftwareWatch
+    from tonnage.agent.status.node_software import SoftwareWatch
 
     files = RuntimeFiles(options.root, options.driver_root)
     return SoftwareWatch(world, files, lambda: config.versions, on_change=on_change)
@@ -209,7 +209,7 @@ def _conditions(
     world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps, layouts: list[NodeMigLayout]
 ) -> NodeConditions:
     from tonnage.agent.mps import READY
-    from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
+    from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
 
     say = {
         HEALTHY: lambda: health_of(devices.inventory, devices.error),
@@ -242,7 +242,7 @@ def _server(
     streams: Callable[[], Mapping[ResourceName, int]],
 ) -> ProbeServer:
     from tonnage.adapters.http.server import Answer, ProbeServer
-    from tonnage.agent.exposition import AgentCollector
+    from tonnage.agent.metrics.exposition import AgentCollector
 
     def answer(wrong: tuple[str, ...]) -> Answer:
         return Answer(503, wrong) if wrong else Answer(200, ("ok",))
@@ -267,7 +267,7 @@ def _check(options: AgentOptions) -> Address | None:
 def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSettings], LabelSink] | None:
     """Where labels go under a configuration; None for nowhere."""
     from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
-    from tonnage.agent.label_sinks import NodeFeatureObject, NodeLabels
+    from tonnage.agent.labels.sinks import NodeFeatureObject, NodeLabels
 
     if options.labels == LabelPlace.FILE:
         output = FeaturesOutput(world.host.output or sys.stdout)
@@ -291,12 +291,12 @@ def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSetting
 def backend_of(devices: str, root: Path, driver_root: Path | None, clock: Clock) -> DeviceBackend:
     """The devices that `nvml` or `scenario:FILE` means; the paths are those of AgentOptions."""
     if devices == "nvml":
-        from tonnage.adapters.device_nodes import NodesBeside
+        from tonnage.adapters.cdi.device_nodes import NodesBeside
         from tonnage.adapters.vendors.nvml import NvmlBackend
 
         nvml = NvmlBackend(clock, root=root, driver_root=driver_root)
         return NodesBeside(nvml, clock, root=root, driver_root=driver_root)
-    from tonnage.adapters.vendors.scenario import ScenarioBackend
+    from tonnage.twin.devices.scenario import ScenarioBackend
 
     return ScenarioBackend(Path(devices.removeprefix("scenario:")), clock)
 

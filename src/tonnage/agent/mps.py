@@ -12,15 +12,14 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
-from tonnage.adapters.ports import MpsDaemons
-from tonnage.agent.config import ConfigInForce, NodeConfig
+from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.holders import Holders
-from tonnage.agent.node_condition import Finding
+from tonnage.agent.plugin.holders import Holders
+from tonnage.agent.status.node_condition import Finding
 from tonnage.agent.world import World
-from tonnage.decide.node.mps import daemons_of
-from tonnage.decide.node.mps_memory import recalled, remembered
-from tonnage.decide.node.mps_steps import (
+from tonnage.decide.node.mps.checkpoint import recalled, remembered
+from tonnage.decide.node.mps.daemons import daemons_of
+from tonnage.decide.node.mps.steps import (
     Ask,
     Standing,
     Start,
@@ -39,6 +38,7 @@ from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.mps import MpsDaemon, MpsState
 from tonnage.model.names import ResourceName
+from tonnage.ports import MpsDaemons
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mps"

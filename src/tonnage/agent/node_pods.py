@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from tonnage.adapters.informer import Informer, following, key_of
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import Census, Claim
+from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError
 from tonnage.model.quantity import integer_value
 from tonnage.wire.kinds import POD

@@ -13,7 +13,7 @@ from tonnage.model.names import CONFIG_LABEL, is_label_key, is_subdomain
 from tonnage.model.plugin_settings import FALLBACKS, LabelPlace, Override
 
 if TYPE_CHECKING:
-    from tonnage.agent.reading import Reading
+    from tonnage.agent.config.reading import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class AgentOptions:
     @property
     def reading(self) -> Reading:
         """Where the node's configurations are, and how they are read."""
-        from tonnage.agent.reading import Reading
+        from tonnage.agent.config.reading import Reading
         from tonnage.decide.node.choose_config import Wishes
 
         wishes = Wishes(self.config_map, self.node_label, self.default_config, self.fallback_strategies)

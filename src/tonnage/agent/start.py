@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tonnage.adapters.clock import next_beat
-from tonnage.adapters.ports import Clock, DeviceBackend
-from tonnage.agent.config import NodeConfig
+from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import MigOptions
+from tonnage.ports import Clock, DeviceBackend
 
 if TYPE_CHECKING:
-    from tonnage.agent.holders import Holders
-    from tonnage.agent.mig_layout import NodeMigLayout
+    from tonnage.agent.mig.layout import NodeMigLayout
+    from tonnage.agent.plugin.holders import Holders
     from tonnage.agent.world import World
 
 
@@ -47,7 +47,7 @@ async def layouts_of(
     """What divides the GPUs, if the agent is told to; it knows what an earlier agent began."""
     if not asks.config_map or world.api is None:
         return []
-    from tonnage.agent.mig_layout import NodeMigLayout  # nobody else needs its modules
+    from tonnage.agent.mig.layout import NodeMigLayout  # nobody else needs its modules
 
     layout = NodeMigLayout(world, hardware, devices, config, holders, asks)
     await layout.restore()

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tonnage.adapters.ports import Checkpoints, Clock, KubernetesApi
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.ports import Checkpoints, Clock, KubernetesApi
 
 
 def _nothing_to_wait_for() -> asyncio.Event:

@@ -1,1 +1,1 @@
-"""The command line: one file per command, arguments and rendering only."""
+"""The command line: one file per command with its arguments and rendering, and never a decision."""

@@ -24,9 +24,9 @@ from tonnage.model.json import JsonValue, parsed_json
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.adapters.kubernetes.request_info import OnAnswer
-    from tonnage.adapters.reading import Readable
     from tonnage.adapters.snapshots.objects import ObjectReader
     from tonnage.model.cluster import Snapshot
+    from tonnage.reading.cluster import Readable
     from tonnage.wire.kinds import Kind
 
 _LARGE: Final = 4 << 20
@@ -86,9 +86,9 @@ async def capture(api: HttpKubernetes) -> Snapshot:
     """Everything that bears on placement, a few kinds at once; those that may not be listed are missing."""
     import asyncio
 
-    from tonnage.adapters.reading import snapshot_from
-    from tonnage.adapters.reading_documents import READ_KINDS
     from tonnage.adapters.snapshots.objects import ObjectReader, collector_paused
+    from tonnage.reading.cluster import snapshot_from
+    from tonnage.reading.documents import READ_KINDS
 
     version, reader = await server_version(api), ObjectReader()
     room = asyncio.Semaphore(_AT_ONCE)
@@ -108,7 +108,7 @@ async def capture(api: HttpKubernetes) -> Snapshot:
 
 async def with_events(api: HttpKubernetes, snapshot: Snapshot, namespace: str, selector: str) -> Snapshot:
     """The cluster with the Events of a namespace that a field selector names, if they may be read."""
-    from tonnage.adapters.reading_workloads import happening_from
+    from tonnage.reading.workloads import happening_from
     from tonnage.wire.kinds import EVENT
 
     try:
@@ -135,9 +135,9 @@ def read_snapshot(path: Path, limit: Limit = _USUAL) -> Snapshot:
     JSON or YAML, packed with gzip or not; `-` is stdin. Raises:
         ConfigError: unreadable, cut, more than the limit, or no Kubernetes objects.
     """
-    from tonnage.adapters.reading_documents import snapshot_from_documents
     from tonnage.adapters.snapshots.load import decompressed, is_snapshot, load_snapshot
     from tonnage.adapters.snapshots.objects import load_list
+    from tonnage.reading.documents import snapshot_from_documents
 
     try:
         with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
@@ -201,7 +201,7 @@ def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
 
 
 def _of_known_version(snapshot: Snapshot, source: str) -> Snapshot:
-    from tonnage.decide.cluster.versions import profile_for
+    from tonnage.decide.kubernetes.versions import profile_for
 
     try:
         profile_for(snapshot.server_version)

@@ -17,15 +17,15 @@ from tonnage.cli.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
 from tonnage.cli.output import printable, say
 
 COMMANDS: Final = {
-    "up": ("tonnage.cli.up", "Start the embedded cluster with a GPU fleet."),
-    "down": ("tonnage.cli.down", "Stop the embedded cluster and remove what it left."),
-    "lab": ("tonnage.cli.lab", "List labs, or run one step by step."),
+    "up": ("tonnage.cli.up.command", "Start the embedded cluster with a GPU fleet."),
+    "down": ("tonnage.cli.up.down", "Stop the embedded cluster and remove what it left."),
+    "lab": ("tonnage.cli.lab.command", "List labs, or run one step by step."),
     "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
     "explain": (
-        "tonnage.cli.explain",
+        "tonnage.cli.explain.command",
         "Say why a pod is where it is, or would be, or why a workload has not the pods it should have.",
     ),
-    "lint": ("tonnage.cli.lint", "Check manifests and GPU configuration, with line and column."),
+    "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration, with line and column."),
     "topo": (
         "tonnage.cli.topo",
         "Show how GPUs are joined: link matrix, NUMA nodes, and a set of GPUs beside the best.",
@@ -35,16 +35,16 @@ COMMANDS: Final = {
         "Capture the cluster, redacted, for --snapshot and for bug reports.",
     ),
     "simulate": (
-        "tonnage.cli.simulate",
+        "tonnage.cli.simulate.command",
         "Try out what would be: other nodes or workloads, or a trace of jobs.",
     ),
-    "doctor": ("tonnage.cli.doctor", "Say what is wrong with a node: the first failing layer first."),
-    "mig": ("tonnage.cli.mig", "Plan MIG layouts, and check the configurations that name them."),
+    "doctor": ("tonnage.cli.doctor.command", "Say what is wrong with a node: the first failing layer first."),
+    "mig": ("tonnage.cli.mig.command", "Plan MIG layouts, and check the configurations that name them."),
     "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
-    "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
-    "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
+    "node": ("tonnage.cli.node.command", "Run the node agent (what the DaemonSet starts)."),
+    "cdi": ("tonnage.cli.cdi.command", "Make CDI specs for container runtimes, and check them."),
     "runtime": (
-        "tonnage.cli.runtime",
+        "tonnage.cli.runtime.command",
         "See, switch on and take back what the container runtime needs for CDI.",
     ),
     "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),

@@ -16,7 +16,7 @@ from tonnage.cli.output import emit, lines, printable, say, table
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from tonnage.diagnose.topo import Comparison, FleetTopology, NodeTopology
+    from tonnage.diagnose.topo.topology import Comparison, FleetTopology, NodeTopology
 
 _MOST_GPUS = 256
 
@@ -45,7 +45,7 @@ def command(
     common: Common, node: str | None, gpus: str | None, devices: str | None, driver_root: Path | None
 ) -> int:
     """Exit status 1 when the GPUs asked about are not the best set of their size."""
-    from tonnage.diagnose.topo import comparison, fleet_topology
+    from tonnage.diagnose.topo.topology import comparison, fleet_topology
 
     wanted = _indices(gpus) if gpus is not None else None
     if devices is not None:
@@ -95,8 +95,8 @@ def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
 async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
     from tonnage.adapters.clock import SystemClock
     from tonnage.agent.main import backend_of
-    from tonnage.decide.node.board import board_of
-    from tonnage.diagnose.topo import topology_of_board
+    from tonnage.decide.node.preference.board import board_of
+    from tonnage.diagnose.topo.topology import topology_of_board
 
     if devices != "nvml" and not devices.removeprefix("scenario:").strip():
         raise click.UsageError("--devices scenario: names no file; write scenario:FILE")
@@ -111,7 +111,7 @@ async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
 
 
 def _show_fleet(common: Common, fleet: FleetTopology) -> int:
-    from tonnage.diagnose.topo import node_json
+    from tonnage.diagnose.topo.topology import node_json
 
     if common.output != "text":
         nodes = [node_json(topology) for topology in fleet.nodes]
@@ -142,8 +142,8 @@ def _show_fleet(common: Common, fleet: FleetTopology) -> int:
 
 
 def _show_node(common: Common, topology: NodeTopology, compared: Comparison | None) -> int:
-    from tonnage.diagnose.topo import node_json
-    from tonnage.diagnose.topo_text import best_lines, comparison_lines, matrix_lines
+    from tonnage.diagnose.topo.text import best_lines, comparison_lines, matrix_lines
+    from tonnage.diagnose.topo.topology import node_json
 
     if common.output != "text":
         emit(node_json(topology, compared), common.output)

@@ -1,1 +1,1 @@
-"""The thinking: pure functions from facts to plans and verdicts."""
+"""Decisions: values in, values out, with no clock, no file, no network, no chance and no log."""

@@ -1,1 +1,1 @@
-"""Answers for people: why a pod is where it is, and what to do."""
+"""Answers for people, as values: why something is so and what to do; never asked of the world."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tonnage.decide.cluster.requests import is_extended, pod_requests
-from tonnage.decide.cluster.scheduling import Decision
-from tonnage.decide.cluster.view import View
-from tonnage.diagnose.remarkable import Remarkable
+from tonnage.decide.kubernetes.requests import is_extended, pod_requests
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision
+from tonnage.decide.kubernetes.view import View
+from tonnage.diagnose.notable_nodes import Remarkable
 from tonnage.model.cluster import Manifest, Pod
 from tonnage.model.verdict import NodeClass, Reason
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.cluster.requests import is_extended
-from tonnage.decide.cluster.view import NodeView, view_of
-from tonnage.diagnose.node_state import GPUS_HEALTHY, utc
-from tonnage.diagnose.nodes import holders
+from tonnage.decide.kubernetes.requests import is_extended
+from tonnage.decide.kubernetes.view import NodeView, view_of
+from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
+from tonnage.diagnose.explain.node_verdicts import holders
 from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.cluster import Node, Snapshot
 from tonnage.model.gpu_status import GpuDevice, GpuStatus

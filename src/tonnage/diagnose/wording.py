@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tonnage.decide.cluster.requests import written_amount
+from tonnage.decide.kubernetes.requests import written_amount
 from tonnage.model.json import JsonValue
 from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, NodeClass, Reason

@@ -1,1 +1,1 @@
-"""User documents: text to model values, every problem at once with line and path."""
+"""User documents: text to model values, every problem at once with its place; never a file read."""

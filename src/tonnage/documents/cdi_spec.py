@@ -1,4 +1,4 @@
-"""Text of a CDI spec to its value and the places of its fields; what it means is `decide.node.cdi_rules`."""
+"""Text of a CDI spec to its value and the places of its fields; what it means is `decide.node.cdi.rules`."""
 
 from __future__ import annotations
 

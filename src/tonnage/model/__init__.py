@@ -1,1 +1,1 @@
-"""The words: nouns, units, names and errors. No I/O, no clock, no logging."""
+"""The words: frozen values, names, units, errors, reasons; no I/O, no clock, no logging, ever."""

@@ -1,1 +1,1 @@
-"""The pretended world: a whole GPU cluster in one process, under the same ports as the real one."""
+"""The pretended world: a whole GPU cluster in one process, under the ports and never above them."""

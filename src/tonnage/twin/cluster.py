@@ -10,33 +10,33 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tonnage.adapters.informer import Informers
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.certificates import Authority, KeyPair
 from tonnage.documents.scenario import Scenario
+from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import text
+from tonnage.model.json_access import text
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
-from tonnage.twin.apiserver.compaction import compact
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
-from tonnage.twin.controllers.api_endpoints import ApiEndpointsController, host_address
+from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.controllers.server_lease import ServerLeaseController
+from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
-from tonnage.twin.kubelet.runtime import Program
+from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.light_nodes import LightNodes
-from tonnage.twin.pki import Authority, KeyPair
 from tonnage.twin.platform import platform_objects
-from tonnage.twin.scheduler import Scheduler
+from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.twin.world import light_nodes_of
 from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, ROLE, Kind
 from tonnage.wire.objects import Object
 
 if TYPE_CHECKING:
-    from tonnage.twin.apiserver.database import Database
+    from tonnage.twin.apiserver.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Cluster:
 def _opened(path: Path | None) -> Database | None:
     if path is None:
         return None
-    from tonnage.twin.apiserver.database import Database
+    from tonnage.twin.apiserver.storage.database import Database
 
     return Database.open(path)
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.apiserver.server import LOOPBACK
-from tonnage.twin.kubelet.containers import PretendedRuntime
-from tonnage.twin.kubelet.files import FaultyDisk, LocalDisk
+from tonnage.twin.devices.driver_files import install_driver
+from tonnage.twin.kubelet.containers.port import Program
+from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
+from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.programs.table import Programs
-from tonnage.twin.kubelet.runtime import Program
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.kubelet.spec import KUBELET_VERSION
 from tonnage.twin.mps_control import MpsProgram
-from tonnage.twin.pki import Authority
-from tonnage.twin.pretended_driver import install_driver
 from tonnage.twin.world import HardwareFile, Machine, machines_of
 
 _LOG: Final = logging.getLogger(__name__)

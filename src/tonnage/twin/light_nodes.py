@@ -15,24 +15,24 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
-from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.decide.cluster.requests import PODS
+from tonnage.decide.kubernetes.requests import PODS
+from tonnage.loop.events import EventRecorder
+from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.refusals import passing_over
+from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.apiserver.local import kubelet_client
-from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected
-from tonnage.twin.kubelet.device_claims import AGAIN_S, UNPREPARED, unprepared
-from tonnage.twin.kubelet.images import full_image
+from tonnage.twin.kubelet.containers.images import full_image
+from tonnage.twin.kubelet.devices.claims import AGAIN_S, UNPREPARED, unprepared
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
 from tonnage.twin.kubelet.pod_conditions import OWN
 from tonnage.twin.world import LightNode
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
-from tonnage.wire.timestamps import timestamp
 
 _WORKERS: Final = 16
 _FIRST_ADDRESS: Final = 2

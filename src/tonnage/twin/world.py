@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import yaml
 
-from tonnage.decide.cluster.topology_manager import TopologyPolicy, TopologyScope
+from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, TopologyScope
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.scenario import NodeGroup, Scenario
 from tonnage.documents.source import parse_document

@@ -1,1 +1,1 @@
-"""What travels: kubelet's protobuf messages, Kubernetes objects, the schema tables of built-in kinds."""
+"""What travels: messages, Structs of Kubernetes objects and the tables of kinds; never what it means."""

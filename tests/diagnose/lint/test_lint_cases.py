@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.cli.lint_world import given_for
+from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import Given, Report, lint
 from tonnage.model.severity import Severity

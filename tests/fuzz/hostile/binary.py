@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.twin.kubelet.spdy import SpdyCodec, data_frames, ping
-from tonnage.twin.kubelet.spdy_dictionary import DICTIONARY
+from tonnage.twin.kubelet.streams.spdy import SpdyCodec, data_frames, ping
+from tonnage.twin.kubelet.streams.spdy_dictionary import DICTIONARY
 
 _CONTROL: Final = 0x80030000
 

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from tonnage.adapters.certificates import Authority, KeyPair
 from tonnage.adapters.clock import SystemClock
-from tonnage.twin.apiserver.database import Database
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority, KeyPair
+from tonnage.twin.apiserver.storage.database import Database
 
 _LOG_LENGTH: Final = 20
 """Commits of a resource that are remembered: whoever is away for longer is told 410."""

@@ -28,15 +28,15 @@ from support.driver_root import Driver
 from support.kubelet_side import Kubelet
 from support.nvml.nvidia_smi import install as install_smi
 from support.nvml.state import DriverState
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.checkpoints import payload_of
 from tonnage.adapters.clock import SystemClock
-from tonnage.decide.node.mig_pause import ANNOTATION
+from tonnage.decide.node.mig.pause import ANNOTATION
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, NAMESPACE, NODE, NODE_GPU_STATUS, POD
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr
 
@@ -409,7 +409,7 @@ async def crash_node() -> AsyncIterator[CrashNode]:
     """A node, and nothing of it left afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else "/tmp"))
     server = ApiServer(SystemClock())
-    with patch("tonnage.twin.apiserver.listener.server_context", return_value=None):
+    with patch("tonnage.twin.apiserver.serving.listener.server_context", return_value=None):
         # Without TLS: of each agent's life its handshakes were half of what the server did.
         endpoint = await server.start(Authority.generate(datetime.now(UTC)))
     node = CrashNode(folder / "n", server, endpoint)

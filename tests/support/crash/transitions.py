@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import Final
 
 from support.nvml.state import SWITCH, FakeGpu, FakeLink, FakeMig, Rule
-from tonnage.decide.node.mig_geometry import Spot, all_layouts
+from tonnage.decide.node.mig.geometry import Spot, all_layouts
 from tonnage.model.catalog.mig import mig_board
 
 CONFIG: Final = "wanted"

@@ -18,13 +18,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import NODE, POD
 
 KUBECTL_VERSIONS = (pytest.param("1.35", marks=pytest.mark.long), "1.37")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from support.access_requests import Asker, audited, comparable, comparable_event, recorded, scenes, title
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 from twin.apiserver.conftest import Client
 
 

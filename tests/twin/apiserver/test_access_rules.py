@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tonnage.twin.apiserver.gate import asked_by
-from tonnage.twin.apiserver.parameters import address_of
 from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, uncovered
 from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.serving.gate import asked_by
+from tonnage.twin.apiserver.serving.parameters import address_of
 
 BOB = User("bob")
 VERBS, GROUPS = ("get", "list", "*"), ("", "apps", "*")

@@ -15,11 +15,11 @@ import pytest
 from support.admission_cases import ANSWERS, Case, Step, cases, filled, told
 from support.webhook_server import webhooks
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
-from tonnage.twin.apiserver import parameters
+from tonnage.ports import PatchType
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.serving import parameters
 from tonnage.twin.apiserver.statuses import status_of
 
 RECORDED = json.loads(ANSWERS.read_text())

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError, ConfigError
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.users import account_user
 from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import NODE, POD
 from twin.apiserver.conftest import Client
 

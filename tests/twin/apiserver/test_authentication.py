@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.adapters.certificates import Authority
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
@@ -23,7 +24,6 @@ from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object
 from twin.apiserver.conftest import Running

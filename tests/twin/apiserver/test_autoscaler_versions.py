@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, stored_autoscaler
+from tonnage.twin.apiserver.versions.autoscalers import first_autoscaler, stored_autoscaler
 
 _SHARE = {
     "type": "Resource",

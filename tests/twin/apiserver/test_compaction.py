@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from tonnage.model.errors import GoneError
-from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.compaction import compact
-from tonnage.twin.apiserver.listing import ListQuery, Page, page
+from tonnage.model.json_access import text
+from tonnage.twin.apiserver.reading.listing import ListQuery, Page, page
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP
 

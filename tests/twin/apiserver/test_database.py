@@ -11,8 +11,8 @@ import pytest
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError, ConfigError, GoneError, HardwareError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.database import FORMAT, Database
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.storage.database import FORMAT, Database
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.descriptions import Descriptions
+from tonnage.twin.apiserver.discovery.descriptions import Descriptions
 
 _EVENT = "core/v1.Event"
 _TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tonnage.decide.kubernetes.api.protobuf_writing import encode_envelope
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.protobuf_writing import encode_envelope
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NOT_KEPT = "no-cache, private"

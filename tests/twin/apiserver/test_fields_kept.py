@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.access import at
-from tonnage.twin.apiserver.objects.patch import merge_patch
+from tonnage.decide.kubernetes.api.patch import merge_patch
+from tonnage.model.json_access import at
 from tonnage.twin.apiserver.requests import Address, Options
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tonnage.adapters.ports import ChangeType, PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.ports import ChangeType, PatchType
 from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.apiserver.reading.watching import WatchQuery, events
 from tonnage.twin.apiserver.requests import Address, DeleteOptions
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.statuses import no_space
-from tonnage.twin.apiserver.store import Commit, StaleError, Store
-from tonnage.twin.apiserver.watching import WatchQuery, events
+from tonnage.twin.apiserver.storage.store import Commit, StaleError, Store
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT, NODE, POD
 
@@ -110,7 +110,7 @@ _TARGET: JsonObject = {"metadata": {"name": "p"}, "target": {"kind": "Node", "na
 
 
 async def _delete_all(bench: Bench) -> None:
-    from tonnage.twin.apiserver.listing import ListQuery
+    from tonnage.twin.apiserver.reading.listing import ListQuery
 
     request = bench.server.verbs.request("deletecollection", _PODS)
     await bench.server.verbs.delete_collection(request, ListQuery("default"), DeleteOptions())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver import bodies, exchange, peers
+from tonnage.twin.apiserver.serving import bodies, exchange, peers
 from tonnage.wire.kinds import CONFIG_MAP
 
 MAPS = "/api/v1/namespaces/default/configmaps"

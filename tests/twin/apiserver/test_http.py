@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP
 
 MAPS = "/api/v1/namespaces/default/configmaps"

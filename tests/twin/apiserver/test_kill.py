@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tonnage.twin.apiserver.database import Database
+from tonnage.twin.apiserver.storage.database import Database
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 SERVER = """
@@ -23,9 +23,9 @@ import asyncio, json, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from tonnage.adapters.clock import SystemClock
-from tonnage.twin.apiserver.database import Database
+from tonnage.twin.apiserver.storage.database import Database
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
+from tonnage.adapters.certificates import Authority
 async def main():
     server = ApiServer(SystemClock(), store=Database.open(Path(sys.argv[1])).store())
     endpoint = await server.start(Authority.generate(datetime.now(UTC)))

@@ -11,7 +11,7 @@ import pytest
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.json import JsonObject
-from tonnage.twin.kubelet.containers import PretendedRuntime
+from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.twin.kubelet.server import KubeletServer

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.twin.apiserver.openapi import OpenApi
-from tonnage.twin.apiserver.openapi_second import encoded_second
+from tonnage.twin.apiserver.discovery.openapi import OpenApi
+from tonnage.twin.apiserver.discovery.openapi_second import encoded_second
 from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served
 from tonnage.wire.schema import KindRow, load_schema
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.ports import PatchType
 from tonnage.twin.apiserver.requests import Address, DeleteOptions
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
@@ -353,7 +353,7 @@ async def test_deleting_a_collection_takes_what_the_selector_chooses(twin: Twin)
         await twin.pod(name, meta={"labels": {"app": name}})
     verbs = twin.server.verbs
     request = verbs.request("deletecollection", Address(("", "v1", "pods"), "default"))
-    from tonnage.twin.apiserver.listing import ListQuery
+    from tonnage.twin.apiserver.reading.listing import ListQuery
 
     await verbs.delete_collection(request, ListQuery("default", "app=a"), DeleteOptions())
     assert (twin.raw("a"), twin.raw("b") is None) == (None, False)

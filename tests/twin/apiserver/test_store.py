@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tonnage.twin.apiserver.store as store_module
-from tonnage.adapters.ports import ChangeType
+import tonnage.twin.apiserver.storage.store as store_module
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.listing import ListQuery, page
+from tonnage.ports import ChangeType
+from tonnage.twin.apiserver.reading.listing import ListQuery, page
+from tonnage.twin.apiserver.reading.watching import Seen, WatchQuery, events, everything
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.store import StaleError, Store, TooOldError
-from tonnage.twin.apiserver.watching import Seen, WatchQuery, events, everything
+from tonnage.twin.apiserver.storage.store import StaleError, Store, TooOldError
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.schema import load_schema
@@ -257,7 +257,7 @@ async def test_of_many_watchers_all_wake_though_not_in_one_turn() -> None:
 async def test_what_is_written_while_many_watchers_rest_they_are_told_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tonnage.twin.apiserver.rounds._REST_S", 5e-3)
+    monkeypatch.setattr("tonnage.twin.apiserver.storage.rounds._REST_S", 5e-3)
     store = Store()
     watches = [store.watch(PODS, store.revision) for _ in range(100)]
 

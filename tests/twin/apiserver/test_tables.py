@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.columns import duration
-from tonnage.twin.apiserver.jsonpath import JsonPath
-from tonnage.twin.apiserver.printers import PRINTERS
-from tonnage.twin.apiserver.tables import custom_printer
+from tonnage.twin.apiserver.printers.by_kind import PRINTERS
+from tonnage.twin.apiserver.printers.columns import duration
+from tonnage.twin.apiserver.printers.jsonpath import JsonPath
+from tonnage.twin.apiserver.printers.tables import custom_printer
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 POD, NODE = ("", "pods"), ("", "nodes")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at
+from tonnage.model.json_access import at
+from tonnage.ports import PatchType
 from tonnage.twin.apiserver.requests import Address, Notes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs

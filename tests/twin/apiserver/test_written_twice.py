@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.ports import PatchType
+from tonnage.decide.kubernetes.api.body import BodyError, parse_json
+from tonnage.decide.kubernetes.api.custom.structural import schema_problems
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.protobuf import decode_envelope
+from tonnage.decide.kubernetes.api.strategic import strategic_merge
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.cautions import bounded
-from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.negotiation import form_for
-from tonnage.twin.apiserver.objects.body import BodyError, parse_json
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.protobuf import decode_envelope
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
-from tonnage.twin.apiserver.objects.structural import schema_problems
-from tonnage.twin.apiserver.objects.yaml_body import parse_yaml
+from tonnage.ports import PatchType
+from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.serving.negotiation import form_for
+from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
 from tonnage.twin.apiserver.statuses import StatusError
 from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.twin.apiserver.warnings.requests import bounded
 from tonnage.wire.schema import load_schema
 
 _YAML = b"""\

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from support.fleet import Fleet
-from tonnage.adapters.reading import snapshot_from
-from tonnage.agent.label_sinks import OWNED
+from tonnage.agent.labels.sinks import OWNED
 from tonnage.diagnose.status import fleet as rows_of
+from tonnage.reading.cluster import snapshot_from
 from tonnage.wire.kinds import DAEMON_SET, NODE, NODE_GPU_STATUS, POD
 
 

@@ -19,16 +19,15 @@ from support.fleet import Fleet
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.kubernetes.http import HttpKubernetes
-from tonnage.adapters.reading_documents import manifests_from_documents
 from tonnage.adapters.snapshots.capture import Order, capture
 from tonnage.adapters.snapshots.load import decompressed, load_snapshot
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.cli.cluster import capture as read_live
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
-from tonnage.cli.lint_world import read_pod, shapes
-from tonnage.cli.programs import node_programs
-from tonnage.diagnose.explain import explain, explain_manifest
-from tonnage.diagnose.ground import ground_of
+from tonnage.cli.lint.world import read_pod, shapes
+from tonnage.cli.up.programs import node_programs
+from tonnage.diagnose.cluster_view import ground_of
+from tonnage.diagnose.explain.explain import explain, explain_manifest
 from tonnage.diagnose.lint import world as lint_cluster
 from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.status import fleet as fleet_rows
@@ -37,6 +36,7 @@ from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.verdict import Verdict
+from tonnage.reading.documents import manifests_from_documents
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.wire import kinds

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tonnage.adapters.informer import Informers
-from tonnage.adapters.ports import KubernetesApi, PatchType
+from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import KubernetesApi, PatchType
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import EVENT, NODE, POD, Kind
 from tonnage.wire.objects import Object, Pod
-from tonnage.wire.timestamps import timestamp
 
 T = TypeVar("T", bound=Object)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.twin.apiserver.bootstrap import OWN_SERVICE, publish_api
-from tonnage.twin.controllers.api_endpoints import ApiEndpointsController
+from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 
 Cluster = Any

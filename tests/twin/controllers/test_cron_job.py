@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tonnage.twin.controllers.cron import schedule_of
-from tonnage.twin.controllers.cron_job import CronJobController
-from tonnage.twin.controllers.job import JobController
+from tonnage.twin.controllers.jobs.cron import schedule_of
+from tonnage.twin.controllers.jobs.cron_job import CronJobController
+from tonnage.twin.controllers.jobs.job import JobController
 from tonnage.wire.kinds import CRON_JOB, JOB, POD
 
 Cluster = Any

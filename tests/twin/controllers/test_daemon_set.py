@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.daemon_plan import node_of, plan, status_of
-from tonnage.twin.controllers.daemon_set import DaemonSetController
-from tonnage.twin.controllers.daemon_template import Fit, fit_of
+from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController
+from tonnage.twin.controllers.daemons.plan import node_of, plan, status_of
+from tonnage.twin.controllers.daemons.template import Fit, fit_of
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import (
     Condition,

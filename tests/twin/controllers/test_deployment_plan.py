@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.deployment_plan import Action, CreateSet, DeleteSet, ScaleSet, is_complete, plan
-from tonnage.twin.controllers.deployment_sets import (
+from tonnage.twin.controllers.deployments.plan import (
+    Action,
+    CreateSet,
+    DeleteSet,
+    ScaleSet,
+    is_complete,
+    plan,
+)
+from tonnage.twin.controllers.deployments.replica_sets import (
     DESIRED,
     HASH_LABEL,
     HISTORY,

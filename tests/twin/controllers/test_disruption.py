@@ -8,8 +8,8 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.disruption import DisruptionController
-from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.budgets.disruption import DisruptionController
+from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController
 from tonnage.wire.kinds import DISRUPTION_BUDGET, POD, REPLICA_SET
 
 Cluster = Any

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.endpoint_subsets import repacked, subsets_of, truncated
-from tonnage.twin.controllers.endpoints import EndpointsController
-from tonnage.twin.controllers.service_ports import in_order, port_number
-from tonnage.twin.controllers.slice_plan import MOST_ENDPOINTS, Slice, plan
+from tonnage.twin.controllers.services.endpoints import EndpointsController
+from tonnage.twin.controllers.services.ports import in_order, port_number
+from tonnage.twin.controllers.services.slice_plan import MOST_ENDPOINTS, Slice, plan
+from tonnage.twin.controllers.services.subsets import repacked, subsets_of, truncated
 from tonnage.wire.endpoints import EndpointSlice
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from tonnage.wire.objects import (

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import PatchType
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
-from tonnage.twin.controllers.job import JobController
-from tonnage.twin.controllers.job_indexes import Indexes
+from tonnage.twin.controllers.jobs.indexes import Indexes
+from tonnage.twin.controllers.jobs.job import JobController
 from tonnage.wire.kinds import EVENT, JOB, POD
 from tonnage.wire.objects import Pod
-from tonnage.wire.timestamps import timestamp
 from tonnage.wire.workloads import Job
 
 Cluster = Any

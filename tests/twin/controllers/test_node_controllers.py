@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.node_health import wanted_taints
-from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
-from tonnage.twin.controllers.node_zones import NodeZones
+from tonnage.model.timestamps import micro_timestamp
+from tonnage.twin.controllers.nodes.health import wanted_taints
+from tonnage.twin.controllers.nodes.lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.nodes.taint_eviction import TaintEvictionController, eviction_in_s
+from tonnage.twin.controllers.nodes.zones import NodeZones
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
-from tonnage.twin.controllers.taint_eviction import TaintEvictionController, eviction_in_s
 from tonnage.wire.kinds import EVENT, LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, NodeSpec, NodeStatus, Taint, Toleration
-from tonnage.wire.timestamps import micro_timestamp
 
 Cluster = Any
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)

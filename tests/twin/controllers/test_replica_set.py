@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from tonnage.twin.controllers.ownership import controller_of
-from tonnage.twin.controllers.replica_set import REPLICATION, ReplicaSetController, ReplicationManager
-from tonnage.twin.controllers.replica_set_status import replica_set_status
+from tonnage.twin.controllers.replicas.replica_set import (
+    REPLICATION,
+    ReplicaSetController,
+    ReplicationManager,
+)
+from tonnage.twin.controllers.replicas.status import replica_set_status
 from tonnage.wire.kinds import POD, REPLICA_SET
 from tonnage.wire.objects import ReplicaSet
 

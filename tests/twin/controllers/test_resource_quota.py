@@ -10,9 +10,9 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver import quota_usage
-from tonnage.twin.controllers.replica_set import ReplicaSetController
-from tonnage.twin.controllers.resource_quota import ResourceQuotaController
+from tonnage.twin.apiserver.admission import quota_usage
+from tonnage.twin.controllers.quotas.resource_quota import ResourceQuotaController
+from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController
 from tonnage.wire.kinds import (
     CONFIG_MAP,
     EVENT,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.controllers.stateful_set import StatefulSetController
+from tonnage.twin.controllers.stateful.stateful_set import StatefulSetController
 from tonnage.wire.kinds import CONTROLLER_REVISION, POD, RESOURCE_QUOTA, STATEFUL_SET, VOLUME_CLAIM
 from tonnage.wire.workloads import StatefulSetStatus
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.volume_binding import VolumeBindingController
-from tonnage.twin.controllers.volume_plan import best_volume, mismatch
+from tonnage.twin.controllers.volumes.binding import VolumeBindingController
+from tonnage.twin.controllers.volumes.plan import best_volume, mismatch
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
 from tonnage.wire.kinds import EVENT, PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM
 from tonnage.wire.objects import ObjectMeta

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.volume_protection import (
+from tonnage.twin.controllers.volumes.protection import (
     CLAIM,
     CLASS,
     VOLUME,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.informer import Informers
+from tonnage.loop.informer import Informers
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.ephemeral_volumes import EphemeralVolumeController
-from tonnage.twin.controllers.volume_binding import VolumeBindingController
-from tonnage.twin.scheduler import Scheduler
+from tonnage.twin.controllers.volumes.binding import VolumeBindingController
+from tonnage.twin.controllers.volumes.ephemeral import EphemeralVolumeController
+from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.wire import kinds
 
 Cluster = Any

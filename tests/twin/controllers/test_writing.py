@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tonnage.loop.writing import tell_of_pod
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.writing import tell_of_pod
 from tonnage.wire.kinds import POD
 
 Cluster = Any

@@ -14,7 +14,7 @@ import pytest
 from scripts.find_helm import Major
 from support.helm_scenes import differences, helm_scenes, one_node
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.programs import node_programs
+from tonnage.cli.up.programs import node_programs
 from tonnage.twin.cluster import Cluster
 
 pytestmark = pytest.mark.skipif(

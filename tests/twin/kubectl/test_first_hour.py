@@ -31,17 +31,17 @@ from support.first_hour import (
     recorded,
     scenes,
 )
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.informer import Informers
 from tonnage.cli.kubectl import kubectl_binary
+from tonnage.loop.informer import Informers
 from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.suite import run_controllers
-from tonnage.twin.pki import Authority
-from tonnage.twin.scheduler import Scheduler
+from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.wire import kinds
 
 pytestmark = pytest.mark.skipif(

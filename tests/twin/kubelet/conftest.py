@@ -17,14 +17,14 @@ import grpc.aio
 import msgspec
 import pytest
 
-from tonnage.adapters.ports import Change, ChangeType, Clock, KubernetesApi, Listing, PatchType
 from tonnage.model.errors import ApiError
+from tonnage.ports import Change, ChangeType, Clock, KubernetesApi, Listing, PatchType
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.kubelet.containers import PretendedRuntime
-from tonnage.twin.kubelet.files import FaultyDisk, LocalDisk
+from tonnage.twin.kubelet.containers.port import Program
+from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
+from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.programs.table import Programs
-from tonnage.twin.kubelet.runtime import Program
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
 from tonnage.wire import kinds
 from tonnage.wire.kinds import Kind

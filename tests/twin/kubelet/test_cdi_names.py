@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.kubelet.cdi import CdiEdits, resolve_cdi
+from tonnage.twin.kubelet.devices.cdi import CdiEdits, resolve_cdi
 
 GPU = "a.b/gpu"
 

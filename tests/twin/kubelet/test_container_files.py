@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.kubelet.container_files import FileError, FileTree, MemoryVolume, Mount
+from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, Mount
 from tonnage.wire import kinds
 
 World = Any

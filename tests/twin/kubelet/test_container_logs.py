@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.kubelet.container_logs import log_refusal
+from tonnage.twin.kubelet.streams.container_logs import log_refusal
 
 ENDED = {"terminated": {"exitCode": 1, "containerID": "containerd://1"}}
 UNKNOWN = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}

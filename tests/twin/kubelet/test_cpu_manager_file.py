@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.twin.kubelet.cpu_manager import cpu_set
+from tonnage.twin.kubelet.devices.cpu_manager import cpu_set
 
 
 @pytest.mark.parametrize("text", ["0-99999999999", "99999999999", "0-1,70000"])

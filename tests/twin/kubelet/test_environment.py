@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.adapters.ports import KubernetesApi
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.kubelet.container_files import MemoryVolume
-from tonnage.twin.kubelet.environment import ConfigurationError, environment_of
+from tonnage.twin.kubelet.containers.environment import ConfigurationError, environment_of
+from tonnage.twin.kubelet.containers.files import MemoryVolume
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 

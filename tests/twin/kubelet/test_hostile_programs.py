@@ -14,12 +14,12 @@ from typing import Any, Final
 import pytest
 
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.kubelet.container_files import FileError, FileTree, MemoryVolume, Space
-from tonnage.twin.kubelet.containers import PretendedRuntime
-from tonnage.twin.kubelet.environment import ConfigurationError, expand
-from tonnage.twin.kubelet.logs import LIMIT_BYTES, ContainerLog
+from tonnage.twin.kubelet.containers.environment import ConfigurationError, expand
+from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, Space
+from tonnage.twin.kubelet.containers.logs import LIMIT_BYTES, ContainerLog
+from tonnage.twin.kubelet.containers.port import ContainerConfig, RunningContainer
+from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.programs.table import Programs
-from tonnage.twin.kubelet.runtime import ContainerConfig, RunningContainer
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
 TOO_LONG: Final = "Argument list too long\n"
@@ -70,7 +70,7 @@ class Node:
 
 
 def _no_injection() -> Any:
-    from tonnage.twin.kubelet.runtime import Injection
+    from tonnage.twin.kubelet.containers.port import Injection
 
     return Injection()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.twin.kubelet.checkpoint import Checkpoint, Entry, decode_checkpoint, encode_checkpoint
+from tonnage.twin.kubelet.devices.checkpoint import Checkpoint, Entry, decode_checkpoint, encode_checkpoint
 
 # A checkpoint that a real kubelet wrote, its checksum included.
 RECORDED = (

@@ -8,7 +8,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from tonnage.decide.cluster.topology_manager import TopologyPolicy, TopologyScope
+from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, TopologyScope
 from tonnage.twin.kubelet.spec import NodeSpec
 from tonnage.wire import kinds
 from tonnage.wire.kubelet import methods
@@ -96,7 +96,7 @@ async def test_a_plugin_that_dies_takes_allocatable_at_once_and_capacity_after_f
 async def test_a_bad_registration_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], words: str
 ) -> None:
-    monkeypatch.setattr("tonnage.twin.kubelet.plugins._DIAL_S", 0.05)
+    monkeypatch.setattr("tonnage.twin.kubelet.devices.plugins._DIAL_S", 0.05)
     plugin = await world.plugin(count=1)
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await plugin.register(**changes)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.kubelet.images import image_bytes
-from tonnage.twin.kubelet.runtime import ContainerContext
+from tonnage.twin.kubelet.containers.images import image_bytes
+from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.spec import NodeSpec
 from tonnage.wire import kinds
 

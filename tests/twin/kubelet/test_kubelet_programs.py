@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.driver_files import find_driver_files
-from tonnage.adapters.vendors.scenario import ScenarioBackend
+from tonnage.adapters.cdi.driver_files import find_driver_files
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.kubelet.containers import PretendedRuntime
-from tonnage.twin.kubelet.programs.basic import mounted
-from tonnage.twin.kubelet.programs.table import Programs
-from tonnage.twin.kubelet.runtime import (
+from tonnage.twin.devices.driver_files import install_driver
+from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.twin.kubelet.containers.port import (
     ContainerConfig,
     ContainerContext,
     ExecError,
@@ -23,8 +21,10 @@ from tonnage.twin.kubelet.runtime import (
     Injection,
     RunningContainer,
 )
+from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
+from tonnage.twin.kubelet.programs.basic import mounted
+from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.twin.platform import AGENT_IMAGE
-from tonnage.twin.pretended_driver import install_driver
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
 TWO = "GPU-6a1f,GPU-77c2"

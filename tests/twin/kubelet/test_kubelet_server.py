@@ -19,12 +19,12 @@ import wsproto
 import wsproto.connection
 import wsproto.events
 
+from tonnage.adapters.certificates import Authority, KeyPair
 from tonnage.model.errors import ConfigError
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.server import KubeletServer
-from tonnage.twin.kubelet.spdy_dictionary import DICTIONARY
 from tonnage.twin.kubelet.spec import NodeSpec
-from tonnage.twin.pki import Authority, KeyPair
+from tonnage.twin.kubelet.streams.spdy_dictionary import DICTIONARY
 
 World = Any
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from tonnage.decide.cluster.device_admission import ContainerNeed
-from tonnage.decide.cluster.topology_manager import Topology
+from tonnage.decide.kubernetes.kubelet.device_admission import ContainerNeed
+from tonnage.decide.kubernetes.kubelet.topology_manager import Topology
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.kubelet.device_manager import DeviceManager
-from tonnage.twin.kubelet.files import FaultyDisk, LocalDisk
-from tonnage.twin.kubelet.plugins import Plugin, PluginError
+from tonnage.twin.kubelet.devices.manager import DeviceManager
+from tonnage.twin.kubelet.devices.plugins import Plugin, PluginError
+from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.json import JsonObject
+from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
-from tonnage.twin.kubelet.container_files import MemoryVolume
-from tonnage.twin.kubelet.environment import environment_of
+from tonnage.twin.kubelet.containers.environment import environment_of
+from tonnage.twin.kubelet.containers.files import MemoryVolume
+from tonnage.twin.kubelet.containers.service_variables import variables_of
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
-from tonnage.twin.kubelet.service_variables import variables_of
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 

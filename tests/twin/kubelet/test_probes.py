@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.ports import PatchType
-from tonnage.twin.kubelet.probes import Tally
+from tonnage.ports import PatchType
+from tonnage.twin.kubelet.containers.probes import Tally
 from tonnage.wire import kinds
 
 World = Any

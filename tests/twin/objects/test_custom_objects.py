@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.kubernetes.api.body import BodyError, parse_json
+from tonnage.decide.kubernetes.api.custom.changes import schema_problems_of
+from tonnage.decide.kubernetes.api.custom.rules import rule_problems
+from tonnage.decide.kubernetes.api.custom.structural import schema_problems
+from tonnage.decide.kubernetes.api.custom.validation import validate_custom
+from tonnage.decide.kubernetes.api.custom.values import decode_custom, prune, with_defaults
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.body import BodyError, parse_json
-from tonnage.twin.apiserver.objects.custom_changes import schema_problems_of
-from tonnage.twin.apiserver.objects.custom_rules import rule_problems
-from tonnage.twin.apiserver.objects.custom_validation import validate_custom
-from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
-from tonnage.twin.apiserver.objects.structural import schema_problems
 from tonnage.wire.schema import load_schema
 
 SCHEMA: JsonObject = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.problems import invalid_status
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.problems import invalid_status
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.wire.schema import KindRow, load_schema
 
 FINE = "device.driver == 'gpu.nvidia.com'"

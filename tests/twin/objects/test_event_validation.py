@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.event_versions import renamed_event, stored_event
-from tonnage.twin.apiserver.objects.problems import invalid_status
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
+from tonnage.decide.kubernetes.api.problems import invalid_status
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
+from tonnage.twin.apiserver.versions.events import renamed_event, stored_event
 from tonnage.wire.schema import KindRow, load_schema
 
 _MOMENT = "2026-01-01T00:00:00.000000Z"

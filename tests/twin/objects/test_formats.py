@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.twin.apiserver.objects.formats import has_format, span_of
+from tonnage.decide.kubernetes.api.custom.formats import has_format, span_of
 
 HOUR = 3600 * 10**9
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.patch import merge_patch
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.patch import merge_patch
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.wire.schema import KindRow, load_schema
 
 RULES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[2] / "data/kind-rules.yaml").read_text())

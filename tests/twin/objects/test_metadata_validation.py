@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.objects.scalars import read_micro_time
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
+from tonnage.decide.kubernetes.api.scalars import read_micro_time
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.wire.schema import load_schema

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.decide.kubernetes.api.body import DEEPEST, BodyError, Repeated, parse_json
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.protobuf import decode_envelope
+from tonnage.decide.kubernetes.api.protobuf_writing import encode_envelope
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, integer_value, parse_quantity, round_up_milli
-from tonnage.twin.apiserver.objects.body import DEEPEST, BodyError, Repeated, parse_json
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.protobuf import decode_envelope
-from tonnage.twin.apiserver.objects.protobuf_writing import encode_envelope
 from tonnage.wire.schema import KindRow, load_schema
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tonnage.decide.kubernetes.api.body import copy_json, parse_json
+from tonnage.decide.kubernetes.api.patch import PatchError, json_patch, merge_patch, operation_complaints
+from tonnage.decide.kubernetes.api.strategic import strategic_merge
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.body import copy_json, parse_json
-from tonnage.twin.apiserver.objects.patch import PatchError, json_patch, merge_patch, operation_complaints
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.wire.schema import load_schema
 
 json_values = st.recursive(

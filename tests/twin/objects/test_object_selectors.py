@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.twin.apiserver.objects.field_selectors import parse_fields
-from tonnage.twin.apiserver.objects.selectors import (
+from tonnage.decide.kubernetes.api.field_selectors import parse_fields
+from tonnage.decide.kubernetes.api.selectors import (
     SelectorError,
     label_requirements,
     matches_labels,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from support.random_bodies import UNCHECKED
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.problems import invalid_status
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.problems import invalid_status
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.wire.schema import KindRow, load_schema
 
 UNIQUE: dict[str, Any] = {"name": "p", "namespace": "ml"}

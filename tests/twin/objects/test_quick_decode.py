@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.decide.kubernetes.api.body import BodyError, parse_json
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.quick_decode import QuickDecoder
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.objects.body import BodyError, parse_json
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
 from tonnage.wire.schema import load_schema
 
 POD = "core/v1.Pod"

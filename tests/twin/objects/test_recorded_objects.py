@@ -12,23 +12,23 @@ from typing import Any, Final
 
 import pytest
 
+from tonnage.decide.kubernetes.api.body import parse_json
+from tonnage.decide.kubernetes.api.custom.structural import schema_problems
+from tonnage.decide.kubernetes.api.custom.validation import validate_custom
+from tonnage.decide.kubernetes.api.custom.values import prune, with_defaults
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.field_selectors import parse_fields
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.patch import PatchError, json_patch
+from tonnage.decide.kubernetes.api.problems import invalid_status
+from tonnage.decide.kubernetes.api.protobuf import decode_envelope
+from tonnage.decide.kubernetes.api.selectors import matches_labels, parse_labels
+from tonnage.decide.kubernetes.api.strategic import strategic_merge
+from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mapping, text
 from tonnage.model.quantity import canonical_quantity, round_up_milli
-from tonnage.twin.apiserver.access import mapping, text
-from tonnage.twin.apiserver.objects.body import parse_json
-from tonnage.twin.apiserver.objects.custom_validation import validate_custom
-from tonnage.twin.apiserver.objects.custom_values import prune, with_defaults
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.field_selectors import parse_fields
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.patch import PatchError, json_patch
-from tonnage.twin.apiserver.objects.problems import invalid_status
-from tonnage.twin.apiserver.objects.protobuf import decode_envelope
-from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_labels
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
-from tonnage.twin.apiserver.objects.structural import schema_problems
-from tonnage.twin.apiserver.objects.validate import validate_create
 from tonnage.wire.schema import KindRow, load_schema
 
 Request = dict[str, Any]

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from support.first_hour import RULES, Answer, Scene, comparable, recorded, scenes
-from tonnage.twin.apiserver.access import put
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.problems import invalid_status
-from tonnage.twin.apiserver.objects.validate import validate_create
-from tonnage.twin.apiserver.pod_births import complete_pod
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.problems import invalid_status
+from tonnage.decide.kubernetes.api.validate import validate_create
+from tonnage.model.json_access import put
+from tonnage.twin.apiserver.pods.births import complete_pod
 from tonnage.wire.schema import load_schema
 
 _COMPLETED: frozenset[str] = frozenset({"Job", "Service", "TokenRequest"})

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tonnage.adapters.clock import SystemClock
+from tonnage.decide.kubernetes.api.shapes import Shapes
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.shapes import Shapes
 from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.schema import load_schema

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.validate import validate_update
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.validate import validate_update
-from tonnage.twin.apiserver.pod_statuses import complete_status
+from tonnage.twin.apiserver.pods.statuses import complete_status
 from tonnage.wire.schema import KindRow, load_schema
 
 META = {"name": "p", "namespace": "ml", "uid": "u", "resourceVersion": "1"}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from support.apply_scenes import merged_json
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import apply_defaults
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.wire.schema import load_schema
 
 META = {"name": "p", "namespace": "ml", "uid": "u", "resourceVersion": "1"}

@@ -1,1 +1,1 @@
-"""HTTP that a loop serves: where to listen, and a small server with bounds."""
+"""HTTP that a loop serves: addresses and a small server with bounds, never what it answers."""

@@ -15,9 +15,9 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from tonnage.adapters.checkpoints import file_problem
-from tonnage.adapters.ports import PluginService
 from tonnage.model.errors import HardwareError, Problem, TonnageError
 from tonnage.model.sharing import Advertisement, Injection, Refusal
+from tonnage.ports import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 

@@ -1,0 +1,1 @@
+"""The real Kubernetes API: credentials, transport and client, and never a policy."""

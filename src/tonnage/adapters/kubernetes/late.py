@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from tonnage.adapters.ports import Change, KubernetesApi, Listing, PatchType
 from tonnage.model.errors import ClusterError, Problem
+from tonnage.ports import Change, KubernetesApi, Listing, PatchType
 from tonnage.wire.objects import Object
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Facts about a node for `tonnage doctor`, out of files below a root; nothing is changed there."""
+"""Facts about a node for `tonnage doctor`: read below a root, and never changed or judged."""

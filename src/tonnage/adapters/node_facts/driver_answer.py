@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tonnage.adapters.cdi.device_nodes import read_device_nodes
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.device_nodes import read_device_nodes
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
 from tonnage.model.devices import GpuProcess, Inventory
 from tonnage.model.errors import ConfigError, HardwareError
@@ -88,7 +88,7 @@ async def _users(helpers: Helpers, skip: tuple[int, ...]) -> tuple[GpuProcess, .
 
 async def pretended_answer(file: Path) -> DriverAnswer:
     """The devices of a hardware file, as the agent would have them."""
-    from tonnage.adapters.vendors.scenario import ScenarioBackend
+    from tonnage.twin.devices.scenario import ScenarioBackend
 
     backend = ScenarioBackend(file, SystemClock())
     try:

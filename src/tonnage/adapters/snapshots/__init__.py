@@ -1,1 +1,1 @@
-"""Captured clusters: what is taken of one, how it is redacted, written and read back."""
+"""Captured clusters: taken, redacted, written and read back, and never judged."""

@@ -16,14 +16,14 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from tonnage.adapters.reading import BarePod, node_from, pod_from, read_pod
-from tonnage.adapters.reading_nodes import with_manager
-from tonnage.adapters.reading_parts import Notes, Quantities, amounts, moment
-from tonnage.adapters.reading_resizes import held_by
-from tonnage.adapters.reading_status import pod_status_from
 from tonnage.adapters.snapshots.bulk_reports import MOST_SHARED, Reports
 from tonnage.adapters.snapshots.quickly import quickly
 from tonnage.model.cluster import HeldAmounts, Node, Pod, PodStatus
+from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
+from tonnage.reading.nodes import with_manager
+from tonnage.reading.parts import Notes, Quantities, amounts, moment
+from tonnage.reading.resizes import held_by
+from tonnage.reading.status import pod_status_from
 from tonnage.wire import objects as w
 
 _NODE_NAME: Final = re.compile(rb'\{"nodeName":"([a-z0-9.-]*)"(?:,|(?=\}))')

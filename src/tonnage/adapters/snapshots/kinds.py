@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.adapters.reading_volumes import KNOWN_SOURCES
 from tonnage.adapters.snapshots.fields import (
     ADMISSION_POLICY,
     AGENT_STATUS,
@@ -26,6 +25,7 @@ from tonnage.adapters.snapshots.fields import (
     WORKLOAD,
 )
 from tonnage.adapters.snapshots.marks import Mark, Named, Rules
+from tonnage.reading.volumes import KNOWN_SOURCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from tonnage.adapters.reading import Readable, snapshot_from
-from tonnage.adapters.reading_parts import moment
 from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADER, Footer, Header
 from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.adapters.snapshots.objects import (
@@ -27,6 +25,8 @@ from tonnage.adapters.snapshots.objects import (
 )
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.reading.cluster import Readable, snapshot_from
+from tonnage.reading.parts import moment
 from tonnage.wire.decode import UNDECODABLE
 
 LONGEST_LINE: Final = 16 << 20

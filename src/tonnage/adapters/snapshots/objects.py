@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.adapters.reading import Readable, snapshot_from
-from tonnage.adapters.reading_documents import READ
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.format import Line
 from tonnage.adapters.snapshots.limit import Meter
 from tonnage.model.cluster import Snapshot
 from tonnage.model.json import JsonValue, parsed_json
+from tonnage.reading.cluster import Readable, snapshot_from
+from tonnage.reading.documents import READ
+from tonnage.reading.nulls import without_nulls
 from tonnage.wire.decode import UNDECODABLE, decoded_json
 from tonnage.wire.kinds import NODE_GPU_STATUS, Kind
-from tonnage.wire.nulls import without_nulls
 
 KindKey = tuple[str, str]
 """apiVersion and kind."""

@@ -14,8 +14,6 @@ from enum import StrEnum
 from functools import cache
 from typing import Final, cast
 
-from tonnage.adapters.reading_nodes import is_hami_note
-from tonnage.adapters.reading_workloads import REVISION
 from tonnage.adapters.snapshots.fields import CONDITION
 from tonnage.adapters.snapshots.kinds import CapturedKind
 from tonnage.adapters.snapshots.marks import Mark, Named, Rule
@@ -26,6 +24,8 @@ from tonnage.model.catalog.messages import known_phrases
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
 from tonnage.model.redaction import REDACTED
 from tonnage.model.well_known import NAMESPACE_NAME, OLD_STORAGE_CLASS
+from tonnage.reading.nodes import is_hami_note
+from tonnage.reading.workloads import REVISION
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
 _KEPT_NAMES: Final = frozenset(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from tonnage.adapters.ports import Clock
 from tonnage.adapters.vendors.driver_root import LIBRARY
 from tonnage.adapters.vendors.driver_thread import NODE, DriverThread, OverdueError, Steps
 from tonnage.adapters.vendors.nvml_links import read_links
@@ -29,6 +28,7 @@ from tonnage.model.devices import (
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
 from tonnage.model.mig import DividedGpu, MigStep, ResetGpu
+from tonnage.ports import Clock
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_child import Reply

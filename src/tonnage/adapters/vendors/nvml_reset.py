@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.driver_files import PROGRAM_FOLDERS
+from tonnage.adapters.cdi.driver_files import PROGRAM_FOLDERS
 from tonnage.adapters.vendors.driver_root import found, resolved_inside
 from tonnage.adapters.vendors.nvml_mig import described
 from tonnage.adapters.vendors.nvml_session import NvmlSession

@@ -1,1 +1,1 @@
-"""What Kubernetes will do with a pod: filters, scores, preemption, kubelet admission."""
+"""What Tonnage decides for a cluster, such as packing, and never what Kubernetes decides."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.node.runtime_versions import (
+from tonnage.decide.node.runtime.versions import (
     CDI_NEEDS,
     Version,
     can_cdi,

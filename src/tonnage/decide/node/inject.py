@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from tonnage.decide.node.access import only_cdi
-from tonnage.decide.node.mps import mps_edits
+from tonnage.decide.node.mps.daemons import mps_edits
 from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import (

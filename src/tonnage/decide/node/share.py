@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tonnage.decide.node.access import access_to, missing_channels, obstacle
-from tonnage.decide.node.mps import unshareable, uses_mps
+from tonnage.decide.node.mps.daemons import unshareable, uses_mps
 from tonnage.decide.node.units import Unit, parts_of, units_of
 from tonnage.model.devices import Inventory
 from tonnage.model.names import ResourceName

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.cdi import wants_cdi
-from tonnage.decide.node.cdi_rules import spec_problems
-from tonnage.decide.node.cdi_shape import normal_spec
+from tonnage.decide.node.cdi.rules import spec_problems
+from tonnage.decide.node.cdi.shape import normal_spec
+from tonnage.decide.node.cdi.spec import wants_cdi
 from tonnage.diagnose.doctor.finding import (
     DoctorCode,
     Finding,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tonnage.decide.node.runtime_versions import version_of
+from tonnage.decide.node.runtime.versions import version_of
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
 from tonnage.model.devices import Inventory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tonnage.decide.node.labels import gpu_labels
+from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, counted, listed, warning
 from tonnage.model.devices import Inventory

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.node.cdi import wants_cdi
-from tonnage.decide.node.containerd_files import templates_of
-from tonnage.decide.node.runtime_handler import handler_twice
-from tonnage.decide.node.runtime_versions import (
+from tonnage.decide.node.cdi.spec import wants_cdi
+from tonnage.decide.node.runtime.containerd_files import templates_of
+from tonnage.decide.node.runtime.handler import handler_twice
+from tonnage.decide.node.runtime.versions import (
     CDI_NEEDS,
     NRI_NEEDS,
     Version,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.decide.node.runtime_versions import runtime_kind
+from tonnage.decide.node.runtime.versions import runtime_kind
 from tonnage.model.node_facts import ClusterFacts, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeKind
 

@@ -1,1 +1,1 @@
-"""What is wrong with documents before they are applied."""
+"""What is wrong with documents before they are applied: findings and fixes, never a file written."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tonnage.diagnose.ground import Ground
+from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, PodSite
 from tonnage.model.cluster import Manifest

@@ -1,1 +1,1 @@
-"""Rules, one file each, in the order of `order`: what they find becomes reasons of an explanation."""
+"""Rules of explain: one file each, in the order of `order`, and never one that knows another."""

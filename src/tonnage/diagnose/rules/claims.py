@@ -8,10 +8,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.cluster.claims.waiting import claims_of
-from tonnage.decide.cluster.filters.claims import NAME
+from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.selector_advice import advised
+from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
 from tonnage.model.resource_claims import PodClaim, ResourceClaim

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.rules.schedulers import DEFAULT
-from tonnage.diagnose.said import Said, said
+from tonnage.diagnose.scheduler_message import Said, said
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
 from tonnage.model.redaction import REDACTED

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tonnage.decide.cluster.view import NodeView, View
+from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.edit import Edit
-from tonnage.diagnose.node_state import GPUS_HEALTHY, utc
+from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
+from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.verdict import Code, Layer, Reason

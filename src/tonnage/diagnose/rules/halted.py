@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.decide.cluster.filters import node_affinity
+from tonnage.decide.kubernetes.scheduler.filters import node_affinity
 from tonnage.diagnose.case import Case
 from tonnage.model.verdict import Code, Layer, Reason
 

@@ -15,7 +15,7 @@ from tonnage.decide.cluster.hami import (
     parts_of,
     refused_on,
 )
-from tonnage.decide.cluster.view import NodeView
+from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue

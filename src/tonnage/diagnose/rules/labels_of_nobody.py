@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.labelling import MAKERS, compared_number
+from tonnage.diagnose.remedies.labelling import MAKERS, compared_number
 from tonnage.diagnose.wording import listed
 from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, Reason

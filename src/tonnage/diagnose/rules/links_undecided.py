@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.node.board import Joined, best_set
+from tonnage.decide.node.preference.board import Joined, best_set
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.families import Boards, Family, board_of_status, family_of, numbered
 from tonnage.diagnose.rules.product_undecided import PRODUCT
-from tonnage.diagnose.topo import FASTER, joined_json
-from tonnage.diagnose.topo_text import link_told
+from tonnage.diagnose.topo.families import Boards, Family, board_of_status, family_of, numbered
+from tonnage.diagnose.topo.text import link_told
+from tonnage.diagnose.topo.topology import FASTER, joined_json
 from tonnage.diagnose.wording import listed
 from tonnage.model.verdict import Code, Layer, Reason
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.remarkable import MIG_STATE
+from tonnage.diagnose.notable_nodes import MIG_STATE
 from tonnage.model.verdict import Code, Layer, Reason
 
 CONFIG: Final = "nvidia.com/mig.config"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.cluster.view import View
+from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
 from tonnage.diagnose.wording import listed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.alignment import kubelet_reasons, takers, untold, who_takes
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.explain.alignment import kubelet_reasons, takers, untold, who_takes
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Layer, Reason

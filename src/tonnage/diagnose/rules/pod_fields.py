@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from tonnage.diagnose import pod_amounts, quantities
 from tonnage.diagnose.case import FieldError
-from tonnage.diagnose.rules import pod_amounts, quantities
 from tonnage.documents.container_fields import field_fault
 from tonnage.documents.pod_fields import faults, written_path
 from tonnage.documents.pod_placement import FieldPath, PodFault, label_faults, mapping, text_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.decide.cluster import messages
-from tonnage.diagnose.budgets import breaking, broken
+from tonnage.decide.kubernetes.scheduler import messages
+from tonnage.diagnose.blocking_pods import until
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.waits import until
+from tonnage.diagnose.explain.disruption_budgets import breaking, broken
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.verdict import Code, Layer, Reason
 

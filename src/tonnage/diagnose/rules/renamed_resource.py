@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.cluster.view import View
+from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.node_state import utc
+from tonnage.diagnose.explain.node_state import utc
 from tonnage.model.cluster import Pod
 from tonnage.model.verdict import Code, Layer, Reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.decide.cluster.volumes import NAME, UNBOUND
+from tonnage.decide.kubernetes.volumes import NAME, UNBOUND
 from tonnage.diagnose.case import Case
 from tonnage.model.verdict import Code, Layer, Reason
 from tonnage.model.volumes import StorageClass, VolumeClaim

@@ -1,1 +1,1 @@
-"""What would be: a cluster with other nodes or other workloads, compared with the one there is."""
+"""What would be: a cluster with other nodes or workloads, compared; the real one is never touched."""

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.decide.node.labels import OWN, gpu_labels
-from tonnage.decide.node.mig_layouts import Layout, NoLayout, layout_of
+from tonnage.decide.node.labels.gpu import OWN, gpu_labels
+from tonnage.decide.node.mig.layouts import Layout, NoLayout, layout_of
 from tonnage.decide.node.share import share
 from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.catalog.gpus import gpu_models

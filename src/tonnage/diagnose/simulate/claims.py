@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.cluster.claims.allocating import Allocator
-from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of, tainted
-from tonnage.decide.cluster.claims.waiting import claims_of
-from tonnage.decide.cluster.view import View
-from tonnage.diagnose.made_claims import with_made_claims
+from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
+from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.view import View
+from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.simulate.forks import Candidate, Fork
 from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.model.errors import Problem

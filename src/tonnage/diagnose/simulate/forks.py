@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from tonnage.decide.cluster.requests import pod_requests
-from tonnage.decide.cluster.view import View, as_kept
+from tonnage.decide.kubernetes.requests import pod_requests
+from tonnage.decide.kubernetes.view import View, as_kept
 from tonnage.diagnose.simulate.boards import Board, Offer
 from tonnage.diagnose.simulate.quotas import Purse
 from tonnage.model.cluster import Node, Pod, PodStatus, Requests

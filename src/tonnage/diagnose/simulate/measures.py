@@ -19,12 +19,18 @@ from typing import Final
 
 import numpy as np
 
-from tonnage.decide.cluster.filters import node_affinity, node_name, node_unschedulable, resources, taints
-from tonnage.decide.cluster.fleet.columns import Amounts, Mask
-from tonnage.decide.cluster.fleet.fleet import Fleet
-from tonnage.decide.cluster.fleet.holdings import need_of
-from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, counted
-from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, is_extended
+from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, PODS, is_extended
+from tonnage.decide.kubernetes.scheduler.filters import (
+    node_affinity,
+    node_name,
+    node_unschedulable,
+    resources,
+    taints,
+)
+from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Mask
+from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet
+from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
+from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE, Refused, counted
 from tonnage.diagnose.simulate.outcomes import ResourceFigures, Stranded
 from tonnage.diagnose.simulate.shapes import Reference
 from tonnage.model.cluster import Affinity, Pod

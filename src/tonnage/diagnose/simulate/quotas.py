@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
-from tonnage.decide.cluster.admission.charges import charged_to_pods, pod_charges
-from tonnage.decide.cluster.admission.quota import pod_refusals
-from tonnage.decide.cluster.admission.scopes import counts
-from tonnage.diagnose.forbidden import reason_of
+from tonnage.decide.kubernetes.admission.charges import charged_to_pods, pod_charges
+from tonnage.decide.kubernetes.admission.quota import pod_refusals
+from tonnage.decide.kubernetes.admission.scopes import counts
+from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.simulate.shapes import group_of
 from tonnage.model.cluster import Pod, Quota, Snapshot
 from tonnage.model.quantity import parse_quantity, write_quantity

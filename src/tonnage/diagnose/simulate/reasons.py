@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.edits import uncordon
-from tonnage.diagnose.explain import ASIDES, explain_on
-from tonnage.diagnose.ground import Ground
+from tonnage.diagnose.cluster_view import Ground
+from tonnage.diagnose.explain.explain import ASIDES, explain_on
+from tonnage.diagnose.remedies.edits import uncordon
 from tonnage.diagnose.simulate.forks import Candidate
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.shapes import group_of

@@ -1,6 +1,7 @@
 """A changed cluster on which pods are placed, one after the other, as the scheduler places them.
 
-On columns where pods allow it (`decide.cluster.fleet`), else node by node, as often as a bound permits.
+On columns where pods allow it (`decide.kubernetes.scheduler.fleet`), else node by node, as often as a bound
+permits.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from tonnage.decide.cluster.claims.allocating import Allocator
-from tonnage.decide.cluster.fleet.engine import FleetEngine, turns_of
-from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
-from tonnage.decide.cluster.fleet.occupants import occupants_of
-from tonnage.decide.cluster.scheduling import Decision, schedule_on
-from tonnage.decide.cluster.view import NodeView, View
+from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.scheduler.fleet.engine import FleetEngine, turns_of
+from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
+from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.simulate.claims import snapshot_after, supply_for, with_allocated
 from tonnage.diagnose.simulate.forks import Fork
 from tonnage.diagnose.simulate.shapes import group_of, stays_refused

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.cluster.requests import is_extended, pod_requests
+from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.model.cluster import Container, Pod
 
 _COVERED: Final = 0.95

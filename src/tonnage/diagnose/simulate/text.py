@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tonnage.decide.cluster.requests import written_amount
+from tonnage.decide.kubernetes.requests import written_amount
 from tonnage.diagnose.simulate.outcomes import MOST_NAMED, Outcome, ResourceFigures, WhatIf
 from tonnage.diagnose.wording import listed
 

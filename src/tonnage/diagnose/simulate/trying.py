@@ -6,9 +6,10 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from tonnage.decide.cluster.view import View, view_of
-from tonnage.diagnose.ground import LARGE, Ground, marks_of
-from tonnage.diagnose.remarkable import remarkable_of
+from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.diagnose.cluster_view import LARGE, Ground, marks_of
+from tonnage.diagnose.missing_kinds import OF_CLAIMS
+from tonnage.diagnose.notable_nodes import remarkable_of
 from tonnage.diagnose.simulate.forks import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
 from tonnage.diagnose.simulate.measures import figures_of
 from tonnage.diagnose.simulate.node_changes import change_nodes, chosen_nodes
@@ -17,7 +18,6 @@ from tonnage.diagnose.simulate.reasons import reasons_of, refusals_of
 from tonnage.diagnose.simulate.scenes import Placed, Scene, scene_of
 from tonnage.diagnose.simulate.shapes import Reference, references_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
-from tonnage.diagnose.unread import OF_CLAIMS
 from tonnage.diagnose.wording import listed
 from tonnage.model.changes import AddWorkload, Alternative, Cordon, Drain, Replay, Scale
 from tonnage.model.cluster import Snapshot
@@ -165,7 +165,7 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
 
 def _budgets(fork: Fork) -> Iterable[str]:
     """Disruption budgets that make an eviction wait."""
-    from tonnage.decide.cluster.matching import selector_matches
+    from tonnage.decide.kubernetes.matching import selector_matches
 
     evicted = [one.pod for one in (*fork.queue, *fork.lost) if one.cause is not None]
     for budget in fork.base.snapshot.budgets if evicted else ():

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.cluster.admission.chain import admission_of
-from tonnage.decide.cluster.admission.quota import OverQuota
-from tonnage.diagnose.forbidden import reason_of
+from tonnage.decide.kubernetes.admission.chain import admission_of
+from tonnage.decide.kubernetes.admission.quota import OverQuota
+from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
 from tonnage.diagnose.simulate.forks import Candidate, Fork, Origin, fresh
 from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange

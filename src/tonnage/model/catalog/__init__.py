@@ -1,1 +1,1 @@
-"""What is known about devices in general: data, each row with its source."""
+"""What is known about devices in general: data, each row with its source, and never a decision."""

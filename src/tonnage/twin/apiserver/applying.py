@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tonnage.adapters.ports import PatchType
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.body import (
+from tonnage.decide.kubernetes.api.body import (
     BodyError,
     parse_json,
     repeated_fields,
     repeated_lines,
     unmarshal_error,
 )
-from tonnage.twin.apiserver.objects.scalars import describe
+from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.ports import PatchType
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, unsupported_media_type
@@ -55,7 +55,7 @@ def _value(data: bytes) -> JsonValue:
             if not any(repeated_fields(value)):
                 return value
     from tonnage.model.errors import ConfigError
-    from tonnage.twin.apiserver.objects.yaml_body import parse_yaml
+    from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
 
     try:
         return parse_yaml(data)

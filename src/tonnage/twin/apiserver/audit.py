@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.ports import Clock
+from tonnage.decide.kubernetes.api.go_json import go_json
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import text
+from tonnage.model.json_access import text
+from tonnage.model.timestamps import micro_timestamp
+from tonnage.ports import Clock
 from tonnage.twin.apiserver.authentication.users import user_info
-from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.rbac.decisions import Decision
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
-from tonnage.wire.timestamps import micro_timestamp
 
 _LOG: Final = logging.getLogger(__name__)
 LARGEST: Final = 64 << 20

@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, copied, mapping, mappings, put, text
 from tonnage.model.names import SYSTEM_PRIORITIES
+from tonnage.model.timestamps import timestamp
 from tonnage.model.well_known import NAMESPACE_NAME
-from tonnage.twin.apiserver.access import at, copied, mapping, mappings, put, text
-from tonnage.twin.apiserver.admission import PRIORITY_CLASS
+from tonnage.ports import Clock
+from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
 from tonnage.twin.apiserver.resources import COMPONENTS
-from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
-from tonnage.twin.apiserver.store import Name, Resource, Store
-from tonnage.wire.timestamps import timestamp
+from tonnage.twin.apiserver.storage.store import Name, Resource, Store
+from tonnage.twin.apiserver.strategies.services import API_ADDRESS, SERVICE_RANGE
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 OWN_SERVICE: Final[Name] = ("default", "kubernetes")

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from tonnage.decide.kubernetes.api.body import BodyError, Repeated
+from tonnage.decide.kubernetes.api.custom.changes import BLOCKING, UNCHECKED, schema_problems_of
+from tonnage.decide.kubernetes.api.custom.counts import scale_problems
+from tonnage.decide.kubernetes.api.custom.rules import has_rules, rule_problems
+from tonnage.decide.kubernetes.api.custom.values import decode_custom, prune, with_defaults
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.filling import Defaults
+from tonnage.decide.kubernetes.api.problems import Errors, invalid
+from tonnage.decide.kubernetes.api.protobuf import type_of
+from tonnage.decide.kubernetes.api.quick_decode import QuickDecoder
+from tonnage.decide.kubernetes.api.shapes import Shapes, in_order_of_names
+from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
+from tonnage.decide.kubernetes.api.validation.custom import format_cautions
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping, text
-from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
-from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
-from tonnage.twin.apiserver.objects.body import BodyError, Repeated
-from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, schema_problems_of
-from tonnage.twin.apiserver.objects.custom_counts import scale_problems
-from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
-from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
-from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.filling import Defaults
-from tonnage.twin.apiserver.objects.problems import Errors, invalid
-from tonnage.twin.apiserver.objects.protobuf import type_of
-from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
-from tonnage.twin.apiserver.objects.shapes import Shapes, in_order_of_names
-from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
-from tonnage.twin.apiserver.objects.validation.custom import format_cautions
+from tonnage.model.json_access import mapping, text
 from tonnage.twin.apiserver.requests import FieldValidation
 from tonnage.twin.apiserver.resources import COMPONENTS, CustomVersion, Registry, Served, internal_package
 from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.versions.autoscalers import first_autoscaler, is_first, stored_autoscaler
+from tonnage.twin.apiserver.versions.events import RENAMED, renamed_event, stored_event
 from tonnage.wire.schema import KindRow, Schema
 
 _ONCE = ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition")

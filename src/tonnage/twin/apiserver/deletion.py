@@ -13,16 +13,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, copied, mapping, mappings, number, put, text, texts
+from tonnage.model.timestamps import moment_of, timestamp
 from tonnage.model.well_known import FOREGROUND, ORPHAN
-from tonnage.twin.apiserver.access import at, copied, mapping, mappings, number, put, text, texts
-from tonnage.twin.apiserver.definitions import CLEANUP
+from tonnage.twin.apiserver.definitions.in_force import CLEANUP
 from tonnage.twin.apiserver.pipeline import Pipeline, may_go
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.resource_names import DEFINITION, JOB, NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import conflict, success
-from tonnage.twin.apiserver.store import StaleError, Stored
-from tonnage.twin.apiserver.strategies import counts_generations
-from tonnage.wire.timestamps import moment_of, timestamp
+from tonnage.twin.apiserver.storage.store import StaleError, Stored
+from tonnage.twin.apiserver.strategies.by_kind import counts_generations
 
 _SHOWN_AGAIN: Final = frozenset(
     {

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.kubernetes.api.problems import Errors, FieldError, InvalidError, invalid, unsupported
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, items, text
-from tonnage.twin.apiserver.objects.problems import Errors, FieldError, InvalidError, invalid, unsupported
+from tonnage.model.json_access import at, items, text
 from tonnage.twin.apiserver.ownership.names import options_status
 from tonnage.twin.apiserver.requests import DeleteOptions
 

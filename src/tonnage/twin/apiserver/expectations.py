@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 
+from tonnage.decide.kubernetes.api.names import path_segment
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status, quoted
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.objects.names import path_segment
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status, quoted
+from tonnage.model.json_access import text
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict
-from tonnage.twin.apiserver.strategies import UPDATED_BY_VERSION
+from tonnage.twin.apiserver.strategies.by_kind import UPDATED_BY_VERSION
 from tonnage.wire.schema import KindRow
 
 _FOLDERS: Final = {

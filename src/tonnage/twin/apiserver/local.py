@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import msgspec
 
-from tonnage.adapters.ports import Change, KubernetesApi, Listing, PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping
+from tonnage.model.json_access import mapping
+from tonnage.ports import Change, KubernetesApi, Listing, PatchType
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.authentication.users import node_user
-from tonnage.twin.apiserver.listing import ListQuery
 from tonnage.twin.apiserver.rbac.node_restriction import may_label
+from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import SYSTEM, Address, DeleteOptions, Options, Request, User
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.verbs import Verbs, WatchOptions

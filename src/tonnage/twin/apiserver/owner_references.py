@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.model.json_access import mapping, mappings, text
 from tonnage.twin.apiserver.requests import Notes
 
 _SENT: Final = "contains duplicate entries"

@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.adapters.ports import PatchType
+from tonnage.decide.kubernetes.api.body import BodyError, repeated_fields, strict_error
+from tonnage.decide.kubernetes.api.go_text import go_map
+from tonnage.decide.kubernetes.api.patch import json_patch, merge_patch, operation_complaints
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
+from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.decide.kubernetes.api.strategic import strategic_merge
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import copied
+from tonnage.model.json_access import copied
+from tonnage.ports import PatchType
 from tonnage.twin.apiserver.applying import no_patch
-from tonnage.twin.apiserver.objects.body import BodyError, repeated_fields, strict_error
-from tonnage.twin.apiserver.objects.go_text import go_map
-from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch, operation_complaints
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
-from tonnage.twin.apiserver.objects.scalars import describe
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served

@@ -12,27 +12,27 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from tonnage.adapters.ports import Clock
+from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, drop, items, mapping, number, put, text
+from tonnage.model.timestamps import timestamp
 from tonnage.model.well_known import SAFE_LETTERS
-from tonnage.twin.apiserver.access import at, drop, items, mapping, number, put, text
-from tonnage.twin.apiserver.admin_access import admin_access_problems
-from tonnage.twin.apiserver.admission import Plugin
+from tonnage.ports import Clock
+from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
+from tonnage.twin.apiserver.admission.chain import Plugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.expectations import expect_version, other_uid, row_of
-from tonnage.twin.apiserver.go_json import go_json
-from tonnage.twin.apiserver.listing import revision_of
-from tonnage.twin.apiserver.notices import notices
-from tonnage.twin.apiserver.objects.body import BodyError
-from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.ownership.tracking import Ownership, as_sent, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
+from tonnage.twin.apiserver.reading.listing import revision_of
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import (
@@ -43,10 +43,15 @@ from tonnage.twin.apiserver.statuses import (
     no_space,
     not_found,
 )
-from tonnage.twin.apiserver.store import StaleError, Store, Stored
-from tonnage.twin.apiserver.strategies import drop_identity, finish_create, prepare_create, prepare_update
+from tonnage.twin.apiserver.storage.store import StaleError, Store, Stored
+from tonnage.twin.apiserver.strategies.by_kind import (
+    drop_identity,
+    finish_create,
+    prepare_create,
+    prepare_update,
+)
+from tonnage.twin.apiserver.warnings.by_kind import notices
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
-from tonnage.wire.timestamps import timestamp
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""

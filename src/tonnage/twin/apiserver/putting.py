@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import text
+from tonnage.model.json_access import text
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import not_found
-from tonnage.twin.apiserver.strategies import CREATED_BY_UPDATE
+from tonnage.twin.apiserver.strategies.by_kind import CREATED_BY_UPDATE
 
 
 async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.store import Name, Resource
+from tonnage.twin.apiserver.storage.store import Name, Resource
 
 
 class FieldValidation(StrEnum):

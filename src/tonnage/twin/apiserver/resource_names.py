@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.storage.store import Resource
 
 CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")

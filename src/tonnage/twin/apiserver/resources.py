@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.wire.schema import KindRow, Schema, Subresource
 
 _STORED_AS: Final[dict[Resource, Resource]] = {("events.k8s.io", "events"): ("", "events")}

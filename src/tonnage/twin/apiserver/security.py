@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock
 from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
 from tonnage.twin.apiserver.authentication.token_use import TokenUse
-from tonnage.twin.apiserver.discovery import VERSION
-from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.gate import Gate
+from tonnage.twin.apiserver.discovery.documents import VERSION
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.rbac.bindings import Bindings
 from tonnage.twin.apiserver.rbac.decisions import Authority, Decision
@@ -21,7 +19,9 @@ from tonnage.twin.apiserver.rbac.nodes import Nodes
 from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.serving.exchange import Exchange
+from tonnage.twin.apiserver.serving.gate import Gate
+from tonnage.twin.apiserver.storage.store import Store
 
 
 class Rights:

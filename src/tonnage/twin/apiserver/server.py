@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.admission import Plugin, default_gates, default_plugins
+from tonnage.ports import Clock
+from tonnage.twin.apiserver.admission.chain import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
@@ -26,13 +26,13 @@ from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
 from tonnage.twin.apiserver.requests import SYSTEM, User
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
-    from tonnage.twin.apiserver.listener import Listener
-    from tonnage.twin.pki import Authority
+    from tonnage.adapters.certificates import Authority
+    from tonnage.twin.apiserver.serving.listener import Listener
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -109,7 +109,7 @@ class ApiServer:
         Raises:
             ConfigError: the port is in use, or may not be taken.
         """
-        from tonnage.twin.apiserver.listener import Listener
+        from tonnage.twin.apiserver.serving.listener import Listener
 
         token = token or secrets.token_urlsafe(32)
         self._security.authenticator.let_in({token: ADMIN})

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.kubernetes.api.patch import PatchError
+from tonnage.decide.kubernetes.api.problems import InvalidError, quoted
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.objects.patch import PatchError
-from tonnage.twin.apiserver.objects.problems import InvalidError, quoted
-from tonnage.twin.apiserver.store import Resource
+from tonnage.model.json_access import text
+from tonnage.twin.apiserver.storage.store import Resource
 
 
 @dataclass(frozen=True, slots=True)

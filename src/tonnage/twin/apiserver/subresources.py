@@ -9,24 +9,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
+from tonnage.decide.kubernetes.api.selectors import label_requirements
+from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.metadata import namespaced_metadata
+from tonnage.decide.kubernetes.api.validation.pods import binding
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, opened, put, text
+from tonnage.model.json_access import at, copied, drop, mapping, mappings, number, opened, put, text
+from tonnage.model.timestamps import timestamp
 from tonnage.twin.apiserver.expectations import check_name, other_uid
-from tonnage.twin.apiserver.objects.body import BodyError
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
-from tonnage.twin.apiserver.objects.selectors import label_requirements
-from tonnage.twin.apiserver.objects.validation.fields import Found
-from tonnage.twin.apiserver.objects.validation.metadata import namespaced_metadata
-from tonnage.twin.apiserver.objects.validation.pods import binding
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable
+from tonnage.twin.apiserver.pods.topology_labels import topology_labels
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import DONE, StatusError, bad_request, conflict, no_such_path
-from tonnage.twin.apiserver.store import StaleError
-from tonnage.twin.apiserver.topology_labels import topology_labels
+from tonnage.twin.apiserver.storage.store import StaleError
 from tonnage.wire.schema import KindRow
-from tonnage.wire.timestamps import timestamp
 
 _ATTEMPTS: Final = 5
 _UNSET: Final = -(1 << 31)

@@ -7,22 +7,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mapping, text
+from tonnage.ports import Clock, PatchType
 from tonnage.twin.apiserver import subresources
-from tonnage.twin.apiserver.access import mapping, text
-from tonnage.twin.apiserver.api_services import API_SERVICE, ApiServices
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
-from tonnage.twin.apiserver.definitions import Definitions
+from tonnage.twin.apiserver.definitions.in_force import Definitions
 from tonnage.twin.apiserver.deletion import delete
-from tonnage.twin.apiserver.eviction import EVICTION, evict
-from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, number_of, page
+from tonnage.twin.apiserver.discovery.api_services import API_SERVICE, ApiServices
 from tonnage.twin.apiserver.ownership.bringing import bringing
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.pods.eviction import EVICTION, evict
 from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.rbac.reviews import Reviews
+from tonnage.twin.apiserver.reading.listing import ListQuery, Page, matcher, number_of, page
+from tonnage.twin.apiserver.reading.watching import Seen, WatchQuery, events
 from tonnage.twin.apiserver.requests import (
     SYSTEM,
     Address,
@@ -44,8 +45,7 @@ from tonnage.twin.apiserver.statuses import (
     no_such_path,
     not_found,
 )
-from tonnage.twin.apiserver.store import Store
-from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.wire.schema import KindRow
 
 T = TypeVar("T")

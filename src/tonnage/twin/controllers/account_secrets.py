@@ -9,13 +9,13 @@ import base64
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
+from tonnage.loop.refusals import or_none, passing_over
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.authentication.account_tokens import secret_claims
-from tonnage.twin.controllers.refusals import or_none, passing_over
-from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.kinds import SECRET, SERVICE_ACCOUNT
 from tonnage.wire.objects import Object, Secret
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.refusals import or_none
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.pod_claims import claim_keys, index_by_claims, is_done, pods_with
-from tonnage.twin.controllers.refusals import or_none
-from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 from tonnage.wire.objects import Pod

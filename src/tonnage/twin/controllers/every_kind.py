@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer, Informers
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.loop.informer import Delta, Informer, Informers
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import CustomResourceDefinition, Object
 from tonnage.wire.schema import load_schema

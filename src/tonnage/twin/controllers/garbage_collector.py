@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informers, following
-from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.events import EventRecorder
+from tonnage.loop.informer import Delta, Informers, following
+from tonnage.loop.refusals import or_none, passing_over
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import FOREGROUND, ORPHAN
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
 from tonnage.twin.controllers.ownership import owner_as_json
-from tonnage.twin.controllers.refusals import or_none, passing_over
-from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, OwnerReference
 

@@ -12,17 +12,17 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tonnage.adapters.informer import Delta, Informer, Informers, Key, following
-from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.informer import Delta, Informer, Informers, Key, following
+from tonnage.loop.refusals import passing_over
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.writing import merge_status, patch_as_seen
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.timestamps import moment_of, timestamp
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
-from tonnage.twin.controllers.refusals import passing_over
-from tonnage.twin.controllers.writing import merge_status, patch_as_seen
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind
 from tonnage.wire.objects import Condition, ConfigMap, Namespace, Object, Pod
-from tonnage.wire.timestamps import moment_of, timestamp
 
 T = TypeVar("T", bound=Object)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tonnage.adapters.informer import Delta, Key, key_of
-from tonnage.adapters.ports import KubernetesApi
+from tonnage.loop.informer import Delta, Key, key_of
+from tonnage.loop.refusals import or_none
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.refusals import or_none
+from tonnage.ports import KubernetesApi
 from tonnage.twin.controllers.selection import selects
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import LabelSelector, Object, OwnerReference, Pod

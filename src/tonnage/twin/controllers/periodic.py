@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ClusterError
+from tonnage.ports import Clock
 
 
 async def every(

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.events import EventRecorder
+from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
+from tonnage.loop.refusals import passing_over
+from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.controllers.ownership import controller_of
-from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tonnage.wire.objects import Pod

@@ -9,17 +9,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.refusals import or_none, passing_over
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.writing import tell_of_pod
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.node_health import ready_status
-from tonnage.twin.controllers.refusals import or_none, passing_over
-from tonnage.twin.controllers.taint_eviction import disruption
-from tonnage.twin.controllers.writing import tell_of_pod
+from tonnage.model.timestamps import moment_of
+from tonnage.ports import Clock, KubernetesApi
+from tonnage.twin.controllers.nodes.health import ready_status
+from tonnage.twin.controllers.nodes.taint_eviction import disruption
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, Pod
-from tonnage.wire.timestamps import moment_of
 
 QUARANTINE_S: Final = 40.0
 """How long a node must be missing before its pods are given up: it may only be late in the copy."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from tonnage.model.timestamps import moment_of
 from tonnage.model.well_known import DELETION_COST
 from tonnage.wire.objects import Condition, Pod
-from tonnage.wire.timestamps import moment_of
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 _NEVER: Final = "9999"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.adapters.informer import Informers, Key, following
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.informer import Informers, Key, following
+from tonnage.loop.refusals import passing_over
+from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.controllers.policy_types import Types, expression_warnings
-from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import Service
 from tonnage.wire.schema import load_schema

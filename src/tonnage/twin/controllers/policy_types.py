@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.decide.cluster.cel.kinds import DYN, INT, STRING, CelKind, Known
-from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.api.custom.kinds import identifiers, kind_of
+from tonnage.decide.kubernetes.cel.kinds import DYN, INT, STRING, CelKind, Known
+from tonnage.decide.kubernetes.cel.request_kinds import KINDS, with_variable
+from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping, mappings, text, texts
-from tonnage.twin.apiserver.objects.custom_kinds import identifiers, kind_of
-from tonnage.twin.apiserver.policies.kinds import KINDS, with_variable
+from tonnage.model.json_access import mapping, mappings, text, texts
 from tonnage.wire.schema import Field, Schema
 
 _MOST_TYPES: Final = 10
@@ -152,7 +152,7 @@ def _params(spec: JsonObject, types: Types) -> CelKind | None:
 
 def _checker(spec: JsonObject, kind: CelKind, params: CelKind | None) -> Callable[[str], str]:
     """Finds what is wrong with an expression about objects of this type."""
-    from tonnage.decide.cluster.cel.expression import Expression
+    from tonnage.decide.kubernetes.cel.expression import Expression
 
     known: Known = (
         ("object", kind),

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.decide.kubernetes.api.selectors import label_requirements, matches_labels
+from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.wire.kinds import CLUSTER_ROLE
 from tonnage.wire.objects import ClusterRole
 

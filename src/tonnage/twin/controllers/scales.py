@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from tonnage.adapters.informer import Informers
-from tonnage.adapters.ports import KubernetesApi
+from tonnage.loop.informer import Informers
+from tonnage.loop.refusals import or_none
+from tonnage.ports import KubernetesApi
+from tonnage.twin.controllers.budgets.plan import Scale
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
-from tonnage.twin.controllers.disruption_plan import Scale
 from tonnage.twin.controllers.ownership import controller_of
-from tonnage.twin.controllers.refusals import or_none
 from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, Kind
 from tonnage.wire.objects import OwnerReference
 from tonnage.wire.policies import PodMaker

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tonnage.decide.cluster.matching import requirement_holds
+from tonnage.decide.kubernetes.matching import requirement_holds
 from tonnage.model.json import JsonObject
 from tonnage.wire.objects import Affinity, LabelSelector, NodeSelectorTerm
 

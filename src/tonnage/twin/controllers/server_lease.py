@@ -14,12 +14,12 @@ from hashlib import sha256
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
-from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.timestamps import micro_timestamp
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import LEASE
-from tonnage.wire.timestamps import micro_timestamp
 
 _LOG: Final = logging.getLogger(__name__)
 _NAMESPACE: Final = "kube-system"

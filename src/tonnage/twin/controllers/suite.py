@@ -6,33 +6,33 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.adapters.informer import Informers
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.loop.informer import Informers
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.authentication.users import account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
+from tonnage.twin.controllers.budgets.disruption import DisruptionController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
-from tonnage.twin.controllers.cron_job import CronJobController
-from tonnage.twin.controllers.daemon_set import DaemonSetController
-from tonnage.twin.controllers.deployment import DeploymentController
-from tonnage.twin.controllers.disruption import DisruptionController
-from tonnage.twin.controllers.endpoints import EndpointsController
-from tonnage.twin.controllers.ephemeral_volumes import EphemeralVolumeController
+from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController
+from tonnage.twin.controllers.deployments.deployment import DeploymentController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
-from tonnage.twin.controllers.job import JobController
+from tonnage.twin.controllers.jobs.cron_job import CronJobController
+from tonnage.twin.controllers.jobs.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
-from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.nodes.lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.nodes.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.pod_claims import PodClaimsController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.policy_status import PolicyStatusController
-from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
-from tonnage.twin.controllers.resource_quota import ResourceQuotaController
+from tonnage.twin.controllers.quotas.resource_quota import ResourceQuotaController
+from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
-from tonnage.twin.controllers.stateful_set import StatefulSetController
-from tonnage.twin.controllers.taint_eviction import TaintEvictionController
-from tonnage.twin.controllers.volume_binding import VolumeBindingController
-from tonnage.twin.controllers.volume_protection import VolumeProtectionController
+from tonnage.twin.controllers.services.endpoints import EndpointsController
+from tonnage.twin.controllers.stateful.stateful_set import StatefulSetController
+from tonnage.twin.controllers.volumes.binding import VolumeBindingController
+from tonnage.twin.controllers.volumes.ephemeral import EphemeralVolumeController
+from tonnage.twin.controllers.volumes.protection import VolumeProtectionController
 
 _OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
 _OF_ROLES: Final = "clusterrole-aggregation-controller"

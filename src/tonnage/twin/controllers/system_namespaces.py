@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.bootstrap import SYSTEM_NAMESPACES
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import NAMESPACE

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from tonnage.decide.kubernetes.api.go_json import go_json
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping
 from tonnage.model.well_known import SAFE_LETTERS
-from tonnage.twin.apiserver.access import mapping
-from tonnage.twin.apiserver.go_json import go_json
 
 """Letters and digits that spell no word, as Kubernetes uses for generated names."""
 

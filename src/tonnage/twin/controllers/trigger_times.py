@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.adapters.informer import Key, key_of
+from tonnage.loop.informer import Key, key_of
 from tonnage.wire.objects import Pod, Service
 
 TRIGGER_TIME: Final = "endpoints.kubernetes.io/last-change-trigger-time"

@@ -1,1 +1,1 @@
-"""The kubelet of the twin: real protocols on real sockets over a pretended container runtime."""
+"""The twin's kubelets: real protocols on real sockets over pretended containers; never a real program."""

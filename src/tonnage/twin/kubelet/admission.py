@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.adapters.reading import node_from, pod_from
-from tonnage.decide.cluster.admission.security_options import safe_sysctls
-from tonnage.decide.cluster.node_admission import broken_rules, shortfalls
-from tonnage.decide.cluster.requests import PODS, pod_requests
-from tonnage.decide.cluster.view import NodeView
+from tonnage.decide.kubernetes.admission.security_options import safe_sysctls
+from tonnage.decide.kubernetes.kubelet.node_admission import broken_rules, shortfalls
+from tonnage.decide.kubernetes.requests import PODS, pod_requests
+from tonnage.decide.kubernetes.view import NodeView
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import integer_value, milli_value
 from tonnage.model.well_known import MIRROR
+from tonnage.reading.cluster import node_from, pod_from
 from tonnage.twin.kubelet.pod_conditions import OWN
 from tonnage.wire.objects import Container, Node, Pod
 

@@ -10,21 +10,21 @@ from typing import Final
 
 import msgspec
 
-from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.loop.events import EventRecorder
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
-from tonnage.twin.kubelet.cpu_manager import CpuManager
-from tonnage.twin.kubelet.device_manager import DeviceManager
-from tonnage.twin.kubelet.files import LocalDisk, NodeDisk
+from tonnage.twin.kubelet.containers.port import ContainerRuntime
+from tonnage.twin.kubelet.containers.starter import ContainerStarter, StarterNode
+from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
+from tonnage.twin.kubelet.devices.manager import DeviceManager
+from tonnage.twin.kubelet.devices.pod_resources import PodResources
+from tonnage.twin.kubelet.devices.registration import Registration
 from tonnage.twin.kubelet.live_pod import NodeServices
+from tonnage.twin.kubelet.node_disk import LocalDisk, NodeDisk
 from tonnage.twin.kubelet.node_status import Machine, NodeReporter
-from tonnage.twin.kubelet.pod_resources import PodResources
 from tonnage.twin.kubelet.pods import Pods
-from tonnage.twin.kubelet.registration import Registration
-from tonnage.twin.kubelet.runtime import ContainerRuntime
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
-from tonnage.twin.kubelet.starter import ContainerStarter, StarterNode
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
 from tonnage.wire.objects import Pod
 

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.adapters.events import reference_to
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.loop.events import reference_to
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
+from tonnage.twin.kubelet.containers.port import ContainerRuntime
+from tonnage.twin.kubelet.containers.restarts import wanted_again
+from tonnage.twin.kubelet.containers.slots import POD_INITIALIZING, PodProgress, Slot
+from tonnage.twin.kubelet.containers.starter import ContainerStarter
 from tonnage.twin.kubelet.pod_status import status_of
-from tonnage.twin.kubelet.restarts import wanted_again
-from tonnage.twin.kubelet.runtime import ContainerRuntime
-from tonnage.twin.kubelet.slots import POD_INITIALIZING, PodProgress, Slot
-from tonnage.twin.kubelet.starter import ContainerStarter
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
 from tonnage.wire.objects import Container, Pod
-from tonnage.wire.timestamps import timestamp
 
 _DEFAULT_GRACE_S: Final = 30
 _LOST_EXIT: Final = 255

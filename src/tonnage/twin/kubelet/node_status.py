@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
-from tonnage.decide.cluster.requests import is_extended
+from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.timestamps import micro_timestamp, timestamp
 from tonnage.model.well_known import LEASE_NAMESPACE
+from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.kubelet.admission import amounts_of
-from tonnage.twin.kubelet.device_manager import DeviceManager
-from tonnage.twin.kubelet.runtime import ContainerRuntime
+from tonnage.twin.kubelet.containers.port import ContainerRuntime
+from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.spec import NodeSpec
 from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire import kinds
 from tonnage.wire.objects import Node, ObjectReference
-from tonnage.wire.timestamps import micro_timestamp, timestamp
 
 _LOG: Final = logging.getLogger(__name__)
 LEASE_S: Final = 40

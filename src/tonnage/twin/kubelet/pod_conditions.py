@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tonnage.twin.kubelet.slots import PodProgress, Slot
+from tonnage.twin.kubelet.containers.slots import PodProgress, Slot
 from tonnage.wire.objects import Pod
 
 OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")

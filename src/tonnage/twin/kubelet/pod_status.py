@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.twin.kubelet.images import full_image, image_id
+from tonnage.model.timestamps import timestamp
+from tonnage.twin.kubelet.containers.images import full_image, image_id
+from tonnage.twin.kubelet.containers.port import RunningContainer
+from tonnage.twin.kubelet.containers.restarts import starts_again
+from tonnage.twin.kubelet.containers.security import user_of
+from tonnage.twin.kubelet.containers.slots import CONTAINER_CREATING, POD_INITIALIZING, PodProgress, Slot
 from tonnage.twin.kubelet.pod_conditions import conditions_of
-from tonnage.twin.kubelet.restarts import starts_again
-from tonnage.twin.kubelet.runtime import RunningContainer
-from tonnage.twin.kubelet.security import user_of
-from tonnage.twin.kubelet.slots import CONTAINER_CREATING, POD_INITIALIZING, PodProgress, Slot
 from tonnage.wire.objects import Container, Pod
-from tonnage.wire.timestamps import timestamp
 
 _LOG_LINES: Final = 80
 _LOG_BYTES: Final = 2048

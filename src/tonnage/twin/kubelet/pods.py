@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from tonnage.adapters.informer import Informer, Key
-from tonnage.decide.cluster.device_admission import ContainerNeed
+from tonnage.decide.kubernetes.kubelet.device_admission import ContainerNeed
+from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ClusterError
 from tonnage.twin.kubelet.admission import (
     AdmissionFailure,
@@ -23,7 +23,7 @@ from tonnage.twin.kubelet.admission import (
     predicate_failure,
     system_failure,
 )
-from tonnage.twin.kubelet.device_manager import DeviceManager
+from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.live_pod import NodeServices
 from tonnage.twin.kubelet.worker import PodWorker
 from tonnage.wire import kinds

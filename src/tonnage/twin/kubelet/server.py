@@ -26,14 +26,14 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from tonnage.adapters.certificates import KeyPair
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.twin.kubelet.container_logs import LogQuery, log_refusal, read_log
+from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.kubelet import Kubelet
-from tonnage.twin.kubelet.remote import RemoteRequest
-from tonnage.twin.kubelet.runtime import RunningContainer
-from tonnage.twin.kubelet.spdy_session import SpdyUpgrade
-from tonnage.twin.kubelet.websocket import choose_subprotocol, serve_websocket
-from tonnage.twin.pki import KeyPair
+from tonnage.twin.kubelet.streams.container_logs import LogQuery, log_refusal, read_log
+from tonnage.twin.kubelet.streams.remote import RemoteRequest
+from tonnage.twin.kubelet.streams.spdy_session import SpdyUpgrade
+from tonnage.twin.kubelet.streams.websocket import choose_subprotocol, serve_websocket
 
 _BACKLOG: Final = 128
 _REQUEST_BYTES: Final = 64 << 10

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tonnage.decide.cluster.cpus import Cpus, spread_cpus
-from tonnage.decide.cluster.topology_manager import Topology, TopologyPolicy, TopologyScope
+from tonnage.decide.kubernetes.kubelet.cpus import Cpus, spread_cpus
+from tonnage.decide.kubernetes.kubelet.topology_manager import Topology, TopologyPolicy, TopologyScope
 from tonnage.model.quantity import parse_quantity
 from tonnage.wire.objects import Taint
 

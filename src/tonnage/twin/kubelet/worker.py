@@ -11,19 +11,19 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.timestamps import moment_of
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
-from tonnage.twin.kubelet.device_claims import prepared
-from tonnage.twin.kubelet.keeping import keep
+from tonnage.twin.kubelet.containers.lifecycle import keep
+from tonnage.twin.kubelet.containers.port import RunningContainer
+from tonnage.twin.kubelet.containers.slots import Slot
+from tonnage.twin.kubelet.containers.stopping import stop_all, stop_container
+from tonnage.twin.kubelet.devices.claims import prepared
 from tonnage.twin.kubelet.live_pod import RESIZED, LivePod, NodeServices
-from tonnage.twin.kubelet.mounting import mounted
 from tonnage.twin.kubelet.pod_status import phase_of
 from tonnage.twin.kubelet.resizing import tell_of_resize
-from tonnage.twin.kubelet.runtime import RunningContainer
-from tonnage.twin.kubelet.slots import Slot
-from tonnage.twin.kubelet.stopping import stop_all, stop_container
+from tonnage.twin.kubelet.volumes.mounting import mounted
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
-from tonnage.wire.timestamps import moment_of
 
 _LOG: Final = logging.getLogger(__name__)
 _RETRY_S: Final = 1.0

@@ -7,11 +7,11 @@ import logging
 from collections import deque
 from typing import Final
 
-from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
-from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.loop.events import EventRecorder
+from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.wire import kinds
 from tonnage.wire.objects import ObjectReference, Pod
 

@@ -1,1 +1,1 @@
-"""kubelet's gRPC protocols: messages generated from the `.proto` files here, methods as tables."""
+"""Kubelet's gRPC protocols: messages made from the `.proto` files here, methods as tables; never a call."""

@@ -1,4 +1,4 @@
-"""The schema tables of built-in kinds: they drive decoding, defaults, patches, protobuf and discovery.
+"""The schema tables of built-in kinds, out of Kubernetes' own sources; never written by hand.
 
 `schema.json` holds facts that `scripts/extract_schema.py` takes out of the Go sources of Kubernetes; its
 first line names them with their versions.

@@ -1,1 +1,1 @@
-"""How a stream of GPU jobs is packed onto a fleet by one policy or another, in thousandths of a GPU."""
+"""How a stream of GPU jobs is packed by one policy or another, never by chance."""

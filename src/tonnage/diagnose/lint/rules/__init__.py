@@ -1,1 +1,1 @@
-"""The rules of lint, a family a file."""
+"""Rules of lint: one family a file, in the order of `lint.order`, and never one that knows another."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.diagnose.lint import selectors_cel
 from tonnage.diagnose.lint.finding import Draft, LintCode, WrapEntries
 from tonnage.diagnose.lint.items import Item, PodSite, at_path, is_variable, mapping, mappings, sequence
-from tonnage.diagnose.lint.rules import selectors_cel
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pod_fields import claim_entry_faults

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.mig_compute import gpu_instances
-from tonnage.decide.node.mig_goal import INSTEAD
-from tonnage.decide.node.mig_layouts import NoLayout, conflict, placements
+from tonnage.decide.node.mig.compute import gpu_instances
+from tonnage.decide.node.mig.goal import INSTEAD
+from tonnage.decide.node.mig.layouts import NoLayout, conflict, placements
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.node.label_syntax import LONGEST, sanitised
+from tonnage.decide.node.labels.syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import World

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.cluster.matching import node_is_selected, requirement_holds, tolerates, untolerated
-from tonnage.decide.cluster.requests import is_extended, pod_requests
-from tonnage.diagnose.explain import explain_on
-from tonnage.diagnose.ground import ground_of
+from tonnage.decide.kubernetes.matching import node_is_selected, requirement_holds, tolerates, untolerated
+from tonnage.decide.kubernetes.requests import is_extended, pod_requests
+from tonnage.diagnose.cluster_view import ground_of
+from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.rules import node_labels
 from tonnage.diagnose.lint.world import Cluster, World
-from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest

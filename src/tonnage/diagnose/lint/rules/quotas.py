@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from tonnage.decide.cluster.requests import is_extended
+from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
 from tonnage.diagnose.lint.items import Item, mapping, mappings
 from tonnage.diagnose.lint.rules.requests import name_drafts

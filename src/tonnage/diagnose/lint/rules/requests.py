@@ -1,6 +1,6 @@
 """ADM-1, ADM-2, ADM-3 and names of resources: what containers ask for.
 
-The API server's own checks are those of `diagnose.rules.quantities`; here they get their places.
+The API server's own checks are those of `diagnose.quantities`; here they get their places.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.cluster.requests import is_extended
+from tonnage.decide.kubernetes.requests import is_extended
+from tonnage.diagnose import quantities
 from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
 from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.world import World
-from tonnage.diagnose.rules import quantities
 from tonnage.documents.container_fields import claim_name_faults
 from tonnage.documents.yaml_reader import Path
 from tonnage.model.catalog.mig import mig_profiles

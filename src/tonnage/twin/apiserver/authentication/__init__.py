@@ -1,1 +1,1 @@
-"""Who asks: tokens, certificates, and those who act as another."""
+"""Who asks: tokens, certificates and impersonation; never what they may do."""

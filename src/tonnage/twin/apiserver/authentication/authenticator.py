@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, mapping, number, text
+from tonnage.model.json_access import at, mapping, number, text
+from tonnage.model.timestamps import moment_of
+from tonnage.ports import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import (
     ISSUER,
     LEGACY_ISSUER,
@@ -29,8 +30,7 @@ from tonnage.twin.apiserver.rbac.rules import listed
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import not_found
-from tonnage.twin.apiserver.store import Resource, Store, Stored
-from tonnage.wire.timestamps import moment_of
+from tonnage.twin.apiserver.storage.store import Resource, Store, Stored
 
 SECRET: Final[Resource] = ("", "secrets")
 _LEEWAY_S: Final = 60

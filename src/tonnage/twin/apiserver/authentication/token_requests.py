@@ -9,23 +9,23 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from tonnage.adapters.ports import Clock
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
+from tonnage.decide.kubernetes.api.validation.access import token_request
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, mapping, number, text, texts
+from tonnage.model.json_access import at, mapping, number, text, texts
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.expectations import check_name
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
-from tonnage.twin.apiserver.objects.validation.access import token_request
 from tonnage.twin.apiserver.ownership.tracking import put_entries
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.wire.schema import KindRow
-from tonnage.wire.timestamps import timestamp
 
 _GROUP: Final = "authentication.k8s.io"
 _ROW: Final = KindRow(

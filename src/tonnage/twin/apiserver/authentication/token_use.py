@@ -8,13 +8,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from tonnage.adapters.ports import Clock
-from tonnage.twin.apiserver.access import copied, put, text
+from tonnage.model.json_access import copied, put, text
+from tonnage.ports import Clock
 from tonnage.twin.apiserver.authentication.users import API_SERVER
 from tonnage.twin.apiserver.ownership.tracking import put_entries
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Options, Request
-from tonnage.twin.apiserver.store import Stored
+from tonnage.twin.apiserver.storage.store import Stored
 
 LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 

@@ -1,1 +1,1 @@
-"""Who owns which field of an object: server-side apply, and what every other write owes it."""
+"""Who owns which field of an object: server-side apply and its kin; never whether it is valid."""

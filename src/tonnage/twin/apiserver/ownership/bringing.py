@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, mapping, text
+from tonnage.model.json_access import at, mapping, text
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resources import Registry

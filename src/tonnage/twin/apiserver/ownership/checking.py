@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tonnage.decide.kubernetes.api.go_text import go_type, go_value
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.objects.go_text import go_type, go_value
 from tonnage.twin.apiserver.ownership.comparing import BadElementError, element_of
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
 from tonnage.twin.apiserver.ownership.shapes import ATOMIC, Shape

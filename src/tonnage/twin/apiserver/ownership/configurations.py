@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, text
+from tonnage.model.json_access import at, text
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.checking import faults
 from tonnage.twin.apiserver.ownership.comparing import BadElementError

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import text
+from tonnage.model.json_access import text
 from tonnage.twin.apiserver.ownership.fieldsets import FieldSet, ordered, read_fields, union
 
 APPLY: Final = "Apply"

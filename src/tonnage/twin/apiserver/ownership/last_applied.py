@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from tonnage.decide.kubernetes.api.go_json import escaped
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import copied, mapping, text
-from tonnage.twin.apiserver.go_json import escaped
+from tonnage.model.json_access import copied, mapping, text
 from tonnage.twin.apiserver.ownership.checking import faults
 from tonnage.twin.apiserver.ownership.comparing import BadElementError, compare
 from tonnage.twin.apiserver.ownership.fieldsets import difference, has

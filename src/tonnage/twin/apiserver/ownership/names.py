@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.kubernetes.api.problems import Errors, FieldError, invalid, invalid_status, too_long
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.objects.problems import Errors, FieldError, invalid, invalid_status, too_long
+from tonnage.model.json_access import text
 from tonnage.wire.schema import KindRow
 
 LONGEST: Final = 128

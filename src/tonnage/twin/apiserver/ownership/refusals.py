@@ -5,9 +5,9 @@ Source: k8s.io/apimachinery (util/managedfields/internal: conflict.go, structure
 
 from __future__ import annotations
 
+from tonnage.decide.kubernetes.api.body import BodyError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.objects.body import BodyError
+from tonnage.model.json_access import text
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
 from tonnage.twin.apiserver.ownership.updating import Conflict
 from tonnage.twin.apiserver.requests import Request

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import items, number, text
+from tonnage.model.json_access import items, number, text
 from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit, check_kind
 from tonnage.twin.apiserver.ownership.entries import (
     APPLY,

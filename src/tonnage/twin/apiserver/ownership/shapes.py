@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import flag, mapping, text, texts
-from tonnage.twin.apiserver.objects.structural import (
+from tonnage.decide.kubernetes.api.custom.structural import (
     EMBEDDED,
     INT_OR_STRING,
     LIST_KEYS,
@@ -17,6 +15,8 @@ from tonnage.twin.apiserver.objects.structural import (
     MAP_TYPE,
     PRESERVE,
 )
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import flag, mapping, text, texts
 from tonnage.wire.schema import Field, Schema
 
 ATOMIC: Final = "atomic"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.adapters.ports import Clock
+from tonnage.decide.kubernetes.api.custom.validation import validate_custom
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import items, mapping, text
+from tonnage.model.json_access import items, mapping, text
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import Clock
 from tonnage.twin.apiserver.applying import tell_repeated
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.objects.custom_validation import validate_custom
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.checking import faults
 from tonnage.twin.apiserver.ownership.comparing import BadElementError
@@ -39,8 +40,7 @@ from tonnage.twin.apiserver.ownership.updating import (
 )
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.store import Resource
-from tonnage.wire.timestamps import timestamp
+from tonnage.twin.apiserver.storage.store import Resource
 
 _SERVER: Final = "kube-apiserver"
 _STATUS: Final[FieldSet] = {"f:status": {}}

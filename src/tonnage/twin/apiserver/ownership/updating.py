@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import mapping
+from tonnage.model.json_access import mapping
 from tonnage.twin.apiserver.ownership.comparing import Change, compare
 from tonnage.twin.apiserver.ownership.entries import APPLY, UPDATE, Manager, Managers, Owned, capped
 from tonnage.twin.apiserver.ownership.fieldsets import (

@@ -1,1 +1,1 @@
-"""Admission policies in CEL: what they look at, and what comes of it."""
+"""Admission policies over requests: what expressions see there; CEL itself is never done here."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from tonnage.decide.cluster.cel.kinds import DYN, RESOURCE_CHECK, Known
+from tonnage.decide.kubernetes.cel.kinds import DYN, RESOURCE_CHECK, Known
+from tonnage.decide.kubernetes.cel.request_kinds import KINDS, VARIABLES, with_variable
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mappings, text
-from tonnage.twin.apiserver.policies.kinds import KINDS, VARIABLES, with_variable
+from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.policies.rights import RightsHost, resource_asked
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.resources import Served
@@ -38,8 +38,8 @@ def names_of(spec: JsonObject) -> tuple[str, ...]:
 
 def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> Known:
     """Names with their types; a variable has that of its expression, which knows the ones before it."""
-    from tonnage.decide.cluster.cel.expression import expression as compiled
-    from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
+    from tonnage.decide.kubernetes.cel.expression import expression as compiled
+    from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
 
     known: Known = tuple((name, KINDS.get(name, DYN)) for name in names)
     for variable in variables:
@@ -66,7 +66,7 @@ class Activation:
         authority: Authority,
         namespace: JsonObject | None = None,
     ) -> None:
-        from tonnage.decide.cluster.cel.asking import authorizer_of
+        from tonnage.decide.kubernetes.cel.asking import authorizer_of
 
         facts = request_facts(asked, served, (None, None))
         request = {key: value for key, value in facts.items() if key not in ("object", "oldObject")}
@@ -109,9 +109,9 @@ class Activation:
             raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from None
 
     def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> object:
-        from tonnage.decide.cluster.cel.expression import AbsentError
-        from tonnage.decide.cluster.cel.expression import expression as compiled
-        from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+        from tonnage.decide.kubernetes.cel.expression import AbsentError
+        from tonnage.decide.kubernetes.cel.expression import expression as compiled
+        from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
 
         try:
             program = compiled(expression, self._known, wanted)

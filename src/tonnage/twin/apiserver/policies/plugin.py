@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, mapping, mappings, text, texts
+from tonnage.model.json_access import at, mapping, mappings, text, texts
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
 from tonnage.twin.apiserver.policies.evaluating import (
     BOOL,
     STRING,
@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import StatusError, forbidden
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.matching import (
     Asked,
     is_exempt,

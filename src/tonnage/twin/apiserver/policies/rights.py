@@ -5,10 +5,10 @@ Source: k8s.io/apiserver pkg/cel/library (authz.go), v1.35.
 
 from __future__ import annotations
 
+from tonnage.decide.kubernetes.api.custom.named_formats import FormatHost
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import text
+from tonnage.model.json_access import text
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
-from tonnage.twin.apiserver.objects.named_formats import FormatHost
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request, User

@@ -1,1 +1,1 @@
-"""Who may do what: rules, roles and bindings, nodes, reviews."""
+"""Who may do what: roles, bindings, nodes and reviews; never who somebody is."""

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import mappings, text
+from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
-from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.rbac.decisions import Decision
 from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
 from tonnage.twin.apiserver.requests import User
-from tonnage.twin.apiserver.store import Resource, Store, TooOldError, Watch
+from tonnage.twin.apiserver.storage.store import Resource, Store, TooOldError, Watch
 
 GROUP: Final = "rbac.authorization.k8s.io"
 CLUSTER_ROLE: Final[Resource] = (GROUP, "clusterroles")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import MASTERS
-from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.statuses import StatusError, forbidden

@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.rbac.bindings import GROUP
-from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.storage.store import Resource
 
 
 def default_roles() -> Iterator[tuple[Resource, JsonObject]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import items, mapping, mappings, text
-from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.model.json_access import items, mapping, mappings, text
 from tonnage.twin.apiserver.rbac.bindings import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,

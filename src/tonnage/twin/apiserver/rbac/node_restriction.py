@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import at, flag, mapping, mappings, text, texts
 from tonnage.model.well_known import LEASE_NAMESPACE, MIRROR
-from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text, texts
-from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.pod_references import first_reference
@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.statuses import forbidden, not_found
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.storage.store import Resource, Store
 
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 _OWN_LABELS: Final = frozenset(

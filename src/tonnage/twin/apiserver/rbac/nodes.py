@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 
+from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.well_known import LEASE_NAMESPACE
-from tonnage.twin.apiserver.access import mapping, mappings, text
 from tonnage.twin.apiserver.authentication.users import NODE, NODES
 from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
 from tonnage.twin.apiserver.rbac.decisions import Decision
@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.rbac.pod_references import names_object
 from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resource_names import POD
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.storage.store import Store
 
 _ROLE: Final = "system:node"
 _RESOURCE: Final = "resource.k8s.io"

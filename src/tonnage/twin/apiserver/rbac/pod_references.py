@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import at, mapping, mappings, text
 from tonnage.model.well_known import MIRROR
-from tonnage.twin.apiserver.access import at, mapping, mappings, text
-from tonnage.twin.apiserver.objects.pod_containers import every_container
 
 _SECRET_REFERENCES: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 

@@ -10,28 +10,29 @@ from typing import Final
 
 import msgspec
 
-from tonnage.adapters.ports import Clock
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, items, mapping, mappings, text, texts
-from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
-from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
-from tonnage.twin.apiserver.authentication.users import user_info
-from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.objects.field_selectors import field_terms
-from tonnage.twin.apiserver.objects.problems import (
+from tonnage.decide.kubernetes.api.field_selectors import field_terms
+from tonnage.decide.kubernetes.api.problems import (
     FieldError,
     InvalidError,
     invalid,
     invalid_status,
     required,
 )
-from tonnage.twin.apiserver.objects.selectors import SelectorError, parse_labels
-from tonnage.twin.apiserver.objects.validation.fields import (
+from tonnage.decide.kubernetes.api.selectors import SelectorError, parse_labels
+from tonnage.decide.kubernetes.api.validation.fields import (
     OPERATORS,
     Found,
     label_requirement,
     operands,
 )
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, items, mapping, mappings, text, texts
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import Clock
+from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
+from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
+from tonnage.twin.apiserver.authentication.users import user_info
+from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.rbac.bindings import Bindings, aggregate
 from tonnage.twin.apiserver.rbac.decisions import Authority
@@ -39,7 +40,6 @@ from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Outcome, Request, User
 from tonnage.twin.apiserver.statuses import bad_request
-from tonnage.wire.timestamps import timestamp
 
 _NODES: Final = "node authorizer does not support user rule resolution"
 _RESOURCE: Final = "resourceAttributes"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import texts
-from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.model.json_access import texts
 from tonnage.twin.apiserver.requests import User
 
 ALL = "*"

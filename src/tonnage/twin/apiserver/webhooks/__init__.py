@@ -1,1 +1,1 @@
-"""Mutating and validating webhooks: whom to ask, what is asked, and what the answers mean."""
+"""Webhooks: whom to ask, what is asked and what answers mean; never beyond this machine."""

@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 
 import h11
 
+from tonnage.decide.kubernetes.api.validation.network import parsed
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
-from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
-from tonnage.twin.apiserver.objects.validation.network import parsed
-from tonnage.twin.apiserver.own_addresses import ElsewhereError, dial
+from tonnage.model.json_access import at, mapping, mappings, number, text
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.serving.own_addresses import ElsewhereError, dial
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.webhooks.review import CallError
 
 _RESOLVER: Final = Path("/etc/resolv.conf")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, text, texts
-from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
+from tonnage.model.json_access import at, text, texts
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE
 from tonnage.twin.apiserver.resources import Registry, Served
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.storage.store import Store
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _EXEMPT: Final = frozenset(

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.patch import PatchError, json_patch
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import copied, mapping, mappings, number, text
+from tonnage.model.json_access import copied, mapping, mappings, number, text
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.objects.body import BodyError
-from tonnage.twin.apiserver.objects.patch import PatchError, json_patch
 from tonnage.twin.apiserver.policies.evaluating import (
     Activation,
     EvaluationError,
@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import bad_request, forbidden
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.calling import post
 from tonnage.twin.apiserver.webhooks.matching import (
     CONNECT,

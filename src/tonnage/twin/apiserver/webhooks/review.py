@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
+from tonnage.decide.kubernetes.api.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
-from tonnage.twin.apiserver.access import at, flag, mapping, number, text, texts
-from tonnage.twin.apiserver.objects.scalars import describe
+from tonnage.model.json_access import at, flag, mapping, number, text, texts
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError
 from tonnage.twin.apiserver.webhooks.matching import CONNECT, Asked

@@ -1,1 +1,1 @@
-"""What runs inside pretended containers."""
+"""What runs inside pretended containers: a shell, small commands, nvidia-smi; never the machine's own."""

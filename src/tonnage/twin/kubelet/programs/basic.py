@@ -10,11 +10,11 @@ from typing import Final
 
 import re2
 
+from tonnage.twin.kubelet.containers.port import ContainerContext, Program
+from tonnage.twin.kubelet.containers.security import user_of
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.gpus import device_nodes
-from tonnage.twin.kubelet.runtime import ContainerContext, Program
-from tonnage.twin.kubelet.security import user_of
 
 _ID_OPTIONS: Final = {"--user": "u", "--group": "g", "--groups": "G", "--name": "n"}
 _PLAIN_DEVICES: Final = (

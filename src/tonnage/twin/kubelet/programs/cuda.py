@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.programs.gpus import visible_gpus
 from tonnage.twin.kubelet.programs.mps import NO_DAEMON, asked, is_client
-from tonnage.twin.kubelet.runtime import ContainerContext
 
 _FAILED = "Failed to allocate device vector A (error code {why})!\n"
 

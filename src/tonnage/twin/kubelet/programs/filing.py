@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.twin.kubelet.container_files import LIMIT_BYTES, FileError
+from tonnage.twin.kubelet.containers.files import LIMIT_BYTES, FileError
+from tonnage.twin.kubelet.containers.port import ContainerContext, Program
 from tonnage.twin.kubelet.programs.basic import complain, read_all
-from tonnage.twin.kubelet.runtime import ContainerContext, Program
 
 _MARGIN: Final = 1 << 20
 """What an archive has beside the bytes of its files."""

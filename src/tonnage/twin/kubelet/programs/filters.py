@@ -12,8 +12,8 @@ from typing import Final
 
 import re2
 
+from tonnage.twin.kubelet.containers.port import ContainerContext, Program
 from tonnage.twin.kubelet.programs.basic import complain, read_all, say
-from tonnage.twin.kubelet.runtime import ContainerContext, Program
 
 _STDIN: Final = "-"
 _NOWHERE: Final = "/dev/null"

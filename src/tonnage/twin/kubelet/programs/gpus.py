@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.model.devices import Device, Inventory, Sample
 from tonnage.model.errors import TonnageError
-from tonnage.twin.kubelet.runtime import ContainerContext
+from tonnage.twin.kubelet.containers.port import ContainerContext
 
 _MOUNTS: Final = "/var/run/nvidia-container-devices"
 _NO_DEVICES: Final = frozenset({"", "void", "none"})
@@ -50,7 +50,7 @@ def sees_gpus(context: ContainerContext) -> bool:
 
 async def visible_gpus(context: ContainerContext) -> VisibleGpus:
     """The GPUs behind the injected ids, as the node's hardware file has them now."""
-    from tonnage.adapters.vendors.scenario import ScenarioBackend
+    from tonnage.twin.devices.scenario import ScenarioBackend
 
     backend = ScenarioBackend(context.node_root / "hardware.yaml", context.clock)
     ids = injected_ids(context)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.model.mps import PIPE_VARIABLE
+from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.programs.basic import complain, read_all, say
-from tonnage.twin.kubelet.runtime import ContainerContext
 
 _PATIENCE_S: Final = 5.0
 NO_DAEMON: Final = "MPS client failed to connect to the MPS control daemon or the MPS server"

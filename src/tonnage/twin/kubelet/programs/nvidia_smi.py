@@ -11,8 +11,8 @@ from typing import Final
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.devices import Device, Sample
+from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.programs.gpus import VisibleGpus, visible_gpus
-from tonnage.twin.kubelet.runtime import ContainerContext
 
 _NO_DEVICES: Final = "No devices were found"
 _LOST: Final = (

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from tonnage.model.digits import whole_number
-from tonnage.twin.kubelet.container_files import FileError
+from tonnage.twin.kubelet.containers.files import FileError
+from tonnage.twin.kubelet.containers.port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.basic import pretend
 from tonnage.twin.kubelet.programs.shell_streams import Piped
@@ -25,7 +26,6 @@ from tonnage.twin.kubelet.programs.shell_syntax import (
 )
 from tonnage.twin.kubelet.programs.shell_tests import test
 from tonnage.twin.kubelet.programs.shell_words import Part, UnsupportedError, Word
-from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
 
 Finder: TypeAlias = Callable[[ContainerContext], Program | None]
 _BUILTINS: Final = frozenset(

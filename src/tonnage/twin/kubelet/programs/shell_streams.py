@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.twin.kubelet.runtime import Stdio
-from tonnage.twin.kubelet.work import Work
+from tonnage.twin.kubelet.containers.port import Stdio
+from tonnage.twin.kubelet.containers.work import Work
 
 _OUTPUT_LIMIT: Final = 1 << 20
 

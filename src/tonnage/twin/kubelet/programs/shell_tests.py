@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.twin.kubelet.container_files import FileTree
+from tonnage.twin.kubelet.containers.files import FileTree
 
 
 async def test(words: list[str], files: FileTree) -> int:

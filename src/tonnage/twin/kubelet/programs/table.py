@@ -7,8 +7,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.twin.kubelet.container_files import FLEET_BYTES, Space
-from tonnage.twin.kubelet.images import default_command, parse_image
+from tonnage.twin.kubelet.containers.files import FLEET_BYTES, Space
+from tonnage.twin.kubelet.containers.images import default_command, parse_image
+from tonnage.twin.kubelet.containers.port import ContainerContext, Program
+from tonnage.twin.kubelet.containers.work import Turns
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
 from tonnage.twin.kubelet.programs.cuda import vectoradd
 from tonnage.twin.kubelet.programs.filing import FILING
@@ -17,8 +19,6 @@ from tonnage.twin.kubelet.programs.gpus import sees_gpus
 from tonnage.twin.kubelet.programs.mps import mps_control
 from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
 from tonnage.twin.kubelet.programs.shell import shell
-from tonnage.twin.kubelet.runtime import ContainerContext, Program
-from tonnage.twin.kubelet.work import Turns
 
 _FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}

@@ -1,0 +1,361 @@
+"""Which device-plugin configuration this node runs: by label, ConfigMap or file, else the last good one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tonnage.adapters.clock import next_beat
+from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
+from tonnage.agent.config.paths import HostOwners, open_paths
+from tonnage.agent.config.reading import Reading
+from tonnage.agent.plugin.device_list import DeviceLists
+from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
+from tonnage.loop.informer import Informer
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
+from tonnage.model.json import parsed_json
+from tonnage.model.sharing import PluginConfig
+from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
+from tonnage.wire.objects import ConfigMap, Node
+
+_LOG: Final = logging.getLogger(__name__)
+CHECKPOINT: Final = "device-plugin-config"
+_LONGEST_TEXT: Final = 1 << 20
+_PATIENCE_S: Final = 1.0
+_MOST_PATIENCE_S: Final = 30.0
+_SAID: Final = 5
+_FORBIDDEN: Final = (401, 403)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigInForce:
+    """What the node runs, and why it is not what was asked for (empty when it is)."""
+
+    config: PluginConfig
+    choice: Choice
+    error: str = ""
+    device_list: str = ""
+    """What `deviceListStrategy: auto` came to, and why; empty where it is not asked for."""
+
+
+class NodeConfig:
+    """Keeps `current` up to date; `on_change` is called after it changed."""
+
+    def __init__(
+        self,
+        world: World,
+        reading: Reading,
+        lists: DeviceLists,
+        *,
+        on_change: Callable[[], None],
+        host: HostOwners | None = None,
+    ) -> None:
+        self._lists = lists
+        self._host = host
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._checkpoints = world.checkpoints
+        self._events = world.events
+        self._metrics = world.metrics
+        self._started = world.started
+        self._reading = reading
+        self._wishes = reading.wishes
+        self._file = reading.file
+        self._on_change = on_change
+        self._dirty = asyncio.Event()
+        self._saved: Choice | None = None
+        self._read: dict[Choice, PluginConfig] = {}
+        """What was read last, so that nothing is read twice."""
+        self._refused: dict[Choice, str] = {}
+        """The same of what cannot be used."""
+        self._absent = "does not exist"
+        self._unsettled: ConfigInForce | None = None
+        """`current` as it was read."""
+        self._nodes: Informer[Node] | None = None
+        self.on_node: Callable[[], None] | None = None
+        """Called when the Node object is another one."""
+        self.current: ConfigInForce | None = None
+        self.asked = False
+        """Whether `current` is what is asked for, or the best there is, and not only what ran last."""
+
+    def told_by(self, flag: str) -> str:
+        """Who decides one of `flags`: the flag or variable that wins over the text, else the text."""
+        said = (each.where for each in self._reading.overrides if each.path == ("flags", flag))
+        return next(said, self.current.choice.source if self.current is not None else "")
+
+    @property
+    def node(self) -> Node | None:
+        """The Node object as it was seen last; None before that, or while there is none."""
+        return None if self._nodes is None else self._nodes.get(self._node)
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """(of kubelet, of the container runtime) as the Node says them; empty while it does not."""
+        return self._lists.versions
+
+    async def run(self) -> None:
+        """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
+        await self._restore()
+        async with asyncio.TaskGroup() as group:
+            label, data = await self._sources(group)
+            group.create_task(self._tick())
+            while True:
+                self._dirty.clear()
+                await self._evaluate(label, data)
+                await self._dirty.wait()
+
+    async def _sources(
+        self, group: asyncio.TaskGroup
+    ) -> tuple[Callable[[], str | None], Callable[[], Mapping[str, str] | None]]:
+        """(the node's label, the ConfigMap's data) as they are at any moment, once both are known.
+
+        The label is empty where there is none, None as long as the Node object was never seen.
+        """
+        if self._api is None:
+            return lambda: "", lambda: None
+        await self._started.wait()
+        namespace, _, name = self._wishes.config_map.partition("/")
+        nodes = self._nodes = Informer(
+            *(self._api, NODE, self._clock),
+            field_selector=f"metadata.name={self._node}",
+            on_change=self._node_changed,
+        )
+        maps = Informer(
+            self._api,
+            CONFIG_MAP,
+            self._clock,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            on_change=self._wake,
+        )
+        for informer in (nodes, maps):
+            group.create_task(informer.run())
+        await _either(nodes.synced(), self._forbidden(NODE, f"metadata.name={self._node}"))
+        if await _either(maps.synced(), self._forbidden(CONFIG_MAP, f"metadata.name={name}", namespace)):
+            self._absent = "may not be read by this agent"
+        last: str | None = None
+
+        def label() -> str | None:
+            nonlocal last
+            if node := nodes.get(self._node):  # a node object that is away for a moment asks for nothing new
+                last = node.metadata.labels.get(self._wishes.label, "")
+                self._lists.told(node.status.node_info)
+            return last
+
+        def data() -> Mapping[str, str] | None:
+            found = maps.get(name, namespace)
+            self._absent = "does not exist" if found else self._absent
+            return None if found is None else _texts(found)
+
+        return label, data
+
+    async def _forbidden(self, kind: Kind[Any], selector: str, namespace: str | None = None) -> bool:
+        """True once the API server says that this agent may not list it; does not return otherwise."""
+        assert self._api is not None
+        pause = _PATIENCE_S
+        while True:
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _MOST_PATIENCE_S)
+            try:
+                await self._api.list(kind, namespace=namespace, field_selector=selector)
+            except ClusterError as error:
+                if isinstance(error, ApiError) and error.code in _FORBIDDEN:
+                    _LOG.warning("not allowed to look: node=%s kind=%s why=%s", self._node, kind.kind, error)
+                    return True
+
+    def _wake(self, _key: object) -> None:
+        self._dirty.set()
+
+    def _node_changed(self, key: object) -> None:
+        self._wake(key)
+        if self.on_node is not None:
+            self.on_node()
+
+    async def _tick(self) -> None:
+        """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
+        seen = None
+        while True:
+            await next_beat(self._clock)
+            now = self.current
+            again = now is not None and (self._saved != now.choice or (self._file and now.error))
+            mark = _mark(self._file) if self._file is not None else None
+            if await self._lists.changed() or mark != seen or again:
+                self._dirty.set()
+            seen = mark
+
+    async def _restore(self) -> None:
+        """Use what ran last; otherwise see whether any configuration can be read. Raises ConfigError."""
+        await self._recall()
+        if self.current is None and self._api is not None:
+            self._started.set()  # only the cluster can say what to run
+        if self.current is None and self._reading.overrides:
+            self._reading.parsed("", "--config")
+
+    async def _recall(self) -> None:
+        try:
+            payload = await self._checkpoints.load(CHECKPOINT)
+            if payload is None:
+                return
+            saved: Any = parsed_json(payload)
+            choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
+            known = recalled(saved.get("read"), mark_of(choice, self._reading))
+            if known is not None:
+                self._read = {choice: known}
+            config = self._meaning(choice)
+        except (HardwareError, ConfigError, ValueError, KeyError, TypeError) as error:
+            _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
+            return
+        self._saved = choice if known is not None else None
+        await self._settle(ConfigInForce(config, choice))
+
+    async def _evaluate(
+        self, label: Callable[[], str | None], data: Callable[[], Mapping[str, str] | None]
+    ) -> None:
+        asked = label()
+        if asked is None and self.current is not None and self.current.choice.key != DEFAULT_KEY:
+            asked = self.current.choice.key  # as it was, until the Node object is there to say
+        file = await asyncio.to_thread(_read, self._file) if self._file else None
+        problem = file if isinstance(file, Problem) else None
+        text = file if isinstance(file, Choice) else None
+        found_data, where = data(), self._wishes.config_map
+        wanted = choose(asked, found_data, text, self._wishes, absent=self._absent)
+        if self._lost_map(wanted, found_data):
+            why = f"ConfigMap {where} {self._absent}"
+            remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
+            wanted = Problem("the device-plugin configuration is gone", where, why, remedy)
+        if problem and isinstance(wanted, Choice) and not wanted.key:
+            wanted = problem
+        found = await self._parsed(wanted)
+        if isinstance(found, ConfigInForce):
+            new = found
+        elif self._unsettled is not None:
+            new = replace(self._unsettled, error=found)
+        else:  # never ran anything: the nearest thing that can be used, and the error stays visible
+            fallback = await self._parsed(choose(None, found_data, text, replace(self._wishes, default="")))
+            if not isinstance(fallback, ConfigInForce):
+                built_in = Choice("", "built-in")
+                fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
+            new = ConfigInForce(fallback.config, fallback.choice, found)
+        await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
+        self.asked = True
+        await self._settle(new)
+
+    def _lost_map(self, wanted: Choice | Problem, data: Mapping[str, str] | None) -> bool:
+        """Whether the ConfigMap that the running configuration is from was deleted, key and all.
+
+        Helm and `kubectl replace --force` delete and create; a fleet must not lose its sharing in between.
+        """
+        running = self.current is not None and bool(self.current.choice.key)
+        return running and data is None and isinstance(wanted, Choice) and not wanted.key
+
+    async def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
+        """What the choice says, or in words why it cannot be used. To read nonsense may take a second."""
+        if isinstance(choice, Problem):
+            return str(choice)
+        if choice in self._refused:
+            return self._refused[choice]
+        try:
+            known = self._read.get(choice)
+            meaning = await asyncio.to_thread(self._meaning, choice) if known is None else known
+        except ConfigError as error:
+            self._refused = {choice: str(error)}
+            return str(error)
+        if self._host is not None:  # not remembered: who may write there can be put right
+            wrong = await asyncio.to_thread(open_paths, meaning, choice.source, self._reading, self._host)
+            if wrong:
+                return str(ConfigError(*wrong))
+        return ConfigInForce(meaning, choice)
+
+    def _meaning(self, choice: Choice) -> PluginConfig:
+        """What the choice says. Raises ConfigError."""
+        if choice not in self._read:
+            self._read = {choice: self._reading.parsed(choice.text, choice.source)}
+        return self._read[choice]
+
+    async def _settle(self, new: ConfigInForce) -> None:
+        self._unsettled = new
+        config, why = await self._lists.settled(new.config)
+        self._use(replace(new, config=config, device_list=why))
+
+    def _use(self, new: ConfigInForce) -> None:
+        old = self.current
+        if old == new:
+            return  # the same object, so that nobody takes it for news
+        self.current = new
+        if new.error and (old is None or old.error != new.error):
+            self._metrics.config_refused()
+            _LOG.error(
+                "configuration refused: node=%s kept=%s error=%s", self._node, new.choice.source, new.error
+            )
+            kept = f"kept: {new.choice.source}\n{new.error}"  # first: a long text is cut
+            self._events.post("Warning", "DevicePluginConfigRefused", kept)
+        elif not new.error and old is not None and new != replace(old, device_list=new.device_list):
+            _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
+            said = "; overlooked: ".join((f"configuration {new.choice.source}", *new.config.remarks[:_SAID]))
+            self._events.post("Normal", "DevicePluginConfigApplied", said)
+        self._on_change()
+
+    async def _save(self, choice: Choice, config: PluginConfig) -> None:
+        """Keep what runs for the next start. A disk that refuses is tried again."""
+        if choice == self._saved:
+            return
+        read = remembered(config, mark_of(choice, self._reading))
+        payload = json.dumps({"source": choice.source, "key": choice.key, "text": choice.text, "read": read})
+        try:
+            await self._checkpoints.save(CHECKPOINT, payload.encode())
+        except HardwareError as error:
+            _LOG.warning("configuration not kept on disk: node=%s error=%s", self._node, error)
+        else:
+            self._saved = choice
+
+
+async def _either(done: Awaitable[None], given_up: Awaitable[bool]) -> bool:
+    """Wait for one of both; whether it was the second."""
+    tasks = asyncio.ensure_future(done), asyncio.ensure_future(given_up)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return not tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _texts(config_map: ConfigMap) -> dict[str, str]:
+    """Its keys' texts. What was no text when it was made is one that no reader of ours takes for one."""
+    found: dict[str, str] = {}
+    for key, value in config_map.binary_data.items():
+        try:
+            found[key] = b64decode(value, validate=True).decode("utf-8", "surrogateescape")
+        except ValueError:
+            found[key] = "\0"
+    return found | config_map.data
+
+
+def _mark(file: Path) -> tuple[int, ...]:
+    """What is another one once the file was written, replaced or came; a mounted ConfigMap swaps links."""
+    try:
+        found = file.stat()
+    except OSError as error:
+        return (error.errno or 0,)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _read(file: Path) -> Choice | Problem:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(_LONGEST_TEXT + 1)
+        if len(raw) > _LONGEST_TEXT:
+            return Problem("the configuration file is too large", str(file), "more than 1 MiB")
+        return Choice(raw.decode("utf-8"), str(file))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return Problem("the configuration file cannot be read", str(file), why)

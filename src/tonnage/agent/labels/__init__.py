@@ -1,0 +1,1 @@
+"""The loops that label the node; which labels it gets is never decided here."""

@@ -1,0 +1,170 @@
+"""Which MIG layout the node shall have: its label, and the mig-parted configuration of a ConfigMap."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from tonnage.adapters.clock import next_beat
+from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.mig.state import places
+from tonnage.agent.world import World
+from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
+from tonnage.loop.informer import Informer
+from tonnage.model.errors import ApiError, ClusterError, ConfigError
+from tonnage.model.mig import MigConfigs, MigOptions
+from tonnage.model.mig_hooks import HostWork
+from tonnage.model.names import MIG_CONFIG_LABEL
+from tonnage.wire.kinds import CONFIG_MAP
+from tonnage.wire.objects import ConfigMap
+
+_LOG: Final = logging.getLogger(__name__)
+_KEY: Final = "config.yaml"
+_HOOKS: Final = "hooks.yaml"
+_CLIENTS: Final = "clients.yaml"
+_ASK_S: Final = 5.0
+_FORBIDDEN: Final = (401, 403)
+
+
+class NodeMigConfig:
+    """Keeps `wish` up to date; None while the node asks for nothing, or that is not known.
+
+    Nobody watches the ConfigMap before the node has a label.
+    """
+
+    def __init__(
+        self, world: World, config: NodeConfig, asks: MigOptions, *, on_change: Callable[[], None]
+    ) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._config = config
+        self._where = asks.config_map
+        self._host_programs = asks.host_root is not None
+        self._on_change = on_change
+        self._wake = asyncio.Event()
+        self._maps: Informer[ConfigMap] | None = None
+        self._synced = False
+        self._denied = ""
+        self._read: tuple[str, MigConfigs, str] = ("", {}, "")
+        """A text, what it says, and what is wrong with it: nothing is read twice."""
+        self.wish: MigWish | None = None
+
+    def look(self) -> None:
+        """The Node may be another one now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Follow both until cancelled."""
+        if self._api is None:
+            return
+        async with asyncio.TaskGroup() as group:
+            while True:
+                label = self._label()
+                if label and self._maps is None:
+                    self._follow(group)
+                self._set(self._wished(label) if label else None)
+                await self._wake.wait()
+                self._wake.clear()
+
+    def _label(self) -> str:
+        """The label's value. A Node object that is away for a moment asks for nothing new."""
+        node = self._config.node
+        if node is None:
+            return "" if self.wish is None else self.wish.config
+        return node.metadata.labels.get(MIG_CONFIG_LABEL, "")
+
+    def _follow(self, group: asyncio.TaskGroup) -> None:
+        assert self._api is not None
+        namespace, _, name = self._where.partition("/")
+        self._maps = Informer(
+            *(self._api, CONFIG_MAP, self._clock),
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            on_change=lambda _: self._wake.set(),
+        )
+        group.create_task(self._maps.run())
+        group.create_task(self._sync(self._maps))
+        group.create_task(self._ask())
+
+    async def _sync(self, maps: Informer[ConfigMap]) -> None:
+        await maps.synced()
+        self._synced, self._denied = True, ""
+        self._wake.set()
+
+    async def _ask(self) -> None:
+        """Until the ConfigMap is known: is this agent allowed to read it at all?"""
+        namespace, _, name = self._where.partition("/")
+        while not self._synced:
+            await next_beat(self._clock, _ASK_S)
+            try:
+                assert self._api is not None
+                await self._api.list(CONFIG_MAP, namespace=namespace, field_selector=f"metadata.name={name}")
+            except ApiError as error:
+                if error.code in _FORBIDDEN and not self._denied:
+                    self._denied = f"ConfigMap {self._where} may not be read by this agent"
+                    self._wake.set()
+            except ClusterError as error:
+                _LOG.info("MIG ConfigMap not read, will retry: node=%s error=%s", self._node, error)
+
+    def _wished(self, label: str) -> MigWish | None:
+        """None: it is not known yet what the ConfigMap says."""
+        if self._denied:
+            return MigWish(label, refusal=self._denied)
+        if not self._synced or self._maps is None:
+            return self.wish
+        namespace, _, name = self._where.partition("/")
+        found = self._maps.get(name, namespace)
+        if found is None:
+            return wish_for(label, None, f"ConfigMap {self._where}")
+        text = found.data.get(_KEY)
+        if text is None:
+            texts = [text for key, text in found.data.items() if key not in (_HOOKS, _CLIENTS)]
+            text = texts[0] if len(texts) == 1 else None
+        if text is None:
+            return MigWish(label, refusal=f"ConfigMap {self._where} has no key {_KEY}")
+        configs, error = self._parsed(text)
+        host = self._host(found.data)
+        if isinstance(host, str):
+            return MigWish(label, refusal=host)
+        return replace(wish_for(label, configs, f"ConfigMap {self._where}", error), host=host)
+
+    def _host(self, data: Mapping[str, str]) -> HostWork | str:
+        """What the host does around a change, out of the ConfigMap; why that cannot be done."""
+        if not data.get(_HOOKS) and not data.get(_CLIENTS):
+            return HostWork()
+        from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
+
+        try:
+            hooks = (
+                parse_mig_hooks(data[_HOOKS], source=f"{self._where}/{_HOOKS}") if data.get(_HOOKS) else {}
+            )
+            clients = data.get(_CLIENTS, "")
+            units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
+        except ConfigError as error:
+            return places(error)
+        work = HostWork(hooks, units)
+        if work.nothing or self._host_programs:
+            return work
+        return (
+            f"ConfigMap {self._where} has hooks or clients, and this agent may run nothing of its host:"
+            " give it --mig-host-root (migManager.hostPrograms), or take them out"
+        )
+
+    def _parsed(self, text: str) -> tuple[MigConfigs, str]:
+        from tonnage.documents.mig_parted import parse_mig_parted  # only where there is one to read
+
+        if text != self._read[0]:
+            try:
+                self._read = text, parse_mig_parted(text, source=self._where), ""
+            except ConfigError as error:
+                self._read = text, {}, places(error)
+        return self._read[1], self._read[2]
+
+    def _set(self, wish: MigWish | None) -> None:
+        if wish != self.wish:
+            self.wish = wish
+            self._on_change()

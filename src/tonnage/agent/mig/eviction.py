@@ -1,0 +1,74 @@
+"""Asks pods to leave that use what a change of the MIG layout must destroy, by the eviction API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.agent.world import World
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
+from tonnage.model.well_known import MIRROR
+from tonnage.ports import KubernetesApi
+from tonnage.wire.kinds import POD
+from tonnage.wire.objects import Pod
+
+EVICTED: Final = "evicted"
+
+
+class PodEvictions:
+    """Evicts pods of this node. Disruption budgets are the API server's to keep."""
+
+    def __init__(self, world: World) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._events = world.events
+
+    async def evict(self, namespace: str, name: str) -> str:
+        """How the pod stands to its end, in a few words; why it does not end."""
+        if self._api is None or not namespace or not name:
+            return "not evicted: its pod is not known"
+        said = await ask_to_leave(self._api, self._node, namespace, name)
+        if said == EVICTED:
+            self._events.post(
+                "Normal", "MigPodEvicted", f"{namespace}/{name} is in the way of the MIG layout"
+            )
+        return said
+
+
+async def ask_to_leave(
+    api: KubernetesApi, node: str, namespace: str, name: str, *, dry_run: bool = False
+) -> str:
+    """Evict a pod of the node: EVICTED, or why it is not, or that it is ending; a dry run changes nothing."""
+    try:
+        listing = await api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
+        pod = next((each for each in listing.items if each.metadata.name == name), None)
+        if pod is None or pod.spec.node_name != node:
+            return "not evicted: this node has no such pod"
+        if left := _left_alone(pod):
+            return left
+        body = _eviction(pod, dry_run=dry_run)
+        await api.create_subresource(POD, name, "eviction", body, namespace=namespace)
+    except ApiError as error:
+        return f"not evicted: {error.message}"
+    except ClusterError as error:
+        return f"not evicted: {error.problems[0].what if error.problems else 'no answer'}"
+    return EVICTED
+
+
+def _left_alone(pod: Pod) -> str:
+    """Why nothing is asked of a pod; empty: it is."""
+    if pod.metadata.deletion_timestamp:
+        return "is ending"
+    if MIRROR in pod.metadata.annotations:
+        return "not evicted: it is a static pod"
+    if any(owner.controller and owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
+        return "not evicted: its DaemonSet would bring it back"
+    return ""
+
+
+def _eviction(pod: Pod, *, dry_run: bool) -> JsonObject:
+    meta: JsonObject = {"name": pod.metadata.name, "namespace": pod.metadata.namespace}
+    options: JsonObject = {"preconditions": {"uid": pod.metadata.uid}}
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}

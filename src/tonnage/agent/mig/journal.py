@@ -1,0 +1,30 @@
+"""The change of the MIG layout that is under way, on disk before anything is done for it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tonnage.decide.node.mig.change import MigChange
+from tonnage.ports import Checkpoints
+from tonnage.wire.decode import decoded_json
+
+CHECKPOINT = "mig"
+
+
+class MigJournal:
+    """Holds `change`, as it is on disk. None: no change is under way."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        self.change: MigChange | None = None
+
+    async def restore(self) -> None:
+        """What the disk has. Raises HardwareError, ValueError: nobody knows what an earlier agent began."""
+        payload = await self._checkpoints.load(CHECKPOINT)
+        if payload is not None:
+            self.change = decoded_json(payload, MigChange | None)
+
+    async def write(self, change: MigChange | None) -> None:
+        """Have this on disk. Raises HardwareError: it is not, and nothing may be done for it."""
+        await self._checkpoints.save(CHECKPOINT, msgspec.json.encode(change))
+        self.change = change

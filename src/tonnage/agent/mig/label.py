@@ -1,0 +1,84 @@
+"""How the node stands to its MIG layout, on the Node: a label as NVIDIA's manager has it, and the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.mig.state import MigStanding
+from tonnage.agent.retries import Retries
+from tonnage.agent.world import World
+from tonnage.model.errors import ClusterError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
+from tonnage.wire.kinds import NODE
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class MigLabel:
+    """Keeps label and annotation like `standing`; while that is None they stay as they are.
+
+    Of a node that asks for no layout, and is not being changed (`busy`), both are taken away.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        standing: Callable[[], MigStanding | None],
+        busy: Callable[[], bool],
+    ) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._config = config
+        self._standing = standing
+        self._busy = busy
+        self._dirty = asyncio.Event()
+        self._complaint = ""
+
+    def look(self) -> None:
+        """One of both may say something else now."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Write after every change until cancelled; a refusal is logged once and tried again."""
+        retries = Retries()
+        while self._api is not None:
+            await self._dirty.wait()
+            self._dirty.clear()
+            if (patch := self._patch()) is None:
+                continue
+            try:
+                await self._api.patch(NODE, self._node, {"metadata": patch})
+                self._complaint = ""
+                retries.succeeded()
+            except ClusterError as error:
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    _LOG.warning("MIG state not written: node=%s error=%s", self._node, error)
+                await self._clock.sleep(retries.after(error))
+                self._dirty.set()
+
+    def _patch(self) -> JsonObject | None:
+        """What is to be written; None for nothing."""
+        standing, node = self._standing(), self._config.node
+        if node is None:
+            return None
+        asked = bool(node.metadata.labels.get(MIG_CONFIG_LABEL)) or self._busy()
+        if asked and standing is None:
+            return None
+        state, reason = (str(standing.state), standing.reason) if asked and standing is not None else ("", "")
+        labels: dict[str, JsonValue] = {}
+        if node.metadata.labels.get(MIG_STATE_LABEL, "") != state:
+            labels[MIG_STATE_LABEL] = state or None
+        annotations: dict[str, JsonValue] = {}
+        if node.metadata.annotations.get(MIG_REASON_ANNOTATION, "") != reason:
+            annotations[MIG_REASON_ANNOTATION] = reason or None
+        if not labels and not annotations:
+            return None
+        return {"labels": labels, "annotations": annotations}

@@ -1,0 +1,131 @@
+"""Keeps the Node paused while its MIG layout changes, and never longer: cordon, and NVIDIA's operands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.world import World
+from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
+from tonnage.model.mig import MigOptions, MigWork
+from tonnage.wire.kinds import NODE, POD
+from tonnage.wire.objects import Node
+
+_LOG: Final = logging.getLogger(__name__)
+_RETRY_S: Final = (1.0, 5.0, 15.0, 60.0)
+_PATIENCE_S: Final = 300.0
+"""For pods of what was paused to end, as NVIDIA's manager has it."""
+_LOOK_S: Final = 2.0
+_MOST_NAMED: Final = 5
+
+
+class NodePauses:
+    """Follows `work`: what is done to the GPUs. The Node itself says what is paused, over any crash."""
+
+    def __init__(
+        self, world: World, config: NodeConfig, asks: MigOptions, work: Callable[[], MigWork]
+    ) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._events = world.events
+        self._config = config
+        self._asks = asks
+        self._work = work
+        self._turn = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._failures = 0
+
+    def look(self) -> None:
+        """The work, or the Node, may be another one now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keep it until cancelled; what is refused is tried again with growing pauses."""
+        while self._api is not None:
+            node = self._config.node
+            seen = node is not None and self._patch(_now(node)) is not None
+            if seen and (why := await self.apply()):
+                _LOG.warning("pauses of a MIG change not written: node=%s error=%s", self._node, why)
+                await self._clock.sleep(_RETRY_S[min(self._failures, len(_RETRY_S)) - 1])
+                continue
+            await self._wake.wait()
+            self._wake.clear()
+
+    async def apply(self) -> str:
+        """Pause or restore, by the work. Why it is not done; empty: it is, as far as the Node was seen."""
+        async with self._turn:
+            try:
+                await self._write()
+            except ClusterError as error:
+                self._failures += 1
+                return error.message if isinstance(error, ApiError) else "the API server does not answer"
+            self._failures = 0
+            return ""
+
+    async def settled(self) -> str:
+        """Pause, and return once the pods of what is paused are gone: empty; or why that is not reached."""
+        if why := await self.apply():
+            return f"nothing can be paused: {why}"
+        until = self._clock.monotonic() + _PATIENCE_S
+        while self._asks.pause:
+            try:
+                left = await self._left()
+            except ClusterError:
+                left = ["nobody knows which: the API server does not answer"]
+            if not left:
+                break
+            if self._clock.monotonic() >= until:
+                return (
+                    f"paused pods have not ended within {_PATIENCE_S:.0f} s: {', '.join(left[:_MOST_NAMED])}"
+                )
+            await self._clock.sleep(_LOOK_S)
+        return ""
+
+    async def _write(self) -> None:
+        if self._api is None:
+            return
+        patch = self._patch(await self._fresh())
+        if patch is not None:
+            await self._api.patch(NODE, self._node, patch)
+            told = "restored" if self._work() is MigWork.NONE else "paused"
+            _LOG.info("MIG change: node=%s %s patch=%s", self._node, told, patch)
+            self._events.post("Normal", f"Mig{told.title()}", f"for the MIG layout the node is {told}")
+
+    def _patch(self, node: NodeNow) -> JsonObject | None:
+        """What is to be written to this Node."""
+        work = self._work()
+        if work is MigWork.NONE:
+            return restore(node)
+        if work is MigWork.EVICTING:  # which may take for ever
+            return resume(node) or pause(node, cordon=self._asks.cordon, operands=False)
+        return pause(node, cordon=False, operands=self._asks.pause)
+
+    async def _fresh(self) -> NodeNow:
+        """The Node as it is: of an older sight a patch would be refused."""
+        assert self._api is not None
+        listing = await self._api.list(NODE, field_selector=f"metadata.name={self._node}")
+        for node in listing.items:
+            return _now(node)
+        raise ApiError(404, "NotFound", f'nodes "{self._node}" not found')
+
+    async def _left(self) -> list[str]:
+        """Pods here that run by a label that is paused."""
+        assert self._api is not None
+        paused = (await self._fresh()).paused.labels
+        pods = await self._api.list(POD, field_selector=f"spec.nodeName={self._node}")
+        return sorted(
+            f"{pod.metadata.namespace}/{pod.metadata.name}"
+            for pod in pods.items
+            if not paused.keys().isdisjoint(pod.spec.node_selector)
+        )
+
+
+def _now(node: Node) -> NodeNow:
+    meta = node.metadata
+    return NodeNow(meta.resource_version, meta.labels, meta.annotations, node.spec.unschedulable)

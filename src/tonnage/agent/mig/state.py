@@ -1,0 +1,55 @@
+"""How a node stands to its MIG layout, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.node.mig.change import MigChange
+from tonnage.model.errors import ConfigError, HardwareError, TonnageError
+from tonnage.model.mig import DividedGpu, MigState
+from tonnage.ports import DeviceBackend
+
+_MOST_PROBLEMS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MigStanding:
+    """How the node stands to the layout that it shall have; `reason` is empty after a plain success."""
+
+    config: str
+    state: MigState
+    reason: str = ""
+
+
+async def what_stands(change: MigChange, hardware: DeviceBackend) -> str:
+    """What the change's GPUs are divided into now."""
+    try:
+        gpus = {gpu.uuid: gpu for gpu in await hardware.divided()}
+    except (HardwareError, ConfigError) as error:
+        return f"what stands is not known: {words(error)}"
+    return "; ".join(_stands(shape.uuid, gpus.get(shape.uuid)) for shape in change.goal)
+
+
+def words(error: TonnageError) -> str:
+    """The first problem in one line."""
+    problem = error.problems[0]
+    return ": ".join(part for part in (problem.what, problem.why, problem.remedy) if part)
+
+
+def places(error: TonnageError) -> str:
+    """The first problems in one line, each with its place."""
+    told = [
+        ": ".join(part for part in (one.where, one.what, one.why, one.remedy) if part)
+        for one in error.problems[:_MOST_PROBLEMS]
+    ]
+    more = len(error.problems) - len(told)
+    return "; ".join([*told, f"and {more} more"] if more else told)
+
+
+def _stands(uuid: str, gpu: DividedGpu | None) -> str:
+    if gpu is None:
+        return f"{uuid} does not answer"
+    parts = [f"{one.profile} at {one.start}" for one in sorted(gpu.instances, key=lambda one: one.start)]
+    mode = "on" if gpu.enabled else "off"
+    return f"{uuid} stands with MIG {mode}, {', '.join(parts) or 'no instance'}"

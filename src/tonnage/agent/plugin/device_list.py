@@ -1,0 +1,95 @@
+"""Settles what `deviceListStrategy: auto` is on this node, and keeps to it while nothing says otherwise."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from tonnage.agent.world import World
+from tonnage.decide.node.device_list import device_list
+from tonnage.model.errors import HardwareError
+from tonnage.model.runtime_config import NodeRuntime
+from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.ports import RuntimeView
+
+_LOG: Final = logging.getLogger(__name__)
+CHECKPOINT: Final = "device-list"
+_BEATS: Final = 5
+"""Files are looked at on every fifth beat: a runtime is configured seldom."""
+
+
+class DeviceLists:
+    """Follows the Node's versions and the runtime's files, but only once `auto` is asked for.
+
+    What it came to last is on disk: an agent that starts while the Node cannot be read stays with it.
+    """
+
+    def __init__(self, world: World, files: RuntimeView) -> None:
+        self._node = world.node
+        self._started = world.started
+        self._checkpoints = world.checkpoints
+        self._events = world.events
+        self._files = files
+        self._versions = ("", "")
+        self._seen: NodeRuntime | None = None
+        """What the files said; None until `auto` is asked for."""
+        self._chosen: DeviceListStrategy | None = None
+        self._beat = 0
+
+    def told(self, info: Mapping[str, Any]) -> None:
+        """The Node says this of itself (`status.nodeInfo`)."""
+        said = (info.get("kubeletVersion"), info.get("containerRuntimeVersion"))
+        if all(isinstance(text, str) and text for text in said):
+            self._versions = (str(said[0]), str(said[1]))
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """(of kubelet, of the container runtime) as the Node says them; empty while it does not."""
+        return self._versions
+
+    async def changed(self) -> bool:
+        """Whether the files say something else now; asked on every beat."""
+        self._beat += 1
+        if self._seen is None or self._beat % _BEATS:
+            return False
+        before, self._seen = self._seen, await self._files.look()
+        return before != self._seen
+
+    async def settled(self, config: PluginConfig) -> tuple[PluginConfig, str]:
+        """(the configuration without `auto`, what that came to and why; empty if it is not asked for)."""
+        if DeviceListStrategy.AUTO not in config.device_list:
+            return config, ""
+        if self._seen is None:
+            self._chosen = self._chosen or await self._recalled()
+            if self._chosen is not None and not self._started.is_set():  # to look loads modules
+                return replace(config, device_list=(self._chosen,)), f"{self._chosen}: as before"
+            self._seen = await self._files.look()
+        kubelet, runtime = self._versions
+        strategy, why = device_list(replace(self._seen, kubelet=kubelet, runtime=runtime))
+        if strategy is None:
+            strategy = self._chosen or DeviceListStrategy.ENVVAR
+            why = f"as before: {why}" if self._chosen else why
+        elif strategy is not self._chosen:
+            await self._choose(strategy, why)
+        return replace(config, device_list=(strategy,)), f"{strategy}: {why}"
+
+    async def _choose(self, strategy: DeviceListStrategy, why: str) -> None:
+        before, self._chosen = self._chosen, strategy
+        _LOG.info("device list strategy: node=%s auto=%s why=%s", self._node, strategy, why)
+        if before is not None:
+            said = f"deviceListStrategy auto is {strategy} now, not {before}: {why}"
+            self._events.post("Normal", "DeviceListStrategyChanged", said)
+        try:
+            await self._checkpoints.save(CHECKPOINT, strategy.value.encode())
+        except HardwareError as error:
+            _LOG.warning("device list strategy not kept on disk: node=%s error=%s", self._node, error)
+
+    async def _recalled(self) -> DeviceListStrategy | None:
+        try:
+            saved = await self._checkpoints.load(CHECKPOINT)
+            return DeviceListStrategy(saved.decode("ascii", "replace")) if saved is not None else None
+        except (HardwareError, ValueError) as error:
+            _LOG.warning("device list strategy not known from before: node=%s error=%s", self._node, error)
+            return None

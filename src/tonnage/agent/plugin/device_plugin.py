@@ -1,0 +1,348 @@
+"""The device plugin: what is advertised to kubelet, and what it gets when it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tonnage.adapters.clock import next_beat
+from tonnage.agent.cdi import NodeCdi
+from tonnage.agent.config.selection import ConfigInForce, NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.mps import NodeMps
+from tonnage.agent.plugin.holders import Holders
+from tonnage.agent.plugin.topologies import Topologies
+from tonnage.agent.world import World
+from tonnage.decide.node.advertise import Uses, advertise, uses_of
+from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.inject import inject
+from tonnage.decide.node.mps.daemons import daemons_of, gated
+from tonnage.decide.node.preference.prefer import prefer
+from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
+from tonnage.decide.node.share import share
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import ClusterError, HardwareError
+from tonnage.model.mps import MpsState
+from tonnage.model.names import ResourceName
+from tonnage.model.sharing import (
+    Advertisement,
+    Allocation,
+    Hold,
+    Injection,
+    NodePlan,
+    PlannedResource,
+    Refusal,
+)
+from tonnage.ports import PluginSockets
+
+_LOG: Final = logging.getLogger(__name__)
+_LOOK_S: Final = 0.2
+"""Where nobody tells that sockets vanished or kubelet restarted."""
+_BACK_OFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the node offers, and all that it follows from."""
+
+    inventory: Inventory
+    config: ConfigInForce
+    plan: NodePlan
+    holds: tuple[Hold, ...]
+    advertised: tuple[Advertisement, ...]
+    mps: Mapping[ResourceName, MpsState] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Standing:
+    """One resource's server as we left it."""
+
+    advertised: Advertisement
+    kubelet: str = ""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """What went wrong with a resource last, and when to try again."""
+
+    error: str
+    failures: int
+    retry_at: float
+    kubelet: str
+
+
+class DevicePlugin:
+    """Makes the plugin sockets follow devices, configuration and holders. `on_offer` follows a new offer."""
+
+    def __init__(
+        self,
+        world: World,
+        sockets: PluginSockets,
+        devices: NodeDevices,
+        config: NodeConfig,
+        holders: Holders,
+        *,
+        on_offer: Callable[[Offer], None],
+    ) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._metrics = world.metrics
+        self._started = world.started
+        self._sockets = sockets
+        self._devices = devices
+        self._config = config
+        self._holders = holders
+        self._on_offer = on_offer
+        self._topologies = Topologies(world.node)
+        self._wake = asyncio.Event()
+        self._stale = True
+        self._used: tuple[NodePlan, tuple[Hold, ...], Uses] | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._standing: dict[ResourceName, _Standing] = {}
+        self._trouble: dict[ResourceName, _Trouble] = {}
+        self.offer: Offer | None = None
+        self.cdi: NodeCdi | None = None
+        """Asked before CDI devices are named; None: their specs are somebody else's matter."""
+        self.mps: NodeMps | None = None
+        """Says how the daemons stand without which devices cannot be used through MPS; None: nobody does."""
+
+    def refresh(self) -> None:
+        """Devices, configuration or holders changed."""
+        self._stale = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Reconcile until cancelled; the sockets stay for who closes them."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._tick())
+            group.create_task(self._topologies.run())
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                watched = self._sockets.watch(self._wake.set)  # first: what comes after it is told
+                self._metrics.turned("plugin")
+                self._look()
+                if self.offer is not None:
+                    await self._act(self.offer)
+                    if not watched and self._sockets.watch(self._wake.set):
+                        self._wake.set()  # the folder is new: somebody may have been in it already
+                    if not (self._started.is_set() or self.unregistered()):
+                        self._started.set()
+
+    async def answer(
+        self, resource: ResourceName, requests: Sequence[Sequence[str]]
+    ) -> tuple[Injection, ...] | Refusal:
+        """What the containers get; noted before it is answered. Raises HardwareError when that fails."""
+        async with self._holders.answering:  # one after another, so that each sees what the one before took
+            await self._holders.confirm(resource, {slot for ids in requests for slot in ids})
+            self._look()
+            offered = self.offer and self.offer.plan.resource(resource)
+            if self.offer is None or not offered:
+                return Refusal("not-offered", f"{resource} is not offered by this node any more")
+            given, refusal = self._decide(self.offer, offered, requests)
+            answers = tuple(inject(one, self.offer.config.config, self.offer.plan.access) for one in given)
+            if refusal is None and self.cdi is not None:
+                refusal = await self.cdi.lacking(answers)
+            if refusal is not None:
+                _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(refusal))
+                return refusal
+            await self._holders.take(given)
+            self.refresh()
+        return answers
+
+    def _decide(
+        self, offer: Offer, offered: PlannedResource, requests: Sequence[Sequence[str]]
+    ) -> tuple[list[Allocation], Refusal | None]:
+        given: list[Allocation] = []
+        for ids in requests:
+            decided = allocate(offered, ids, self._holders.holds, offer.plan.whole_of)
+            if isinstance(decided, Refusal):
+                return given, decided
+            given.append(decided)
+        return given, None
+
+    def _uses(self, plan: NodePlan, holds: tuple[Hold, ...]) -> Uses:
+        """The uses of these holds, worked out once."""
+        if self._used is None or self._used[0] is not plan or self._used[1] is not holds:
+            self._used = plan, holds, uses_of(holds, plan.whole_of)
+        return self._used[2]
+
+    async def counted_answer(
+        self, resource: ResourceName, requests: Sequence[Sequence[str]]
+    ) -> tuple[Injection, ...] | Refusal:
+        """`answer`, with its result and duration counted."""
+        started, result = self._clock.monotonic(), "failed"
+        try:
+            with self._holders.hushed():
+                answer = await self.answer(resource, requests)
+            result = "refused" if isinstance(answer, Refusal) else "granted"
+            return answer
+        finally:
+            self._metrics.allocated(resource, result, self._clock.monotonic() - started)
+
+    def preferred(
+        self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
+    ) -> tuple[str, ...]:
+        """The best ids; any valid ones when the resource is not offered any more. An allocation follows."""
+        with self._holders.hushed():
+            return self._preferred(resource, available, required, size)
+
+    def _preferred(
+        self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
+    ) -> tuple[str, ...]:
+        offered = self.offer and self.offer.plan.resource(resource)
+        if self.offer is None or not offered:
+            return tuple(dict.fromkeys((*required, *available)))[:size]
+        policy = self.offer.config.config.shared_policy
+        doubtful = self._holders.doubtful(resource)  # kubelet may have forgotten whose they are
+        if doubtful:
+            known = [slot for slot in available if slot not in doubtful or slot in required]
+            available = known if len(known) >= size else available
+        topology = self._topologies.of(resource)
+        chosen = prefer(offered, available, required, size, policy=policy, topology=topology)
+        self._topologies.explain(resource, chosen, of=len(available))
+        return chosen
+
+    def unregistered(self) -> dict[ResourceName, str]:
+        """Why kubelet does not know a resource that is offered, by resource; empty once it knows all."""
+        kubelet, reasons = self._sockets.kubelet(), dict[ResourceName, str]()
+        for name in (shown.resource for shown in self.offer.advertised) if self.offer else ():
+            standing, trouble = self._standing.get(name), self._trouble.get(name)
+            if trouble is not None:
+                reasons[name] = trouble.error
+            elif not kubelet:
+                reasons[name] = "kubelet's registration socket is not there"
+            elif standing is None or standing.kubelet != kubelet or not self._sockets.present(name):
+                reasons[name] = "not registered yet"
+        return reasons
+
+    async def _tick(self) -> None:
+        """Sockets vanish and kubelets restart; the kernel tells, but perhaps not of a folder made anew."""
+        while True:
+            watched = self._sockets.watch(self._wake.set)
+            self._wake.set()
+            await (next_beat(self._clock) if watched else self._clock.sleep(_LOOK_S))
+
+    async def _wake_in(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._wake.set()
+
+    def _look(self) -> None:
+        """Compute the offer anew if anything that it follows from changed."""
+        inventory, config = self._devices.inventory, self._config.current
+        if not self._stale or inventory is None or config is None or not self._holders.known:
+            return
+        self._stale = False
+        old, holds = self.offer, self._holders.holds
+        mps = self.mps.states if self.mps is not None else {}
+        same = old is not None and old.inventory is inventory and old.config is config
+        if old is not None and same and old.mps is mps:
+            plan = old.plan
+        else:
+            plan = share(inventory, config.config)
+            plan = gated(plan, daemons_of(plan, inventory, config.config), mps)
+        if not same:
+            self._topologies.follow(plan, inventory)
+        offer = Offer(inventory, config, plan, holds, advertise(plan, holds, self._uses(plan, holds)), mps)
+        self._holders.contested = any(
+            shown.slots is not resource.slots
+            for resource, shown in zip(plan.resources, offer.advertised, strict=True)
+        )
+        self.offer = offer  # also one that is equal: what it was made of is compared by identity
+        if offer != old:
+            self._on_offer(offer)
+
+    async def _act(self, offer: Offer) -> None:
+        kubelet = self._sockets.kubelet()
+        served = {
+            name: Served(standing.advertised, self._sockets.present(name), standing.kubelet)
+            for name, standing in self._standing.items()
+        }
+        blocked: set[ResourceName] = set()
+        for action in reconcile(offer.advertised, served, kubelet):
+            name = _resource(action)
+            waits = name in blocked or self._waiting(name, kubelet)
+            if waits and not isinstance(action, Withdraw):
+                continue
+            self._metrics.turned("plugin")  # a step may take seconds, and there may be many
+            try:
+                await self._perform(action, kubelet)
+            except (HardwareError, ClusterError) as error:
+                if isinstance(action, Register):
+                    self._metrics.not_registered(name)
+                blocked.add(name)
+                self._note(name, str(error), kubelet)
+        for (
+            shown
+        ) in offer.advertised:  # next time it is the same object: tens of thousands of slots may be equal
+            standing = self._standing.get(shown.resource)
+            if standing is not None and standing.advertised == shown:
+                standing.advertised = shown
+
+    async def _perform(self, action: Action, kubelet: str) -> None:
+        match action:
+            case Withdraw(name):
+                del self._standing[name]
+                self._trouble.pop(name, None)
+                await self._sockets.withdraw(name)
+                _LOG.info("resource withdrawn: node=%s resource=%s", self._node, name)
+            case Serve(advertisement):
+                name = advertisement.resource
+                await self._sockets.serve(advertisement, _Service(self, name))
+                self._standing[name] = _Standing(advertisement)
+            case Publish(advertisement):
+                await self._sockets.publish(advertisement)
+                self._standing[advertisement.resource].advertised = advertisement
+            case Register(name):
+                await self._sockets.register(name)
+                self._standing[name].kubelet = kubelet
+                self._trouble.pop(name, None)
+                self._metrics.registered(name)
+                _LOG.info("resource registered: node=%s resource=%s", self._node, name)
+
+    def _waiting(self, name: ResourceName, kubelet: str) -> bool:
+        """Whether to leave a resource alone for a while. A new kubelet ends every wait."""
+        trouble = self._trouble.get(name)
+        return (
+            trouble is not None and trouble.kubelet == kubelet and self._clock.monotonic() < trouble.retry_at
+        )
+
+    def _note(self, name: ResourceName, error: str, kubelet: str) -> None:
+        before = self._trouble.get(name)
+        failures = before.failures + 1 if before and before.kubelet == kubelet else 0
+        pause_s = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
+        self._trouble[name] = _Trouble(error, failures, self._clock.monotonic() + pause_s, kubelet)
+        assert self._group is not None  # only what `run` does goes wrong here
+        self._group.create_task(self._wake_in(pause_s))
+        if before is None or before.error != error:
+            _LOG.error("resource not advertised: node=%s resource=%s error=%s", self._node, name, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """One resource's side of the plugin, for its server."""
+
+    plugin: DevicePlugin
+    resource: ResourceName
+
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
+        return await self.plugin.counted_answer(self.resource, requests)
+
+    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        return self.plugin.preferred(self.resource, available, required, size)
+
+
+def _resource(action: Action) -> ResourceName:
+    match action:
+        case Serve(advertisement) | Publish(advertisement):
+            return advertisement.resource
+        case Register(name) | Withdraw(name):
+            return name
+
+
+def _words(refusal: Refusal) -> tuple[str, str]:
+    return refusal.code, refusal.message

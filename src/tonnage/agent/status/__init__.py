@@ -1,0 +1,1 @@
+"""What the agent publishes of its node in the cluster, and never what follows from it."""

@@ -1,0 +1,118 @@
+"""What a node's NodeGPUStatus says, as it follows from what the node offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tonnage.agent.plugin.device_plugin import Offer
+from tonnage.agent.status.device import cut, devices_of
+from tonnage.decide.node.mps.daemons import most_clients
+from tonnage.documents.node_gpu_status import (
+    ConfigStatus,
+    KubeletStatus,
+    MpsDeviceStatus,
+    MpsStatus,
+    NodeGPUStatusBody,
+    ResourceStatus,
+    RuntimeStatus,
+)
+from tonnage.model.devices import Sample
+from tonnage.model.mps import MpsState
+from tonnage.model.node_software import NodeSoftware, RuntimeInventory
+from tonnage.model.plugin_settings import SharingKind
+
+_LONGEST_TEXT: Final = 2048
+_MOST_PROBLEMS: Final = 64
+_SHARING: Final = {SharingKind.TIME_SLICING: "time-slicing", SharingKind.MPS: "mps"}
+"""As the labels of nodes have it."""
+_NOTHING_SEEN: Final = NodeSoftware()
+
+
+def status_of(
+    offer: Offer, samples: Iterable[Sample] = (), software: NodeSoftware = _NOTHING_SEEN, *, at: str
+) -> NodeGPUStatusBody:
+    """The status as it follows from what the node offers and runs and devices read; long lists are cut."""
+    devices = devices_of(offer, samples)
+    choice = offer.config.choice
+    return NodeGPUStatusBody.model_construct(
+        updated_at=at,
+        driver_version=offer.inventory.driver_version,
+        cuda_version=offer.inventory.cuda_version,
+        device_count=len(devices),
+        healthy_count=sum(device.health == "Healthy" for device in devices),
+        config=ConfigStatus.model_construct(
+            source=choice.source,
+            key=choice.key,
+            error=offer.config.error[:_LONGEST_TEXT],
+            mig_strategy=offer.config.config.mig_strategy.value,
+            device_list=offer.config.device_list[:_LONGEST_TEXT],
+        ),
+        resources=_resources(offer),
+        devices=devices,
+        runtime=_runtime(software.runtime),
+        kubelet=_kubelet(software),
+        problems=cut([*offer.inventory.problems, *offer.plan.problems], _MOST_PROBLEMS),
+    )
+
+
+def _resources(offer: Offer) -> list[ResourceStatus]:
+    config = offer.config.config
+    return [
+        ResourceStatus.model_construct(
+            name=resource.name,
+            devices=len({slot.uuid for slot in resource.slots}),
+            replicas=resource.replicas,
+            capacity=len(shown.slots),
+            allocatable=sum(slot.healthy for slot in shown.slots),
+            allocated=sum(len(hold.ids) for hold in offer.holds if hold.resource == resource.name),
+            sharing=_SHARING[config.sharing_kind] if resource.shared else "none",
+            policy=config.shared_policy.value if resource.shared else "",
+            fail_requests_greater_than_one=resource.single_request,
+            mps=_mps(offer, offer.mps[resource.name]) if resource.name in offer.mps else None,
+        )
+        for resource, shown in zip(offer.plan.resources, offer.advertised, strict=True)
+    ]
+
+
+def _runtime(runtime: RuntimeInventory) -> RuntimeStatus:
+    return RuntimeStatus.model_construct(
+        name=runtime.name,
+        version=runtime.version,
+        cdi=runtime.cdi.value,
+        cdi_reason=runtime.cdi_reason[:_LONGEST_TEXT],
+        nri=runtime.nri.value,
+        nri_reason=runtime.nri_reason[:_LONGEST_TEXT],
+    )
+
+
+def _kubelet(software: NodeSoftware) -> KubeletStatus:
+    policies = software.policies
+    return KubeletStatus.model_construct(
+        version=software.kubelet_version,
+        topology_manager_policy=policies.topology_manager,
+        topology_manager_scope=policies.topology_scope,
+        cpu_manager_policy=policies.cpu_manager,
+        memory_manager_policy=policies.memory_manager,
+        sources=list(policies.sources),
+        reason=policies.reason[:_LONGEST_TEXT],
+    )
+
+
+def _mps(offer: Offer, state: MpsState) -> MpsStatus:
+    """The daemon as it stands, whatever was configured since."""
+    capability = {device.uuid: device.compute_capability for device in offer.inventory.devices}
+    return MpsStatus.model_construct(
+        ready=not state.why,
+        reason=state.why[:_LONGEST_TEXT],
+        active_thread_percentage=state.daemon.threads_percent,
+        restarts=state.restarts,
+        devices=[
+            MpsDeviceStatus.model_construct(
+                uuid=device.uuid,
+                pinned_memory_mib=device.limit_mib,
+                most_clients=most_clients(capability.get(device.uuid, "")),
+            )
+            for device in state.daemon.devices
+        ],
+    )

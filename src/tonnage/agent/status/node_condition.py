@@ -1,0 +1,193 @@
+"""Conditions of the agent's Node, for everybody who looks at nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tonnage.adapters.clock import next_beat
+from tonnage.agent.config.selection import ConfigInForce
+from tonnage.agent.retries import Retries
+from tonnage.agent.world import World
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import ClusterError, HardwareError
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
+from tonnage.model.timestamps import timestamp
+from tonnage.ports import KubernetesApi, PatchType
+from tonnage.wire.kinds import NODE
+
+_LOG: Final = logging.getLogger(__name__)
+HEALTHY: Final = "GPUsHealthy"
+CONFIGURED: Final = "GPUConfigApplied"
+CHECKPOINT: Final = "node-conditions"
+_AGAIN_S: Final = 300.0
+_TICK_S: Final = 5.0
+_NOT_OFTENER_S: Final = 0.5
+_LONGEST: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the condition says; `status` is True, False or Unknown.
+
+    `quiet`: only where this agent, or one before it, has said something else there.
+    """
+
+    status: str
+    reason: str
+    message: str
+    quiet: bool = False
+
+
+def health_of(inventory: Inventory | None, error: str) -> Finding:
+    """`GPUsHealthy` as it follows from the devices.
+
+    >>> health_of(None, "").status
+    'Unknown'
+    """
+    if error:
+        return Finding("False", "DevicesNotReadable", _cut(error))
+    if inventory is None:
+        return Finding("Unknown", "DevicesNotReadYet", "the devices are being read")
+    faulty = [f"{device.uuid}: {device.reason}" for device in inventory.devices if not device.healthy]
+    parts = [
+        f"{mig.uuid}: {mig.reason}"
+        for device in inventory.devices
+        if device.healthy
+        for mig in device.migs
+        if not mig.healthy
+    ]
+    total = len(inventory.devices)
+    if not faulty and not parts:
+        return Finding("True", "AllGPUsHealthy", f"{total} of {total} GPUs may be used")
+    reason = "NoGPUHealthy" if len(faulty) == total else "SomeGPUsUnhealthy"
+    head = f"{total - len(faulty)} of {total} GPUs may be used"
+    return Finding("False", reason, _cut("; ".join([head, *faulty, *parts])))
+
+
+def applied(current: ConfigInForce | None) -> Finding:
+    """`GPUConfigApplied`: which device-plugin configuration runs, and why not the one that was asked for.
+
+    >>> applied(None).status
+    'Unknown'
+    """
+    if current is None:
+        return Finding("Unknown", "ConfigNotReadYet", "the configuration is being read")
+    runs = [f"in force: {current.choice.source}"]
+    if current.device_list:
+        runs.append(f"deviceListStrategy auto is {current.device_list}")
+    if current.error:
+        return Finding("False", "ConfigRefused", _cut("\n".join([current.error, *runs])))
+    remarks = [f"overlooked: {remark}" for remark in current.config.remarks]
+    said = "\n".join([*runs, *remarks])
+    return Finding("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(said))
+
+
+class NodeConditions:
+    """Keeps conditions like what they say, by type. An API server that refuses is asked again now and then.
+
+    When each last changed is on disk: the agent may not read its Node for that.
+    """
+
+    def __init__(self, world: World, say: Mapping[str, Callable[[], Finding]]) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._begun = world.started
+        self._checkpoints = world.checkpoints
+        self._say = say
+        self._dirty = asyncio.Event()
+        self._since: dict[str, tuple[str, str]] = {}
+        """The status of each that was written last, and since when it has been so."""
+        self._written: dict[str, Finding] = {}
+        self._complaint = ""
+        self._retries = Retries()
+        self._due = 0.0
+
+    def look(self) -> None:
+        """They may say something else now."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Write after every change until cancelled."""
+        if self._api is None:
+            return
+        await self._begun.wait()
+        await self._restore()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            while True:
+                await self._dirty.wait()
+                self._dirty.clear()
+                found = {kind: say() for kind, say in self._say.items()}
+                known = {kind: finding for kind, finding in found.items() if self._told(kind, finding)}
+                again = self._clock.monotonic() >= self._due
+                changed = {kind for kind, finding in known.items() if self._written.get(kind) != finding}
+                if known and (again or (changed and not self._complaint)):
+                    await self._write(self._api, known)
+                await self._clock.sleep(_NOT_OFTENER_S)
+
+    def _told(self, kind: str, finding: Finding) -> bool:
+        return finding.status != "Unknown" and (not finding.quiet or kind in self._since)
+
+    async def _tick(self) -> None:
+        while True:
+            await next_beat(self._clock, _TICK_S)
+            if self._clock.monotonic() >= self._due:
+                self._dirty.set()
+
+    async def _write(self, api: KubernetesApi, found: Mapping[str, Finding]) -> None:
+        at = timestamp(self._clock.now())
+        since = dict(self._since)
+        for kind, finding in found.items():
+            if kind not in since or since[kind][0] != finding.status:
+                since[kind] = (finding.status, at)
+        conditions: list[JsonValue] = [
+            {
+                "type": kind,
+                "status": finding.status,
+                "reason": finding.reason,
+                "message": finding.message,
+                "lastHeartbeatTime": at,
+                "lastTransitionTime": since[kind][1],
+            }
+            for kind, finding in found.items()
+        ]
+        patch: JsonObject = {"status": {"conditions": conditions}}
+        try:
+            await api.patch(NODE, self._node, patch, patch_type=PatchType.STRATEGIC, subresource="status")
+        except ClusterError as error:
+            self._due = self._clock.monotonic() + self._retries.after(error)
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                _LOG.warning("conditions not written: node=%s error=%s", self._node, error)
+            return
+        self._written, self._complaint = dict(found), ""
+        self._retries.succeeded()
+        self._due = self._clock.monotonic() + _AGAIN_S
+        if since != self._since:
+            self._since = since
+            await self._save()
+
+    async def _save(self) -> None:
+        try:
+            await self._checkpoints.save(CHECKPOINT, json.dumps(self._since).encode())
+        except HardwareError as error:
+            _LOG.warning("conditions not kept on disk: node=%s error=%s", self._node, error)
+
+    async def _restore(self) -> None:
+        try:
+            payload = await self._checkpoints.load(CHECKPOINT)
+            saved: Any = parsed_json(payload) if payload else {}
+            self._since = {str(kind): (str(status), str(at)) for kind, (status, at) in saved.items()}
+        except (HardwareError, ValueError, TypeError, AttributeError) as error:
+            _LOG.warning("conditions not known from before: node=%s error=%s", self._node, error)
+
+
+def _cut(text: str) -> str:
+    line = "; ".join(part.strip() for part in text.splitlines())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,0 +1,111 @@
+"""Publishes what the agent sees as the node's NodeGPUStatus."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.agent.plugin.device_plugin import Offer
+from tonnage.agent.world import World
+from tonnage.model.devices import Sample
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
+from tonnage.model.json import JsonObject
+from tonnage.model.node_software import NodeSoftware
+from tonnage.ports import DeviceBackend, KubernetesApi
+from tonnage.wire.kinds import NODE_GPU_STATUS
+
+_LOG: Final = logging.getLogger(__name__)
+_NOT_OFTENER_S: Final = 0.25
+_LOOK_S: Final = 60.0
+_LOOKS: Final = 5
+"""Looks between two writes of what has not changed: every agent of a fleet does so for ever."""
+_RETRY_S: Final = 5.0
+
+
+class StatusPublisher:
+    """Keeps the object like the offer; what somebody deleted or changed comes back in five minutes."""
+
+    def __init__(
+        self, world: World, backend: DeviceBackend, software: Callable[[], NodeSoftware] = NodeSoftware
+    ) -> None:
+        """`software` is what the node runs, at any moment."""
+        self._software = software
+        self._backend = backend
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._begun = world.started
+        self._offer: Offer | None = None
+        self._dirty = asyncio.Event()
+        self._complaint = ""
+        self._written: JsonObject | None = None
+        """What the object says, but for the time; None where that is not known, or to be written again."""
+
+    def show(self, offer: Offer) -> None:
+        """The offer to publish from now on."""
+        self._offer = offer
+        self._dirty.set()
+
+    def look(self) -> None:
+        """The rest of it may say something else now."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Publish after every change until cancelled; a refusal is logged once and tried again."""
+        if self._api is None:
+            return
+        await self._begun.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            while True:
+                await self._dirty.wait()
+                self._dirty.clear()
+                if self._offer is not None:
+                    await self._publish(self._api, self._offer)
+                await self._clock.sleep(_NOT_OFTENER_S)
+
+    async def _tick(self) -> None:
+        """Memory in use is told by nobody, so it is looked at; what is the same is written now and then."""
+        look = 0
+        while True:
+            await self._clock.sleep(_RETRY_S if self._complaint else _LOOK_S)
+            look += 1
+            if look % _LOOKS == 0:
+                self._written = None
+            self._dirty.set()
+
+    async def _samples(self) -> tuple[Sample, ...]:
+        """What the devices read now; nothing when they cannot, which the scan reports already."""
+        try:
+            return await self._backend.sample()
+        except (HardwareError, ConfigError):
+            return ()
+
+    async def _publish(self, api: KubernetesApi, offer: Offer) -> None:
+        from tonnage.agent.status.body import status_of  # its models take time to load: after registration
+
+        body = status_of(offer, await self._samples(), self._software(), at="").to_json()
+        if body == self._written:
+            return
+        self._written = None
+        at = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        patch: JsonObject = {"status": {**body, "updatedAt": at}}
+        try:
+            try:
+                await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                kind = NODE_GPU_STATUS
+                metadata: JsonObject = {"name": self._node}
+                fresh: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+                await api.create(NODE_GPU_STATUS, fresh)
+                await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")
+        except ClusterError as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                _LOG.warning("status not published: node=%s error=%s", self._node, error)
+        else:
+            self._written, self._complaint = body, ""

@@ -1,0 +1,196 @@
+"""`tonnage cdi`: CDI specs of this machine's devices, and whether a runtime takes a spec."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final, Unpack
+
+import click
+
+from tonnage.cli.cdi.generate import Asked
+from tonnage.cli.options import Common, Words, common_options, examples
+from tonnage.cli.output import emit, say
+from tonnage.model.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
+from tonnage.model.plugin_settings import CDI_FEATURES, CDI_HOOKS, NO_SOCKETS
+
+_AUTO: Final = "auto"
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group(help="Make CDI specs for container runtimes, and check them.")
+def command() -> None:
+    pass
+
+
+@command.command(
+    "generate",
+    help="Print or write the CDI spec of this machine's devices. Exit status 1 when one is left out.",
+    epilog=examples(
+        "tonnage cdi generate --output /var/run/cdi/nvidia.com-gpu.yaml",
+        "tonnage cdi generate --driver-root /run/nvidia/driver --format json",
+        "tonnage cdi generate --device-name-strategy index --device-name-strategy uuid",
+        "tonnage cdi generate --devices scenario:node.yaml",
+        "tonnage cdi generate --mode management --output /etc/cdi/management.nvidia.com-gpu.yaml",
+    ),
+)
+@click.option(
+    "--mode",
+    "--discovery-mode",
+    type=click.Choice([_AUTO, *(mode.value for mode in CdiMode)], case_sensitive=False),
+    default=_AUTO,
+    show_default=True,
+    help="auto, nvml: GPUs and MIG devices by name; else all nodes of one sort.",
+)
+@click.option(
+    "--devices",
+    default="nvml",
+    show_default=True,
+    metavar="nvml|scenario:FILE",
+    help="Where devices come from.",
+)
+@click.option(
+    "--device-name-strategy",
+    "names",
+    multiple=True,
+    type=Words(NameStrategy),
+    metavar="|".join(NameStrategy),
+    help="How devices are named, several times for several ways [default: all of them].",
+)
+@click.option(
+    "--device-id",
+    "--device",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    help="Only this device, by any of its names; may be given several times.",
+)
+@click.option("--no-all-device", "apart", is_flag=True, help="No device all.")
+@click.option(
+    "--driver-root",
+    type=_FOLDER,
+    help="The host's folder in which the driver is installed [default: the first with its library of"
+    f" {', '.join(DRIVER_ROOTS)}].",
+)
+@click.option(
+    "--driver-root-ctr-path",
+    type=_FOLDER,
+    help="Where this program sees that folder [default: there].",
+)
+@click.option("--dev-root", type=_FOLDER, help="The host's folder with /dev [default: the driver's].")
+@click.option("--vendor", "--cdi-vendor", metavar="VENDOR", help="Of the kind [default: by the mode].")
+@click.option("--class", "--cdi-class", "sort", metavar="CLASS", help="Of the kind [default: by the mode].")
+@click.option("--kind", metavar="VENDOR/CLASS", help="Both [default: as NVIDIA's toolkit, by the mode].")
+@click.option(
+    "--nvidia-cdi-hook-path",
+    "--nvidia-ctk-path",
+    "hook",
+    metavar="PATH",
+    help="The hooks' program on the host.",
+)
+@click.option("--ldconfig-path", "ldconfig", metavar="PATH", help="That program on the host, for its hook.")
+@click.option(
+    "--disable-hook",
+    "--disable-hooks",
+    "disabled",
+    multiple=True,
+    type=Words(CDI_HOOKS),
+    metavar="NAME",
+    help="Do without this hook, or all.",
+)
+@click.option(
+    "--enable-hook",
+    "--enable-hooks",
+    "enabled",
+    multiple=True,
+    type=Words(CDI_HOOKS[1:-2]),
+    metavar="NAME",
+    help="Not without this one, though others are disabled.",
+)
+@click.option(
+    "--feature-flag",
+    "--feature-flags",
+    "features",
+    multiple=True,
+    type=Words(CDI_FEATURES),
+    metavar="NAME",
+    help=f"{NO_SOCKETS}: without sockets of the driver's daemons.",
+)
+@click.option(
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it there (mode 0644), whole or not at all, instead of printing it.",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["yaml", "json"]),
+    help="[default: by the ending of --output, else yaml]",
+)
+@common_options()
+def generate(common: Common, target: Path | None, style: str | None, **asked: Unpack[Asked]) -> int:
+    from tonnage.cli.cdi.generate import checked, made, yaml_bytes
+    from tonnage.decide.node.cdi.spec import spec_bytes
+
+    spec, remarks = asyncio.run(made(asked))
+    for remark in remarks:
+        say(f"warning: {remark}", err=True)
+    document = checked(spec)
+    style = style or ("json" if target is not None and target.suffix == ".json" else "yaml")
+    if target is None:
+        emit(document, style)
+    else:
+        from tonnage.adapters.checkpoints import write_atomic
+
+        write_atomic(target, spec_bytes(document) if style == "json" else yaml_bytes(document), mode=0o644)
+    return 1 if spec.left_out else 0
+
+
+@command.command(
+    "validate",
+    help="Say why a container runtime refuses a spec, or a device that two specs of one folder have. A folder"
+    " stands for its specs; with none it is those that runtimes read. Exit status 1 when one is refused, 2"
+    " when a file that is named cannot be read.",
+    epilog=examples(
+        "tonnage cdi validate",
+        "tonnage cdi validate /etc/cdi /var/run/cdi -o json",
+        "tonnage cdi validate /var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
+    ),
+)
+@click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...", type=click.Path(path_type=Path))
+@common_options(output=("text", "json", "yaml"))
+def validate(common: Common, paths: tuple[Path, ...]) -> int:
+    from tonnage.cli.cdi.validate import check_specs, show_text, status, verdicts
+
+    checked = check_specs(paths)
+    if common.output == "text":
+        show_text(checked)
+    else:
+        emit(verdicts(checked), common.output)
+    return status(checked)
+
+
+@command.command(
+    "char-links",
+    help="Make links /dev/char/MAJOR:MINOR to the driver's nodes, where there are none. Older runtimes whose"
+    " cgroups are systemd's need them: else containers lose their GPUs at the next systemctl daemon-reload.",
+    epilog=examples("tonnage cdi char-links --dry-run", "tonnage cdi char-links    # at each boot, as root"),
+)
+@click.option(
+    "--root", type=_FOLDER, default=Path("/"), show_default=True, help="Stands before every path of the node."
+)
+@click.option("--dry-run", is_flag=True, help="Show what is missing. Exit status 1 when something is.")
+@common_options()
+def char_links(common: Common, root: Path, *, dry_run: bool) -> int:
+    from tonnage.adapters.cdi.char_links import make_links, missing_links
+
+    missing = missing_links(root)
+    if not dry_run:
+        make_links(root, missing)
+    for link, target in sorted(missing.items()):
+        say(f"{link} -> {target}")
+    if not missing:
+        say("every node of the driver has its link")
+    return int(dry_run and bool(missing))

@@ -1,0 +1,163 @@
+"""What `tonnage cdi generate` makes a spec from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+import click
+
+from tonnage.model.cdi import CdiMode, CdiOptions, NameStrategy
+from tonnage.model.plugin_settings import CDI_HOOKS, NO_SOCKETS, CdiSettings
+
+if TYPE_CHECKING:
+    from tonnage.model.cdi import CdiSpec, DriverFiles
+    from tonnage.model.devices import Inventory
+    from tonnage.model.json import JsonObject, JsonValue
+
+
+class Asked(TypedDict):
+    """What devices and under which names, whose driver, and with what hooks."""
+
+    mode: str
+    devices: str
+    names: tuple[tuple[str, ...], ...]
+    only: tuple[str, ...]
+    apart: bool
+    driver_root: Path | None
+    driver_root_ctr_path: Path | None
+    dev_root: Path | None
+    vendor: str | None
+    sort: str | None
+    kind: str | None
+    hook: str | None
+    ldconfig: str | None
+    disabled: tuple[tuple[str, ...], ...]
+    enabled: tuple[tuple[str, ...], ...]
+    features: tuple[tuple[str, ...], ...]
+
+
+async def made(asked: Asked) -> tuple[CdiSpec, tuple[str, ...]]:
+    """The spec, and what to say of it. Raises HardwareError, ConfigError: the devices cannot be read."""
+    from tonnage.adapters.cdi.device_nodes import read_device_nodes
+    from tonnage.decide.node.cdi.modes import mode_spec
+    from tonnage.decide.node.cdi.spec import gpu_spec
+
+    mode = CdiMode.NVML if asked["mode"] == "auto" else CdiMode(asked["mode"])
+    options = _options(asked, mode)
+    root = _below(asked["driver_root_ctr_path"] or Path(options.driver_root))
+    nodes_root = root if asked["dev_root"] is None else _below(asked["dev_root"])
+    if mode is not CdiMode.NVML:
+        _check_plain(asked, mode)
+        files = await _files(asked, options, root, "")
+        remarks = files.problems if mode is CdiMode.MANAGEMENT else ()
+        return mode_spec(mode, read_device_nodes(Path("/"), nodes_root), files, options), remarks
+    inventory = await _inventory(asked["devices"], root)
+    if asked["dev_root"] is not None and asked["devices"] == "nvml":
+        inventory = replace(inventory, nodes=read_device_nodes(Path("/"), nodes_root))
+    files = await _files(asked, options, root, inventory.driver_version)
+    return gpu_spec(inventory, files, options), (*inventory.problems, *files.problems)
+
+
+def _check_plain(asked: Asked, mode: CdiMode) -> None:
+    """Raises UsageError: something is said of GPUs, and the mode is of other nodes."""
+    said = {
+        "--devices": asked["devices"] != "nvml",
+        "--device-id": bool(asked["only"]),
+        "--device-name-strategy": bool(asked["names"]),
+        "--no-all-device": asked["apart"],
+    }
+    for flag in (flag for flag, there in said.items() if there):
+        raise click.UsageError(f"--mode {mode} is of this machine's nodes: leave {flag} out")
+
+
+def checked(spec: CdiSpec) -> JsonObject:
+    """The document, which a runtime takes; devices that are left out are told. Raises TonnageError."""
+    from tonnage.cli.failure import render_problem
+    from tonnage.cli.output import say
+    from tonnage.decide.node.cdi.rules import spec_problems
+    from tonnage.decide.node.cdi.spec import spec_bytes
+    from tonnage.model.errors import ConfigError, HardwareError, Problem
+
+    for problem in spec.left_out:
+        say(render_problem(problem), err=True)
+    if spec.document is None:
+        raise HardwareError(Problem("no device can be named in a CDI spec", remedy="tonnage doctor"))
+    wrong = spec_problems(spec.document)
+    if wrong:
+        raise ConfigError(*wrong)
+    fresh: JsonObject = json.loads(
+        spec_bytes(spec.document)
+    )  # nothing twice, which YAML would show as an alias
+    return fresh
+
+
+def yaml_bytes(document: JsonValue) -> bytes:
+    """The same as a file's content."""
+    from tonnage.cli.output import yaml_text
+
+    return f"---\n{yaml_text(document)}".encode()
+
+
+def _options(asked: Asked, mode: CdiMode) -> CdiOptions:
+    root = str(asked["driver_root"] or _found_root(asked))
+    vendor, _, sort = mode.kind.partition("/")
+    if asked["kind"] and (asked["vendor"] or asked["sort"]):
+        raise click.UsageError("--kind is both: leave --vendor and --class out")
+    disabled = frozenset(chain.from_iterable(asked["disabled"]))
+    if CDI_HOOKS[0] in disabled:
+        disabled = frozenset(CDI_HOOKS[1:])
+    return CdiOptions(
+        asked["kind"] or f"{asked['vendor'] or vendor}/{asked['sort'] or sort}",
+        root,
+        str(asked["dev_root"] or root),
+        tuple(sorted(disabled.difference(*asked["enabled"]))),
+        sockets=NO_SOCKETS not in chain.from_iterable(asked["features"]),
+        names=frozenset(map(NameStrategy, chain.from_iterable(asked["names"]))) or frozenset(NameStrategy),
+        only=frozenset(chain.from_iterable(name.split(",") for name in asked["only"])),
+        together=not asked["apart"],
+        ldconfig=asked["ldconfig"] or "",
+    )
+
+
+def _found_root(asked: Asked) -> str:
+    """Where the driver is on the host; behind a mount point that is named it is the host's own."""
+    if asked["driver_root_ctr_path"] is not None:
+        return "/"
+    from tonnage.adapters.vendors.driver_root import driver_root_of
+
+    return driver_root_of(Path("/"))
+
+
+def _below(root: Path) -> Path | None:
+    return None if root == Path("/") else root
+
+
+async def _files(asked: Asked, options: CdiOptions, root: Path | None, version: str) -> DriverFiles:
+    """The driver's; the hooks' program is looked for on this machine, unless it is the host's container."""
+    from tonnage.adapters.cdi.files import FolderCdi
+    from tonnage.model.sharing import PluginConfig
+
+    cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
+    host = Path("/") if asked["driver_root_ctr_path"] is None else None
+    config = PluginConfig(driver_root=options.driver_root, cdi=cdi)
+    folder = FolderCdi(Path("/"), root, host=host, own_hook=asked["hook"] is not None)
+    files = await folder.driver_files(version, config)
+    if not asked["hook"] or files.hook:
+        return files
+    problem = f"no program {asked['hook']}: containers find libraries without hooks"
+    return replace(files, problems=(*files.problems, problem))
+
+
+async def _inventory(devices: str, root: Path | None) -> Inventory:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.agent.main import backend_of
+
+    backend = backend_of(devices, Path("/"), root, SystemClock())
+    try:
+        return await backend.scan()
+    finally:
+        await backend.close()

@@ -1,0 +1,61 @@
+"""What `tonnage cdi validate` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tonnage.adapters.cdi.files import spec_files
+from tonnage.cli.failure import render_problem
+from tonnage.cli.output import say
+from tonnage.decide.node.cdi.verdicts import spec_verdicts
+from tonnage.model.cdi import SpecVerdict
+from tonnage.model.errors import Problem
+from tonnage.model.json import JsonObject, JsonValue
+
+
+def check_specs(paths: Sequence[Path]) -> tuple[SpecVerdict, ...]:
+    """Every spec of the folders and files, or of runtimes' folders, each with all its problems."""
+    return spec_verdicts(spec_files(paths))
+
+
+def status(checked: Sequence[SpecVerdict]) -> int:
+    """The exit status."""
+    if any(each.unreadable for each in checked):
+        return 2
+    return 1 if any(each.problems for each in checked) else 0
+
+
+def show_text(checked: Sequence[SpecVerdict]) -> None:
+    """What is valid on stdout, what is not on stderr."""
+    if not checked:
+        say("no specs")
+    for each in checked:
+        if not each.problems:
+            say(f"{each.path}: valid")
+        for problem in each.problems:
+            say(render_problem(problem), err=True)
+        for remark in each.remarks:
+            say(f"warning: {remark.where}: {remark.what}: {remark.why}", err=True)
+
+
+def verdicts(checked: Sequence[SpecVerdict]) -> list[JsonValue]:
+    """The same for programs."""
+    return [
+        {
+            "file": each.path,
+            "valid": not each.problems,
+            "problems": [_shown(problem) for problem in each.problems],
+            "warnings": [_shown(remark) for remark in each.remarks],
+        }
+        for each in checked
+    ]
+
+
+def _shown(problem: Problem) -> JsonObject:
+    return {
+        "what": problem.what,
+        "where": problem.where,
+        "why": problem.why,
+        "remedy": problem.remedy,
+    }

@@ -1,0 +1,224 @@
+"""`tonnage doctor`: what is wrong with a node, the first failing layer first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, say
+from tonnage.cli.places import state_folder
+from tonnage.cli.twin_nodes import HARDWARE, node_folder
+from tonnage.model.errors import ClusterError, ConfigError, Problem
+from tonnage.model.json import JsonValue
+
+if TYPE_CHECKING:
+    from tonnage.adapters.node_facts.gather import Looking
+    from tonnage.diagnose.doctor.finding import Report
+    from tonnage.model.node_facts import ClusterFacts, NodeFacts
+
+LAYERS: Final = (
+    *("hardware", "driver", "device-nodes", "libraries", "runtime"),
+    *("cdi", "kubelet", "plugin", "labels", "workload"),
+)
+_SLOW_S: Final = 1.0
+
+
+class Asked(TypedDict):
+    """Which machine, and whom to ask about it."""
+
+    root: Path
+    node: str | None
+    node_name: str | None
+    devices: str
+    agent_address: str
+
+
+@click.command(
+    help="Say what is wrong with a node: the first failing layer first.",
+    epilog=examples(
+        "tonnage doctor                            # on the node, as root",
+        "tonnage doctor --root /host               # in a pod that has the host's / mounted there",
+        "tonnage doctor --node a100-0              # a node of the embedded cluster",
+        "tonnage doctor --workload ml/train        # what one pod has of GPUs",
+    ),
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    show_default=True,
+    help="Stands before every path of the node; the driver's library is loaded from there.",
+)
+@click.option(
+    "--node",
+    "node",
+    metavar="NAME",
+    help="A node of the embedded cluster; it is looked at where its folder lies.",
+)
+@click.option(
+    "--node-name",
+    envvar="NODE_NAME",
+    metavar="NAME",
+    help="The Node object of this machine [default: its host name; env: NODE_NAME].",
+)
+@click.option(
+    "--layer",
+    "layers",
+    multiple=True,
+    type=click.Choice(LAYERS),
+    metavar="NAME",
+    help=f"Look at this layer alone; may be repeated. One of {', '.join(LAYERS)}.",
+)
+@click.option(
+    "--workload",
+    metavar="POD|CONTAINER",
+    default="",
+    help="Look at this pod (NAME, NAMESPACE/NAME or uid) or container (id) alone, of all that have GPUs.",
+)
+@click.option(
+    "--devices",
+    default="nvml",
+    show_default=True,
+    metavar="nvml|none|scenario:FILE",
+    help="Whom to ask for devices; none: not the driver.",
+)
+@click.option(
+    "--agent-address",
+    default="",
+    metavar="IP:PORT",
+    help="Where the node's agent serves its metrics [default: as its process was told].",
+)
+@common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
+def command(common: Common, layers: tuple[str, ...], workload: str, **asked: Unpack[Asked]) -> int:
+    """Exit status 0: nothing wrong was found; 1: something was; 2: it cannot be looked at."""
+    from tonnage.diagnose.doctor.examine import examine
+    from tonnage.diagnose.doctor.finding import Layer
+
+    if asked["node"] is not None and common.kubeconfig is None:
+        common = replace(common, kubeconfig=state_folder(os.environ) / "kubeconfig")
+    facts = asyncio.run(_gathered(_looking(asked), common))
+    report = examine(facts, [Layer(name) for name in layers] or tuple(Layer), workload)
+    _show(report, common)
+    return 0 if report.healthy else 1
+
+
+def _looking(asked: Asked) -> Looking:
+    """Where to look. Raises ConfigError."""
+    from tonnage.adapters.node_facts.gather import Looking
+
+    root, devices, name = asked["root"], asked["devices"], asked["node_name"] or ""
+    if asked["node"] is not None:
+        root, name = node_folder(state_folder(os.environ), asked["node"], where="--node"), asked["node"]
+        devices = f"scenario:{root / HARDWARE}"
+    if not root.is_dir():
+        raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
+    _check(devices, asked["agent_address"])
+    return Looking(root, name or _host_name(root), devices, asked["agent_address"])
+
+
+def _show(report: Report, common: Common) -> None:
+    if common.output != "text":
+        emit(_encodable(report.to_json()), common.output)
+        return
+    from tonnage.cli.doctor.report import rendered
+
+    say(rendered(report, verbose=common.verbose, colour=True))
+
+
+def _encodable(value: JsonValue) -> JsonValue:
+    """The same with names of files that are no UTF-8 written so that they can be printed."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list):
+        return [_encodable(each) for each in value]
+    return {key: _encodable(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _check(devices: str, address: str) -> None:
+    """Raises ConfigError."""
+    from tonnage.adapters.http.address import parse_address
+
+    file = devices.removeprefix("scenario:")
+    if devices not in ("nvml", "none") and (file == devices or not Path(file).is_file()):
+        what = f"no such file: {file[:200]}" if file != devices else f"unknown devices {devices[:100]!r}"
+        raise ConfigError(Problem(what, "--devices", remedy="write nvml, none or scenario:FILE"))
+    found = parse_address(address) if address else None
+    if isinstance(found, Problem):
+        raise ConfigError(Problem(found.what, "--agent-address", found.why, found.remedy))
+
+
+def _host_name(root: Path) -> str:
+    """As kubelet names the node where nobody says otherwise."""
+    if root == Path("/"):
+        return socket.gethostname().lower()
+    from tonnage.adapters.node_facts.files import NodeFiles
+
+    return NodeFiles(root).text("/etc/hostname", 4096).partition("\n")[0].strip().lower()
+
+
+async def _gathered(looking: Looking, common: Common) -> NodeFacts:
+    from tonnage.adapters.node_facts.gather import Gathering
+
+    said: list[str] = []
+
+    async def cluster() -> ClusterFacts | None:
+        try:
+            return await _cluster(looking.node, common)
+        except (ClusterError, ConfigError) as error:
+            gathering.cluster_silent(error.problems[0].what)
+            return None
+
+    gathering = Gathering(looking, cluster, said.append)
+    async with _telling(said):
+        return await gathering.facts()
+
+
+@asynccontextmanager
+async def _telling(said: list[str]) -> AsyncIterator[None]:
+    """Say on a terminal what is waited for, if it takes long."""
+
+    async def tell() -> None:
+        await asyncio.sleep(_SLOW_S)
+        say(f"{said[-1] if said else 'reading'} …", err=True)
+
+    task = asyncio.create_task(tell()) if sys.stderr.isatty() else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+
+
+async def _cluster(node: str, common: Common) -> ClusterFacts | None:
+    """The node's objects, out of a file or from the API server. Raises ClusterError, ConfigError."""
+    from tonnage.adapters.node_facts.cluster import asked_cluster, cluster_facts
+
+    if common.snapshot is not None:
+        from tonnage.cli.cluster import read_objects
+
+        return cluster_facts(read_objects(common.snapshot, common.limit), node)
+    if not _somebody_to_ask(common):
+        raise ClusterError(Problem("no kubeconfig: --kubeconfig, or run it where kubectl works"))
+    from tonnage.cli.cluster import connected
+
+    async with connected(common) as api:
+        return await asked_cluster(api, node)
+
+
+def _somebody_to_ask(common: Common) -> bool:
+    """Whether there is a cluster that kubectl would ask; on a node there mostly is none."""
+    if common.kubeconfig is not None or common.context is not None:
+        return True
+    if os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" in os.environ:
+        return True
+    return (Path(os.environ.get("HOME") or "/nonexistent") / ".kube/config").is_file()

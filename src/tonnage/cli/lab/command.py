@@ -1,0 +1,179 @@
+"""`tonnage lab`: list labs, run one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+
+import click
+
+from tonnage.cli.failure import INTERRUPTED
+from tonnage.cli.lab.consent import agreed
+from tonnage.cli.lab.report import (
+    StepReport,
+    render_command,
+    render_head,
+    render_outcome,
+    render_summary,
+)
+from tonnage.cli.lab.runner import Listener, run_lab
+from tonnage.cli.lab.servers import lab_servers
+from tonnage.cli.lab.surroundings import surroundings
+from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
+from tonnage.cli.options import Common, common_options, complete_lab, examples
+from tonnage.cli.output import emit, line, say, shell_word
+from tonnage.cli.places import state_folder
+from tonnage.cli.state import StateFolder
+from tonnage.cli.up.options import Serving
+from tonnage.documents.lab import Step
+from tonnage.model.json import JsonValue
+
+
+@click.group(help="List labs, or run one step by step.")
+def command() -> None:
+    """Labs show a case of the field as commands that a person could type."""
+
+
+@command.command("list", help="List the labs that ship.", epilog=examples("tonnage lab list"))
+@common_options(output=("text", "json", "yaml"))
+def list_labs(common: Common) -> None:
+    """Name, cases and title of each."""
+    labs = [load_lab(name).lab for name in lab_names()]
+    if common.output != "text":
+        rows: list[JsonValue] = [
+            {"name": lab.name, "title": lab.title, "scenario": lab.scenario, "covers": list(lab.covers)}
+            for lab in labs
+        ]
+        emit(rows, common.output)
+        return
+    width = max((len(lab.name) for lab in labs), default=0)
+    for lab in labs:
+        say(f"{lab.name:{width}}  {lab.title}")
+        say(f"{'':{width}}  covers {', '.join(lab.covers)}; scenario {lab.scenario}")
+
+
+@command.command(
+    "run",
+    help=(
+        "Run a lab: NAME, or a folder or file of your own. Exit status 1 when a step fails.\n\n"
+        "It runs on the cluster of --kubeconfig, which is never taken from KUBECONFIG: a lab changes things. "
+        "Without that it runs on the embedded cluster that is up with the lab's scenario, or on one started "
+        "for it alone.\n\n"
+        "At worst, a lab that somebody else wrote does with its cluster what the user of the kubeconfig may "
+        "do: delete everything, run any image, read every Secret. It runs no program of this machine but "
+        "kubectl, helm and tonnage, and of those only what the page on writing a lab lists; it reads no file "
+        "outside its folder, writes none, and reaches no other cluster. So with --kubeconfig it first shows "
+        "what it changes, and asks."
+    ),
+    epilog=examples(
+        "tonnage lab run inference-sharing",
+        "tonnage lab run ./my-lab --keep           # a folder of your own; leave what it made",
+        "tonnage lab run pending-pod --kubeconfig ~/.kube/test",
+        "tonnage lab run pending-pod --kubeconfig ~/.kube/test --yes   # in a script",
+    ),
+)
+@click.argument("name", metavar="NAME", shell_complete=complete_lab)
+@click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
+@click.option("--yes", is_flag=True, help="Do not ask before it changes the cluster of --kubeconfig.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."
+)
+@common_options(output=("text", "json", "yaml"), cluster=True)
+def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) -> int:
+    """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
+    found = load_lab(name)
+    running = StateFolder(state or state_folder(os.environ)).running()
+    if common.kubeconfig:
+        kubeconfig = common.kubeconfig.absolute()
+        own = running is not None and Path(running.kubeconfig) == kubeconfig and not common.context
+        if not own and not agreed(found, _named(kubeconfig, common.context), yes=yes):
+            say("Nothing was run.", err=True)
+            return 1
+        return _until_signalled(run_on(found, kubeconfig, common, keep=keep, own=own))
+    if common.context:
+        raise click.UsageError("--context is a name in a kubeconfig: give --kubeconfig too")
+    if running and running.scenario == found.lab.scenario:
+        return _until_signalled(run_on(found, Path(running.kubeconfig), common, keep=keep))
+    return _until_signalled(_on_its_own(found, common, keep=keep))
+
+
+def _named(kubeconfig: Path, context: str | None) -> str:
+    return f"{kubeconfig} (context {context})" if context else str(kubeconfig)
+
+
+def _until_signalled(lab: Coroutine[None, None, int]) -> int:
+    """Run the lab; Ctrl-C, SIGTERM and SIGHUP cut it off, and it cleans up; a second one is not caught."""
+    received: list[signal.Signals] = []
+
+    async def cancellable() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: signal.Signals) -> None:
+            received.append(number)
+            loop.remove_signal_handler(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, end, number)
+        return await lab
+
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        return 128 + received[0] if received else INTERRUPTED
+
+
+async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
+    """Start a cluster for this lab alone, and end it afterwards."""
+    import tempfile
+
+    from tonnage.cli.up.embedded import embedded_cluster, wait_until_ready
+
+    scenario = load_scenario(found.lab.scenario)
+    say(f"Starting an embedded cluster for this lab: scenario {scenario.name}.", err=True)
+    with tempfile.TemporaryDirectory(prefix="tonnage-lab-") as folder:
+        async with embedded_cluster(
+            scenario, StateFolder(Path(folder) / "state"), Serving(port=0)
+        ) as cluster:
+            await wait_until_ready(cluster, scenario, lambda _state: None)
+            return await run_on(found, cluster.kubeconfig, common, keep=keep)
+
+
+async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True) -> int:
+    """Run the lab against a cluster, telling how it goes; returns the exit status. `own`: of Tonnage's."""
+    from tonnage.adapters.clock import SystemClock
+
+    quiet = common.output != "text"
+    inside = surroundings(
+        found.lab, found.folder, kubeconfig, os.environ, context=common.context if not own else None, own=own
+    )
+    with inside as place:
+        async with lab_servers(found.lab.servers, os.environ) as given:
+            if not quiet:
+                where = line("export KUBECONFIG=", shell_word(str(kubeconfig)))
+                say(render_head(found.lab, shell_word(str(found.folder)), where))
+            report = await run_lab(
+                found.lab,
+                place,
+                SystemClock(),
+                listener=Listener() if quiet else Listener(_show_command, _show_outcome),
+                keep=keep,
+                given=given,
+            )
+    if quiet:
+        emit(report.as_json(), common.output)
+    else:
+        say(render_summary(report))
+    return 0 if report.passed else 1
+
+
+def _show_command(step: Step, number: int, total: int) -> None:
+    say(render_command(step, number, total))
+
+
+def _show_outcome(report: StepReport) -> None:
+    say(render_outcome(report))

@@ -1,0 +1,149 @@
+"""How a lab reads: each step's command, what was expected, what was seen; and the same as JSON. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.cli.lab.checks import Check
+from tonnage.cli.output import SafeText, indented, line, lines, printable, styled
+from tonnage.documents.lab import Lab, Step
+from tonnage.model.json import JsonObject
+
+_LONGEST_LINES: Final = 32
+_LONGEST_JSON: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One step as it went. `attempts` is 0 for a step that was not run because an earlier one failed."""
+
+    title: str
+    command: str
+    exit_status: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    attempts: int = 0
+    duration_s: float = 0.0
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the step was not run."""
+        return self.attempts == 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was run and everything came true."""
+        return not self.skipped and all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class LabReport:
+    """A whole run. A failed clean-up fails the lab: it left something behind."""
+
+    name: str
+    title: str
+    covers: tuple[str, ...]
+    server: str
+    kubectl: str
+    steps: tuple[StepReport, ...]
+    cleanup: tuple[StepReport, ...]
+    duration_s: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every step and every clean-up step passed."""
+        return all(step.passed for step in (*self.steps, *self.cleanup))
+
+    def as_json(self) -> JsonObject:
+        """The report for scripts."""
+        return {
+            "lab": self.name,
+            "title": self.title,
+            "covers": list(self.covers),
+            "passed": self.passed,
+            "kubectl": self.kubectl,
+            "server": self.server,
+            "durationS": round(self.duration_s, 3),
+            "steps": [_step_json(step) for step in self.steps],
+            "cleanup": [_step_json(step) for step in self.cleanup],
+        }
+
+
+def _step_json(step: StepReport) -> JsonObject:
+    return {
+        "title": step.title,
+        "command": step.command,
+        "passed": step.passed,
+        "skipped": step.skipped,
+        "exitStatus": step.exit_status,
+        "stdout": step.stdout,
+        "stderr": step.stderr,
+        "attempts": step.attempts,
+        "durationS": round(step.duration_s, 3),
+        "checks": [dataclasses.asdict(check) for check in step.checks],
+    }
+
+
+def render_head(lab: Lab, folder: str, where: str) -> SafeText:
+    """What stands above the steps."""
+    rows = [
+        styled(f"Lab {lab.name}: {lab.title}", bold=True),
+        *(f"  {row}" for row in lab.description.strip().splitlines()),
+        f"  covers {', '.join(lab.covers)}" if lab.covers else "",
+        line("  ", where),
+        line("  cd ", folder),
+    ]
+    return lines(row for row in rows if row)
+
+
+def render_command(step: Step, number: int, total: int) -> SafeText:
+    """What stands above a step while it runs: title, reason, and the command to paste."""
+    title = styled(f"[{number}/{total}] {step.title}".rstrip(), bold=True)
+    reason = [f"  {row}" for row in step.explain.strip().splitlines()]
+    command = "\n    ".join(row.strip() for row in step.run.strip().splitlines())
+    return lines(["", title, *reason, line("  $ ", styled(printable(command), fg="cyan"))])
+
+
+def render_outcome(report: StepReport) -> SafeText:
+    """What stands below a step once it has run: what was seen, then each expectation with ✓ or ✗."""
+    return lines([*(f"    {row}" for row in trimmed(report.stdout, report.stderr)), *_marks(report)])
+
+
+def _marks(report: StepReport) -> Iterator[str]:
+    for check in report.checks:
+        if check.passed:
+            yield line("  ", styled("✓", fg="green"), f" {check.expected}")
+        else:
+            yield line("  ", styled("✗", fg="red", bold=True), f" {check.expected}")
+            yield line("      seen: ", indented(check.seen, 12))
+    if report.attempts > 1:
+        yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
+
+
+def trimmed(stdout: str, stderr: str) -> tuple[str, ...]:
+    """The output without its middle when long; of long JSON its length: the checks say what matters."""
+    shown = [*stdout.rstrip().splitlines(), *stderr.rstrip().splitlines()]
+    if len(shown) > _LONGEST_JSON and not stderr and (shown[0][:1], shown[-1]) == ("{", "}"):
+        return (f"{{... {len(shown)} lines of JSON ...}}",)
+    if len(shown) <= _LONGEST_LINES:
+        return tuple(shown)
+    head, tail = shown[: _LONGEST_LINES - 9], shown[-8:]
+    return (*head, f"... {len(shown) - len(head) - len(tail)} lines ...", *tail)
+
+
+def render_summary(report: LabReport) -> SafeText:
+    """The last line."""
+    total = len(report.steps)
+    passed = sum(step.passed for step in report.steps)
+    took = f"{report.duration_s:.1f} s"
+    if report.passed:
+        told = f"Lab {report.name} passed: {passed} of {total} steps in {took}."
+        return lines(["", styled(told, fg="green")])
+    failed = next((step for step in (*report.steps, *report.cleanup) if not step.passed), None)
+    where = f" First failure: {failed.title or failed.command}." if failed else ""
+    told = f"Lab {report.name} failed: {passed} of {total} steps passed in {took}.{where}"
+    return lines(["", styled(told, fg="red")])

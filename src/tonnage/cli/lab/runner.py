@@ -1,0 +1,183 @@
+"""Runs a lab: one process for each command, no shell, expectations tried again until their time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from tonnage.cli.lab.checks import Check, Observation, checks_of
+from tonnage.cli.lab.report import LabReport, StepReport
+from tonnage.cli.lab.surroundings import Surroundings
+from tonnage.documents.lab import Lab, Step
+from tonnage.documents.lab_review import MAX_VALUE
+from tonnage.documents.source import FieldError
+from tonnage.ports import Clock
+
+MAX_OUTPUT_BYTES: Final = 1 << 20
+_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
+_TIMED_OUT: Final = 124
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears how the run goes."""
+
+    before: Callable[[Step, int, int], None] = lambda _step, _number, _total: None
+    after: Callable[[StepReport], None] = lambda _report: None
+
+
+async def run_lab(
+    lab: Lab,
+    surroundings: Surroundings,
+    clock: Clock,
+    *,
+    listener: Listener,
+    keep: bool = False,
+    given: Mapping[str, str] | None = None,
+) -> LabReport:
+    """Run the steps until one fails, then the clean-up unless `keep`; also when the run is interrupted.
+
+    `given` are values of variables that no step assigns.
+    """
+    values: dict[str, str] = {**(given or {})}
+    began = clock.monotonic()
+    reports: list[StepReport] = []
+    cleaned: tuple[StepReport, ...] = ()
+    try:
+        for number, step in enumerate(lab.steps, start=1):
+            listener.before(step, number, len(lab.steps))
+            report = await run_step(step, values, surroundings, clock)
+            reports.append(report)
+            listener.after(report)
+            if not report.passed:
+                break
+    finally:
+        if not keep:
+            cleaned = await _clean_up(lab, values, surroundings, clock, listener)
+    skipped = [StepReport(step.title, step.run) for step in lab.steps[len(reports) :]]
+    return LabReport(
+        name=lab.name,
+        title=lab.title,
+        covers=lab.covers,
+        server="",
+        kubectl=surroundings.programs["kubectl"][0],
+        steps=(*reports, *skipped),
+        cleanup=cleaned,
+        duration_s=clock.monotonic() - began,
+    )
+
+
+async def _clean_up(
+    lab: Lab, values: dict[str, str], surroundings: Surroundings, clock: Clock, listener: Listener
+) -> tuple[StepReport, ...]:
+    """Every clean-up step, whatever the ones before did; one that lacks a variable has no work."""
+    reports = []
+    due = [step for step in lab.cleanup if (step.command.variables | step.expect.variables) <= values.keys()]
+    for number, step in enumerate(due, start=1):
+        listener.before(step, number, len(due))
+        report = await run_step(step, values, surroundings, clock)
+        reports.append(report)
+        listener.after(report)
+    return tuple(reports)
+
+
+async def run_step(
+    step: Step, values: dict[str, str], surroundings: Surroundings, clock: Clock
+) -> StepReport:
+    """Run a step, again until all its expectations come true or their time is up; may add to `values`."""
+    try:
+        argv, expect = surroundings.argv(step.command, values), step.expect.filled(values)
+    except FieldError as error:
+        refused = Check("runs what a lab may run", str(error), False)
+        return StepReport(step.title, step.run, attempts=1, checks=(refused,))
+    began = clock.monotonic()
+    attempts = 0
+    while True:
+        seen = await _observe(argv, surroundings, step.timeout)
+        attempts += 1
+        checks = checks_of(expect, seen)
+        waited = clock.monotonic() - began
+        if all(check.passed for check in checks) or waited >= expect.within:
+            break
+        pause = _PAUSES_S[min(attempts, len(_PAUSES_S)) - 1]
+        await clock.sleep(min(pause, expect.within - waited))
+    if step.command.assigns:
+        checks = (*checks, _assigned(step.command.assigns, seen))
+        if all(check.passed for check in checks):
+            values[step.command.assigns] = seen.stdout.strip()
+    return StepReport(
+        title=step.title,
+        command=step.run,
+        exit_status=seen.exit_status,
+        stdout=seen.stdout,
+        stderr=seen.stderr,
+        attempts=attempts,
+        duration_s=clock.monotonic() - began,
+        checks=checks,
+    )
+
+
+def _assigned(name: str, seen: Observation) -> Check:
+    value = seen.stdout.strip()
+    if len(value) > MAX_VALUE:
+        return Check(f"{name} gets a value", f"{len(value)} characters: at most {MAX_VALUE} are kept", False)
+    return Check(f"{name} gets a value", "" if value else "nothing was printed", bool(value))
+
+
+async def _observe(argv: tuple[str, ...], surroundings: Surroundings, timeout_s: float) -> Observation:
+    """Run one process to its end, or until `timeout_s` of real time has passed.
+
+    It gets a session of its own, so that Ctrl-C reaches the runner alone and the clean-up can still run. Its
+    pipes are ours: asyncio's own would have us wait for whoever else it handed them to.
+    """
+    async with _pipe() as (out, out_end), _pipe() as (err, err_end):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=surroundings.folder,
+            env=surroundings.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out_end,
+            stderr=err_end,
+            start_new_session=True,
+        )
+        out_end.close()
+        err_end.close()
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdout, stderr = await asyncio.gather(_bounded(out), _bounded(err))
+                status = await process.wait()
+        except TimeoutError:
+            return Observation(_TIMED_OUT, "", f"no end after {timeout_s:g} s")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return Observation(status, stdout, stderr)
+
+
+@contextlib.asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
+    """A reader, and the end for a process; both are closed at last, whoever still holds that end."""
+    read, write = os.pipe()
+    reader = asyncio.StreamReader()
+    with os.fdopen(read, "rb", 0) as source, os.fdopen(write, "wb", 0) as end:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), source
+        )
+        try:
+            yield reader, end
+        finally:
+            transport.close()
+
+
+async def _bounded(stream: asyncio.StreamReader) -> str:
+    """The stream's text; what exceeds the bound is read and dropped, so that the process can end."""
+    kept = bytearray()
+    while chunk := await stream.read(1 << 16):
+        kept += chunk[: MAX_OUTPUT_BYTES - len(kept)]
+    return kept.decode("utf-8", "replace")

@@ -1,0 +1,134 @@
+"""`tonnage lint`: what is wrong with manifests and GPU configuration before they are applied."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+
+if TYPE_CHECKING:
+    from tonnage.cli.lint.files import Files, Text
+    from tonnage.diagnose.lint.lint import Given, Report
+    from tonnage.model.json import JsonValue
+
+
+@click.command(
+    help="Check manifests and GPU configuration, with line and column.\n\n"
+    "Quotas, claims and classes, device-plugin, MIG and operator configuration, also in ConfigMaps. "
+    "FILE is a file, a folder, a pattern, or - for stdin. No cluster is asked unless --snapshot, "
+    "--kubeconfig or --context is given; then also whether what is named exists, and nodes would take "
+    "the pods.",
+    epilog=examples(
+        "tonnage lint deploy/ -R",
+        "tonnage lint job.yaml --snapshot cluster.json",
+        "kustomize build . | tonnage lint - --context production",
+        "tonnage lint claims.yaml --fix --dry-run   # what is certain, as a diff",
+        "tonnage lint . -R -o sarif > lint.sarif",
+    ),
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders, too.")
+@click.option("--fix", is_flag=True, help="Repair what is certain, in place; comments and order stay.")
+@click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Show what --fix would do, as a diff.")
+@common_options(output=("text", "json", "yaml", "sarif"), cluster=True, namespace=True, snapshot=True)
+def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, dry_run: bool) -> int:
+    """Exit status 1 for errors and warnings, 2 for what cannot be read."""
+    from tonnage.cli.lint.files import read_files
+
+    if "-" in files and str(common.snapshot) == "-":
+        raise click.UsageError("stdin is either FILE or --snapshot")
+    read = read_files(files, recursive=recursive)
+    if fix and not dry_run and any(text.path is None for text in read.texts):
+        raise click.UsageError("stdin cannot be repaired in place; --dry-run shows the diff")
+    given = asyncio.run(_given(common, read))
+    changed: tuple[Text, ...] = ()
+    if fix or dry_run:
+        from tonnage.cli.lint.files import write_text
+        from tonnage.diagnose.lint.repair import repaired_texts
+
+        fixed = repaired_texts([(text.name, text.content) for text in read.texts], given)
+        changed = tuple(text for text in read.texts if text.name in fixed)
+        if not dry_run:
+            for text in changed:
+                write_text(text, fixed[text.name])
+    else:
+        fixed = {}
+    report = _report(read, given, {} if dry_run else fixed)
+    diffs = {text.name: _diff(text, fixed[text.name]) for text in changed}
+    _show(report, read, common, diffs if dry_run else {}, 0 if dry_run else len(changed))
+    return _status(report, read)
+
+
+def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
+    """The same of files which, where they are no objects of Kubernetes, must be configurations of MIG."""
+    from dataclasses import replace
+
+    from tonnage.cli.lint.files import read_files
+
+    read = read_files(files, recursive=False)
+    named = frozenset(text.name for text in read.texts if text.path is None or text.name in files)
+    report = _report(read, replace(asyncio.run(_given(common, read)), mig_parted=named), {})
+    _show(report, read, common, {}, 0)
+    return _status(report, read)
+
+
+async def _given(common: Common, read: Files) -> Given:
+    from tonnage.cli.lint.world import given_for
+
+    return await given_for(common, [(text.name, text.content) for text in read.texts])
+
+
+def _report(read: Files, given: Given, fixed: dict[str, str]) -> Report:
+    from tonnage.diagnose.lint.fix import repairs
+    from tonnage.diagnose.lint.lint import lint, with_fixable
+
+    report = lint([(text.name, fixed.get(text.name, text.content)) for text in read.texts], given)
+    return with_fixable(report, (repair.index for repair in repairs(report)))
+
+
+def _diff(text: Text, new: str) -> str:
+    import difflib
+
+    before, after = (one.splitlines(keepends=True) for one in (text.content, new))
+    lines = difflib.unified_diff(before, after, text.name, text.name)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _status(report: Report, read: Files) -> int:
+    from tonnage.model.severity import Severity
+
+    if report.unreadable or read.problems:
+        return 2
+    return 1 if report.count(Severity.ERROR) + report.count(Severity.WARNING) else 0
+
+
+def _show(report: Report, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
+    from tonnage import __version__
+    from tonnage.cli.failure import render_problem
+    from tonnage.cli.lint.report import answer, rendered
+    from tonnage.cli.output import emit, printable, say
+
+    problems = (*read.problems, *report.unreadable)
+    if common.output == "sarif":
+        from tonnage.diagnose.lint.fix import repairs
+        from tonnage.diagnose.lint.sarif import sarif
+
+        fixes = {repair.index: repair for repair in repairs(report)}
+        emit(sarif(report.findings, problems, __version__, fixes), "json")
+    elif common.output == "text":
+        for text in diffs.values():
+            say(printable(text), end="")
+        counts = (len(read.texts), repaired)
+        say(rendered(report, problems, counts, verbose=common.verbose, colour=True))
+    else:
+        changes: list[JsonValue] = [{"file": name, "diff": diff} for name, diff in diffs.items()]
+        emit({**answer(report, problems, len(read.texts), repaired), "changes": changes}, common.output)
+    for problem in problems:
+        say(render_problem(problem, colour=True), err=True)
+    for note in read.notes:
+        say(note, err=True)

@@ -1,0 +1,1 @@
+"""`tonnage mig`: arguments and rendering; which layouts there are is never decided here."""

@@ -1,0 +1,261 @@
+"""`tonnage mig`: what GPUs can be divided into, what that takes, and whether a configuration is right."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+from click.core import ParameterSource
+
+from tonnage.cli.mig.products import layouts, profiles
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, lines, say
+from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
+    from tonnage.diagnose.mig.resets import Resets
+    from tonnage.model.json import JsonObject, JsonValue
+    from tonnage.model.mig import MigConfigs
+
+_DEMAND: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,7})(Mi|Gi)?B?")
+_MOST_GPUS: Final = 64
+
+
+class Asked(TypedDict):
+    """What is wanted, and of which GPUs."""
+
+    config: str | None
+    layout: str | None
+    demand: tuple[str, ...]
+    node: str | None
+    product: str | None
+    gpus: int
+    try_evictions: bool
+
+
+@click.group(help="Plan MIG layouts, and check the configurations that name them.")
+def command() -> None:
+    pass
+
+
+command.add_command(profiles)
+command.add_command(layouts)
+
+
+@command.command(
+    "plan",
+    help="Show what it takes to divide GPUs as wanted: what stays, what is made where, who must go.\n\n"
+    "Wanted is a layout, a configuration of a mig-parted FILE (each without --config), or a demand for "
+    "memory. The GPUs are those of a node, or whole ones of a product. Nothing is changed. Exit status 1 "
+    "when it cannot be done, or somebody must go first.",
+    epilog=examples(
+        "tonnage mig plan --node a100-0 --layout all-balanced",
+        "tonnage mig plan --node a100-0 mig-parted.yaml --config mixed-workload",
+        "tonnage mig plan --node a100-0 --layout all-1g.10gb --try-evictions",
+        "tonnage mig plan --product A100-80 --layout 3g.40gb:1,2g.20gb:1,1g.10gb:2",
+        "tonnage mig plan --product A100-80 --gpus 4 mig-parted.yaml",
+        "tonnage mig plan --product A100-80 --demand 10x9800Mi --demand 2x40000Mi",
+    ),
+)
+@click.argument("file", required=False, metavar="[FILE]")
+@click.option("--config", metavar="NAME", help="The configuration of FILE to plan.")
+@click.option(
+    "--layout", metavar="LAYOUT", help="all-balanced, all-1g.10gb, all-disabled, or 1g.10gb:2,3g.40gb:1."
+)
+@click.option("--demand", multiple=True, metavar="NxMEMORY", help="N services that need so much: 10x9800Mi.")
+@click.option("--node", metavar="NODE", help="The node whose GPUs are divided.")
+@click.option("--product", metavar="PRODUCT", help="Whole GPUs of this product instead: A100-80.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, _MOST_GPUS),
+    default=1,
+    show_default=True,
+    help="How many of the product.",
+)
+@click.option(
+    "--try-evictions",
+    is_flag=True,
+    help="Ask the API server, in a dry run, of whoever must go whether it could be evicted now.",
+)
+@common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
+def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
+    """Exit status 1 when it cannot be done, or somebody must go first."""
+    layout, demand, config = asked["layout"], asked["demand"], asked["config"]
+    if sum((file is not None, layout is not None, bool(demand))) != 1:
+        raise click.UsageError("say what is wanted: FILE, --layout or --demand, and one of them only")
+    if (asked["node"] is None) == (asked["product"] is None):
+        raise click.UsageError("say which GPUs: --node or --product")
+    if config is not None and file is None:
+        raise click.UsageError("--config is a name in FILE, and there is no FILE")
+    given = click.get_current_context().get_parameter_source("gpus") is not ParameterSource.DEFAULT
+    if given and (demand or asked["node"] is not None):
+        raise click.UsageError(
+            "--gpus says how many of --product are divided: a node has its own, and --demand finds it out"
+        )
+    if asked["try_evictions"] and (asked["node"] is None or common.snapshot is not None):
+        raise click.UsageError(
+            "--try-evictions asks about the pods of a node in a live cluster: say which --node"
+        )
+    if demand:
+        return _show_demand(common, asked["product"], demand)
+    there, resets = _gpus(common, asked["node"], asked["product"] or "", asked["gpus"])
+    planned = _goals(there, file, config, layout or "")
+    node = asked["node"]
+    tried = _tried(common, node, planned) if asked["try_evictions"] and node else {}
+    return _show(common, planned, resets, tried)
+
+
+def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]) -> Mapping[str, str]:
+    """What the API server says to the eviction of whoever must go, by `namespace/name`."""
+    from tonnage.agent.mig.eviction import ask_to_leave
+    from tonnage.cli.cluster import connected
+
+    pods = sorted({pod for group in planned.values() for goal in group for pod in goal.evicts})
+
+    async def ask() -> dict[str, str]:
+        async with connected(common) as api:
+            return {
+                pod: await ask_to_leave(api, node, *pod.split("/", 1), dry_run=True)
+                for pod in pods
+                if "/" in pod
+            }
+
+    return asyncio.run(ask())
+
+
+@command.command(
+    "lint",
+    help="Check mig-parted configurations, also in ConfigMaps: form, profiles, and room on one GPU.",
+    epilog=examples("tonnage mig lint mig-parted.yaml", "tonnage mig lint configmap.yaml -o json"),
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@common_options(output=("text", "json", "yaml", "sarif"))
+def check(common: Common, files: tuple[str, ...]) -> int:
+    """Exit status 1 for errors and warnings, 2 for what cannot be read."""
+    from tonnage.cli.lint.command import check_mig_parted
+
+    return check_mig_parted(common, files)
+
+
+def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[tuple[MigGpu, ...], Resets]:
+    """They, and which are reset together."""
+    from tonnage.diagnose.mig.plans import gpus_of, pretended_gpus
+    from tonnage.diagnose.mig.resets import resets_among
+
+    if node is None:
+        pretended = pretended_gpus(product, count)
+        return pretended, resets_among(pretended)
+    from tonnage.cli.cluster import snapshot_of
+
+    statuses = asyncio.run(snapshot_of(common)).gpu
+    if node not in statuses:
+        near = get_close_matches(node, statuses, n=1)
+        remedy = (
+            f"did you mean {near[0]}?" if near else f"nodes whose agent does: {', '.join([*statuses][:10])}"
+        )
+        raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
+    gpus = gpus_of(statuses[node])
+    return gpus, resets_among(gpus, statuses[node])
+
+
+def _goals(
+    gpus: tuple[MigGpu, ...], file: str | None, config: str | None, layout: str
+) -> Mapping[str, tuple[GpuGoal, ...]]:
+    from tonnage.decide.node.mig.goal import goals_by_entries, goals_by_layout
+
+    if file is None:
+        return {layout: goals_by_layout(gpus, layout)}
+    configs = _read(file)
+    if config is not None and config not in configs:
+        near = get_close_matches(config, configs, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join([*configs][:20])}"
+        raise ConfigError(Problem(f"no configuration {config[:60]}", file, remedy=remedy))
+    chosen = [config] if config is not None else [*configs]
+    return {name: goals_by_entries(gpus, configs[name]) for name in chosen}
+
+
+def _read(name: str) -> MigConfigs:
+    from tonnage.cli.lint.files import read_files
+    from tonnage.documents.mig_parted import parse_mig_parted
+
+    files = read_files((name,), recursive=False)
+    if files.problems or len(files.texts) != 1:
+        raise ConfigError(*(files.problems or (Problem("one file is expected", name),)))
+    return parse_mig_parted(files.texts[0].content, source=name)
+
+
+def _show(
+    common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], resets: Resets, tried: Mapping[str, str]
+) -> int:
+    from tonnage.diagnose.mig.plans import goal_json, goal_lines
+
+    goals = [goal for group in planned.values() for goal in group]
+    if common.output != "text":
+        items: list[JsonValue] = [
+            {"config": name, "gpus": [goal_json(goal, resets) for goal in group]}
+            for name, group in planned.items()
+        ]
+        evictions: list[JsonValue] = [{"pod": pod, "answer": answer} for pod, answer in tried.items()]
+        answers: JsonObject = {"evictions": evictions} if tried else {}
+        emit({"items": items, **answers}, common.output)
+    else:
+        for name, group in planned.items():
+            say(f"{name}{_unmeant(group)}")
+            turned = frozenset(goal.gpu.index for goal in group if goal.mode)
+            for line in (line for goal in group for line in goal_lines(goal, resets, turned)):
+                say(f"  {line}")
+        if tried:
+            say("evictions, in a dry run")
+        for pod, answer in tried.items():
+            say(f"  {pod}: {_in_a_dry_run(answer)}")
+    return int(any(goal.refusal is not None or goal.evicts for goal in goals))
+
+
+def _unmeant(goals: tuple[GpuGoal, ...]) -> str:
+    """That a configuration says nothing of any of the GPUs, most often by its filters."""
+    if any(goal.plan is not None or goal.refusal is not None for goal in goals):
+        return ""
+    products = sorted({goal.gpu.product for goal in goals})
+    return f": none of its entries is for {' or '.join(products) or 'these GPUs'}" if products else ""
+
+
+def _in_a_dry_run(answer: str) -> str:
+    return (
+        "would be evicted"
+        if answer == "evicted"
+        else answer.replace("not evicted:", "would not be evicted:", 1)
+    )
+
+
+def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -> int:
+    from tonnage.decide.node.mig.layouts import NoLayout
+    from tonnage.diagnose.mig.plans import demand_json, demand_lines, demand_on
+
+    if product is None:
+        raise click.UsageError("--demand is packed on whole GPUs: say of which --product")
+    found = demand_on(product, _services(demand))
+    if common.output != "text":
+        emit(demand_json(found), common.output)
+    else:
+        say(lines(demand_lines(found)))
+    return int(isinstance(found.packing, NoLayout))
+
+
+def _services(demand: tuple[str, ...]) -> dict[int, int]:
+    services: dict[int, int] = {}
+    wrong: list[str] = []
+    for text in (part.strip() for one in demand for part in one.split(",")):
+        match = _DEMAND.fullmatch(text)
+        count, mib = (int(match[1]), int(match[2]) * (1024 if match[3] == "Gi" else 1)) if match else (0, 0)
+        if not count or not mib:
+            wrong.append(f"--demand {text[:60]}: write number x memory, such as 10x9800Mi or 2x40Gi")
+        services[mib] = services.get(mib, 0) + count
+    if wrong:
+        raise click.UsageError("\n".join(wrong))
+    return services

@@ -1,0 +1,55 @@
+"""`tonnage mig profiles` and `tonnage mig layouts`: what a product can be divided into, without any GPU."""
+
+from __future__ import annotations
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, say, table
+
+_PRODUCT = click.option(
+    "--product", required=True, metavar="PRODUCT", help="A100-80, A30, or the driver's name of a GPU."
+)
+
+
+@click.command(
+    help="Show the MIG profiles of a product: compute and memory slices, memory, and where they may begin.",
+    epilog=examples("tonnage mig profiles --product A100-80", "tonnage mig profiles --product A30 -o json"),
+)
+@_PRODUCT
+@common_options(output=("text", "json", "yaml"))
+def profiles(common: Common, product: str) -> int:
+    """Exit status 2 for a product that nobody knows, or that cannot be divided."""
+    from tonnage.diagnose.mig.products import HEAD, board_of, product_named, profiles_json, profiles_rows
+
+    found = product_named(product)
+    if common.output != "text":
+        emit(profiles_json(found), common.output)
+        return 0
+    board = board_of(found)
+    say(f"{found.name}: {board.compute} compute slices, {board.memory} memory slices")
+    say(table(HEAD, profiles_rows(found)))
+    if board.media:
+        say(f"All share {board.media} sets of media engines and {board.flow} for optical flow.")
+    return 0
+
+
+@click.command(
+    help="Show every full MIG layout of a product: nothing can be added to any of them.",
+    epilog=examples(
+        "tonnage mig layouts --product A100-80", "tonnage mig layouts --product A30 --media -o json"
+    ),
+)
+@_PRODUCT
+@click.option("--media", is_flag=True, help="Also with the variants that have media engines, or none.")
+@common_options(output=("text", "json", "yaml"))
+def layouts(common: Common, product: str, media: bool) -> int:
+    """Exit status as of `profiles`."""
+    from tonnage.diagnose.mig.products import layouts_json, layouts_rows, product_named
+
+    found = product_named(product)
+    if common.output != "text":
+        emit(layouts_json(found, media=media), common.output)
+    else:
+        say(table(("LAYOUT", "PLACES"), layouts_rows(found, media=media)))
+    return 0

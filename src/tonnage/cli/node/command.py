@@ -1,0 +1,364 @@
+"""`tonnage node`: the node agent as a process of its own, the entry point of the DaemonSet."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, TypedDict
+
+import click
+
+from tonnage.cli.node.plugin_flags import (
+    EnvironmentOption,
+    overrides_of,
+    plugin_options,
+    refuse_without_effect,
+)
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.model.names import CONFIG_LABEL
+from tonnage.model.plugin_settings import FALLBACKS, LabelPlace
+
+if TYPE_CHECKING:
+    from tonnage.agent.metrics.counters import AgentMetrics
+    from tonnage.agent.options import AgentOptions
+    from tonnage.model.plugin_settings import Override
+    from tonnage.ports import KubernetesApi
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_DRIVER_ROOT = Path("/driver-root")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ENDING_S = 5.0
+"""Sockets are closed in a fraction of this; a thread that waits for a dead disk would never end."""
+
+
+class Told(TypedDict):
+    """What the command line says about the agent: every field of its `AgentOptions`."""
+
+    node_name: str
+    devices: str
+    root: Path
+    config: Path | None
+    config_map: str
+    driver_root: Path | None
+    metrics_address: str
+    kubelet_socket: str
+    overrides: tuple[Override, ...]
+    lenient: bool
+    labels: str
+    namespace: str
+    pod_name: str
+    node_label: str
+    default_config: str
+    fallback_strategies: tuple[str, ...]
+    mig_config_map: str
+    mig_evict: bool
+    mig_cordon: bool
+    mig_pause: bool
+    mig_host_root: Path | None
+    mig_reboot: bool
+
+
+@click.command(
+    help="Run the node agent (what the DaemonSet starts).",
+    epilog=examples(
+        "tonnage node --node-name $(hostname)      # as the DaemonSet starts it",
+        "tonnage node --node-name a --standalone --root /tmp/a --devices scenario:a.yaml",
+    ),
+)
+@click.option(
+    "--node-name",
+    cls=EnvironmentOption,
+    envvar="NODE_NAME",
+    metavar="NAME",
+    help="Its Node object; with --standalone the machine's name will do [env: NODE_NAME].",
+)
+@click.option(
+    "--devices",
+    default="nvml",
+    show_default=True,
+    metavar="nvml|scenario:FILE",
+    help="Where devices come from.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    show_default=True,
+    help="Stands before every path of the node.",
+)
+@click.option(
+    "--config",
+    "--config-file",
+    "config",
+    cls=EnvironmentOption,
+    envvar=["CONFIG_FILE", "GFD_CONFIG_FILE"],
+    type=_FILE,
+    metavar="FILE",
+    help="Device-plugin config v1, where neither label nor ConfigMap names one [env: CONFIG_FILE].",
+)
+@click.option(
+    "--config-map",
+    default="tonnage-system/device-plugin-config",
+    show_default=True,
+    metavar="NAMESPACE/NAME",
+    help="Where configs are; the node's label nvidia.com/device-plugin.config is the key.",
+)
+@click.option(
+    "--node-label",
+    cls=EnvironmentOption,
+    envvar="NODE_LABEL",
+    default=CONFIG_LABEL,
+    show_default=True,
+    metavar="KEY",
+    help="The node's label whose value is the key of its config [env: NODE_LABEL].",
+)
+@click.option(
+    "--default-config",
+    cls=EnvironmentOption,
+    envvar="DEFAULT_CONFIG",
+    default="",
+    metavar="KEY",
+    help="The key of a node without that label [env: DEFAULT_CONFIG].",
+)
+@click.option(
+    "--fallback-strategies",
+    cls=EnvironmentOption,
+    envvar="FALLBACK_STRATEGIES",
+    default=",".join(FALLBACKS),
+    show_default=True,
+    metavar="LIST",
+    help="Without either, in this order: named (the key default), single (the only key), empty (--config,"
+    " else built in) [env: FALLBACK_STRATEGIES].",
+)
+@click.option(
+    "--config-compatibility",
+    cls=EnvironmentOption,
+    envvar="TONNAGE_CONFIG_COMPATIBILITY",
+    type=click.Choice(["strict", "nvidia"]),
+    default="strict",
+    show_default=True,
+    help="nvidia: overlook unknown keys of a config, with a remark [env: TONNAGE_CONFIG_COMPATIBILITY].",
+)
+@plugin_options
+@click.option(
+    "--kubelet-socket",
+    cls=EnvironmentOption,
+    envvar="KUBELET_SOCKET",
+    default="/var/lib/kubelet/device-plugins/kubelet.sock",
+    show_default=True,
+    metavar="FILE",
+    help="Where to register; empty: nowhere [env: KUBELET_SOCKET].",
+)
+@click.option(
+    "--labels",
+    cls=EnvironmentOption,
+    envvar="TONNAGE_LABELS",
+    type=click.Choice(["none", "direct", "nfd-file", "nfd-object"]),
+    help="Publish labels: on the Node, or by node feature discovery, out of a file or a NodeFeature"
+    " [env: TONNAGE_LABELS; default: none].",
+)
+@click.option(
+    "--mig-config-map",
+    cls=EnvironmentOption,
+    envvar="TONNAGE_MIG_CONFIG_MAP",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="Divide GPUs as the node's label nvidia.com/mig.config says; the mig-parted configuration is there,"
+    " if any [env: TONNAGE_MIG_CONFIG_MAP; default: MIG is left alone].",
+)
+@click.option(
+    "--mig-evict",
+    is_flag=True,
+    help="Evict pods that use what a MIG layout must destroy, as their disruption budgets allow.",
+)
+@click.option(
+    "--mig-cordon", is_flag=True, help="Cordon the node while pods are evicted and its GPUs changed."
+)
+@click.option(
+    "--mig-pause-operands",
+    is_flag=True,
+    help="Take NVIDIA's operands (DCGM and others, by nvidia.com/gpu.deploy.*) off the node while its GPUs"
+    " are changed.",
+)
+@click.option(
+    "--mig-host-root",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the host's root folder is visible: hooks.yaml and clients.yaml of the ConfigMap count, and"
+    " run there [default: they are refused].",
+)
+@click.option(
+    "--mig-reboot",
+    is_flag=True,
+    help="Restart the node where a GPU takes another MIG mode no other way, and nobody uses its GPUs.",
+)
+@click.option(
+    "--namespace",
+    cls=EnvironmentOption,
+    envvar="NAMESPACE",
+    default="",
+    metavar="NAME",
+    help="Where the NodeFeature is, and the agent's pod [env: NAMESPACE; default: where the ConfigMap is].",
+)
+@click.option(
+    "--pod-name",
+    cls=EnvironmentOption,
+    envvar="POD_NAME",
+    default="",
+    metavar="NAME",
+    help="The agent's pod: the NodeFeature goes with its DaemonSet [env: POD_NAME].",
+)
+@click.option(
+    "--metrics-address",
+    default="",
+    metavar="IP:PORT",
+    help="Serve /metrics, /healthz and /readyz there; [::1]:9400, :9400 for all [default: nowhere].",
+)
+@click.option(
+    "--standalone", is_flag=True, help="Ask no API server: the config is --config, nothing is published."
+)
+@common_options(cluster=True)
+def command(common: Common, standalone: bool, **_: object) -> int:
+    """Until SIGTERM or Ctrl-C; sockets are removed then, allocations stay on disk for the next start."""
+    with _ended_by_signals():
+        told = told_by(click.get_current_context())
+        if told["driver_root"] is None and _DRIVER_ROOT.is_dir():
+            told["driver_root"] = _DRIVER_ROOT
+        from tonnage.adapters.logging import set_up_logging
+        from tonnage.agent.options import AgentOptions
+
+        set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
+        return asyncio.run(_run(AgentOptions(**told), common, standalone=standalone))
+
+
+async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> int:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.agent.main import run_agent
+    from tonnage.agent.metrics.counters import AgentMetrics
+
+    task = asyncio.current_task()
+    assert task is not None
+    _end_on_signals(asyncio.get_running_loop(), task)
+    clock = SystemClock()
+    metrics = AgentMetrics(clock)
+    try:
+        if standalone:
+            await run_agent(options, api=None, clock=clock, metrics=metrics)
+        else:
+            from tonnage.adapters.kubernetes.late import late
+
+            started = asyncio.Event()
+            async with late(started, lambda: _client(common, metrics)) as api:
+                await run_agent(options, api=api, clock=clock, metrics=metrics, started=started)
+    except asyncio.CancelledError:
+        return 0
+    return 0
+
+
+@asynccontextmanager
+async def _client(common: Common, metrics: AgentMetrics) -> AsyncIterator[KubernetesApi]:
+    """Loaded by a thread: kubelet asks its first questions meanwhile."""
+    await asyncio.to_thread(importlib.import_module, "tonnage.adapters.kubernetes.transport")
+    from tonnage.cli.cluster import connected
+
+    async with connected(common, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+        yield api
+
+
+def told_by(context: click.Context) -> Told:
+    """What a command line says about the agent, apart from how it is run.
+
+    Raises click.UsageError: it does not say which node this is, or says something that would have no effect.
+    """
+    given = context.params
+    name = given["node_name"] or (socket.gethostname().lower() if given["standalone"] else "")
+    if not name:
+        raise click.UsageError("Missing option '--node-name', or NODE_NAME in the environment.", context)
+    refuse_without_effect(context)
+    labels = given["labels"] or _label_place(given["use_node_feature_api"])
+    if given["standalone"] and labels in (LabelPlace.DIRECT, LabelPlace.OBJECT):
+        what = f"Labels cannot be published as {labels} with --standalone: that takes an API server."
+        raise click.UsageError(f"{what} Write --labels nfd-file.", context)
+    visible = given["driver_root_ctr_path"]
+    return Told(
+        node_name=name,
+        devices=given["devices"],
+        root=given["root"],
+        config=given["config"],
+        config_map=given["config_map"],
+        driver_root=None if visible is None else Path(visible),
+        metrics_address=given["metrics_address"],
+        kubelet_socket=given["kubelet_socket"],
+        overrides=overrides_of(context),
+        lenient=given["config_compatibility"] == "nvidia",
+        labels=labels,
+        namespace=given["namespace"],
+        pod_name=given["pod_name"],
+        node_label=given["node_label"],
+        default_config=given["default_config"],
+        fallback_strategies=tuple(filter(None, map(str.strip, given["fallback_strategies"].split(",")))),
+        mig_config_map=given["mig_config_map"],
+        mig_evict=given["mig_evict"],
+        mig_cordon=given["mig_cordon"],
+        mig_pause=given["mig_pause_operands"],
+        mig_host_root=given["mig_host_root"],
+        mig_reboot=given["mig_reboot"],
+    )
+
+
+def _label_place(use_api: bool | None) -> str:
+    """Where labels go if --labels does not say it: as feature discovery would, once asked to."""
+    if use_api is None:
+        return LabelPlace.NONE
+    return LabelPlace.OBJECT if use_api else LabelPlace.FILE
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Also before the event loop handles signals: they have no default in a container's first process."""
+    before = {number: signal.signal(number, _end_at_once) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) -> None:
+    """The first signal ends the agent in order, a second one at once; what hangs is named and ended.
+
+    SIGHUP, by which NVIDIA's plugin is told to read its configuration again, ends nobody.
+    """
+    log = logging.getLogger(__name__)
+
+    def end(received: signal.Signals) -> None:
+        if task.cancelling():  # two that came at once
+            _end_at_once(received, None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one in between would find no handler
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, _end_at_once)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        faulthandler.dump_traceback_later(_ENDING_S, exit=True)
+        log.info("ending: signal=%s", received.name)
+        task.cancel()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end, number)
+    loop.add_signal_handler(
+        signal.SIGHUP, log.info, "nothing to read again: changes are followed by themselves"
+    )
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)

@@ -1,0 +1,225 @@
+"""`tonnage runtime`: what the container runtime of this node needs for CDI, doing it, and taking it back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit
+from tonnage.cli.runtime.report import RESTART, nri_json, plan_json, tell, tell_nri
+from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tonnage.adapters.runtime_files import RuntimeConfigFiles
+    from tonnage.model.node_facts import RuntimeFacts
+    from tonnage.model.runtime_change import RuntimePlan, RuntimeSeen
+
+
+_FOUND: Final = "found"
+
+
+class Asked(TypedDict, total=False):
+    """Which machine, what is known of its runtime, and what is wanted: a handler, else CDI."""
+
+    root: Path
+    config: str | None
+    runtime: str | None
+    nvidia_runtime: str | None
+
+
+@click.group(help="See, switch on and take back what the container runtime needs for CDI.")
+def command() -> None:
+    pass
+
+
+def _node_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options by which all of its commands find the runtime."""
+    root = click.option(
+        "--root",
+        type=click.Path(path_type=Path),
+        default=Path("/"),
+        show_default=True,
+        help="Stands before every path of the node.",
+    )
+    config = click.option(
+        "--config", metavar="FILE", help="The runtime's main file [default: where it usually is]."
+    )
+    runtime = click.option(
+        "--runtime",
+        metavar="NAME://VERSION",
+        help="The runtime, as its Node says it [default: it is asked, else its package].",
+    )
+    return root(config(runtime(function)))
+
+
+_HANDLER: Final = click.option(
+    "--nvidia-runtime",
+    is_flag=False,
+    flag_value=_FOUND,
+    metavar="[FILE]",
+    help="Instead of CDI: a handler nvidia that runs this program [default: the one that is found].",
+)
+_RESTART: Final = click.option(
+    "--restart", is_flag=True, help=f"Restart the runtime after a change: {RESTART}."
+)
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change, and leave the files alone.")
+
+
+@command.command(
+    "plan",
+    help="Show what has to change for CDI, or for NVIDIA's runtime, and why. Nothing is changed.\n\n"
+    "Exit status 1 when something has to change, or it cannot be done.",
+    epilog=examples(
+        "tonnage runtime plan                      # on the node, as root",
+        "tonnage runtime plan --root /host         # in a pod that has the host's / mounted there",
+        "tonnage runtime plan --root ./copy --runtime containerd://1.7.24",
+        "tonnage runtime plan --nvidia-runtime     # a handler for pods that do without CDI",
+    ),
+)
+@_node_options
+@_HANDLER
+@common_options(output=("text", "json", "yaml"))
+def plan(common: Common, **asked: Unpack[Asked]) -> int:
+    _, seen, planned = _planned(asked)
+    return _show(common, seen, planned)
+
+
+@command.command(
+    "apply",
+    help="Change what has to change: a drop-in where that is enough, else one marked block.\n\n"
+    "No runtime is restarted unless asked. Exit status 1 when it cannot be done.",
+    epilog=examples(
+        "tonnage runtime apply --dry-run           # what plan shows",
+        "tonnage runtime apply",
+        "tonnage runtime apply --restart           # and the runtime with it, which then counts",
+    ),
+)
+@_node_options
+@_HANDLER
+@_DRY_RUN
+@_RESTART
+@common_options(output=("text", "json", "yaml"))
+def apply(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]) -> int:
+    _check_restart(asked["root"], restart=restart)
+    files, seen, planned = _planned(asked)
+    return _show(common, seen, planned) if dry_run else _done(common, files, seen, planned, restart=restart)
+
+
+@command.command(
+    "undo",
+    help="Take back what apply put in, and nothing that somebody changed since.\n\n"
+    "No runtime is restarted unless asked. Exit status 1 when it cannot be done.",
+    epilog=examples("tonnage runtime undo --dry-run", "tonnage runtime undo --restart"),
+)
+@_node_options
+@_DRY_RUN
+@_RESTART
+@common_options(output=("text", "json", "yaml"))
+def undo(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]) -> int:
+    from tonnage.decide.node.runtime.change import undo_plan
+
+    _check_restart(asked["root"], restart=restart)
+    files, seen, _ = _seen(asked)
+    planned = undo_plan(seen)
+    return _show(common, seen, planned) if dry_run else _done(common, files, seen, planned, restart=restart)
+
+
+@command.command(
+    "nri",
+    help="Say whether NVIDIA's NRI plugin works with this node's runtime, and what asks for it.\n\n"
+    "Tonnage does without it. Exit status 1 when it does not work here.",
+    epilog=examples("tonnage runtime nri", "tonnage runtime nri --runtime cri-o://1.31.5"),
+)
+@_node_options
+@common_options(output=("text", "json", "yaml"))
+def nri(common: Common, **asked: Unpack[Asked]) -> int:
+    from tonnage.decide.node.runtime.nri import nri_answer
+
+    _, seen, facts = _seen(asked)
+    answer = nri_answer(seen, facts.nri_plugins)
+    if common.output != "text":
+        emit(nri_json(seen, answer), common.output)
+    else:
+        tell_nri(seen, answer)
+    return 1 if answer.problems else 0
+
+
+def _check_restart(root: Path, *, restart: bool) -> None:
+    """Raises ConfigError: the runtime of another root is out of reach."""
+    if restart and root != Path("/"):
+        why = f"systemd of the machine below {root} is not reached from here"
+        raise ConfigError(Problem("--restart is for --root /", "--restart", why, "restart it there"))
+
+
+def _done(
+    common: Common, files: RuntimeConfigFiles, seen: RuntimeSeen, plan: RuntimePlan, *, restart: bool
+) -> int:
+    """Carry the plan out and show it. Raises HardwareError."""
+    from tonnage.adapters.units import restart_unit
+    from tonnage.model.runtime_change import Standing
+
+    changes = plan.standing is Standing.CHANGE
+    if changes:
+        files.apply(plan.edits)
+    if changes and restart:
+        restart_unit(seen.unit)
+    _show(common, seen, plan, restarted=changes and restart)
+    return 1 if plan.standing is Standing.REFUSED else 0
+
+
+def _planned(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
+    """Raises ConfigError."""
+    from tonnage.decide.node.runtime.change import cdi_plan
+    from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
+
+    files, seen, facts = _seen(asked)
+    wanted = asked["nvidia_runtime"]
+    if wanted is None:
+        return files, seen, cdi_plan(seen)
+    program = nvidia_program(facts.programs, "" if wanted == _FOUND else wanted, files.there)
+    if isinstance(program, Problem):
+        raise ConfigError(program)
+    return files, seen, handler_plan(seen, program, facts.programs)
+
+
+def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
+    """Raises ConfigError."""
+    from dataclasses import replace
+
+    from tonnage.adapters.runtime_files import RuntimeConfigFiles
+    from tonnage.decide.node.runtime.containerd_files import templates_of
+    from tonnage.decide.node.runtime.detection import runtime_seen
+    from tonnage.model.runtime_config import RuntimeKind
+
+    root, config, runtime = asked["root"], asked["config"] or "", asked["runtime"] or ""
+    if not root.is_dir():
+        raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
+    if config and not config.startswith("/"):
+        raise ConfigError(Problem(f"{config[:200]} is no path from /", "--config", remedy="write it from /"))
+    files = RuntimeConfigFiles(root)
+    facts = asyncio.run(files.facts(ask=not runtime))
+    seen = runtime_seen(facts, files.units(), runtime=runtime, config=config)
+    if seen.files:
+        imports = seen.kind is RuntimeKind.CONTAINERD
+        templates = files.read(templates_of(seen.files[0].path), imports=False)
+        there = tuple(file for file in templates if file.text is not None or file.trouble)
+        read = files.read([file.path for file in seen.files], imports=imports)
+        seen = replace(seen, files=read, templates=there)
+    return files, seen, facts
+
+
+def _show(common: Common, seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
+    """The plan, and the exit status that belongs to it while it is one."""
+    from tonnage.model.runtime_change import Standing
+
+    if common.output != "text":
+        emit(plan_json(seen, plan, restarted=restarted), common.output)
+    else:
+        tell(seen, plan, restarted=restarted)
+    return 0 if plan.standing is Standing.NOTHING else 1

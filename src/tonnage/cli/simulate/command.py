@@ -1,0 +1,125 @@
+"""`tonnage simulate`: what would be with other nodes or other workloads; and traces, in `simulate_trace`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, progress, say, table
+from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
+from tonnage.cli.simulate.changes import Flags, alternatives_of, with_manifests
+from tonnage.cli.simulate.trace import command as trace
+from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from tonnage.diagnose.simulate.outcomes import WhatIf
+    from tonnage.model.cluster import Snapshot
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_FLAGS: Final = (
+    ("--add-nodes", "N=LIKE", "So many nodes more, like one that there is, or PRODUCTxGPUS,cpu=N,memory=N."),
+    ("--set-mig", "NODES=LAYOUT", "MIG layout of nodes: all-1g.10gb, all-balanced, 3g.40gb:1,1g.10gb:3 …"),
+    ("--set-sharing", "NODES=N[,rename]", "Offer each GPU of nodes N times; 1 is exclusive."),
+    ("--uncordon", "NODES", "Let nodes take pods again."),
+    ("--cordon", "NODES", "Let nodes take no more pods."),
+    ("--drain", "NODES", "Cordon nodes and evict what runs there."),
+    ("--remove-nodes", "NODES", "Take nodes away."),
+    ("--add-workload", "FILE[=N]", "The pods of a manifest, N times or as often as it says."),
+    ("--scale", "[[NS/]KIND/]NAME=N", "A workload with N pods; 0 removes it."),
+)
+
+
+def _what_if_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for flag, form, told in reversed(_FLAGS):
+        function = click.option(flag, multiple=True, metavar=form, help=f"{told} Repeatable.")(function)
+    return function
+
+
+@click.group(
+    invoke_without_command=True,
+    help="Try out what would be: other nodes or workloads, or a trace of jobs.\n\n"
+    "The cluster after changes stands beside the one there is; nothing is changed in it. NODES is a pattern "
+    "of names (a100-*) or labels (pool=a100). Changes are made in the order in which their flags stand; "
+    "with -f they come before those of each alternative.",
+    epilog=examples(
+        "tonnage simulate --set-mig 'a100-*=all-1g.10gb'",
+        "tonnage simulate --drain a100-3 --add-nodes 1=a100-0 --snapshot cluster.jsonl.gz",
+        "tonnage simulate -f layouts.yaml -o json         # several alternatives side by side",
+    ),
+)
+@click.option(
+    "-f", "--filename", type=_FILE, metavar="FILE", help="Alternatives to compare (YAML, - for stdin)."
+)
+@_what_if_options
+@profiles_option
+@click.option("--replay", is_flag=True, help="Place every pod anew, in order of creation.")
+@common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    common: Common,
+    filename: Path | None,
+    scheduler_config: Path | None,
+    **flags: Any,
+) -> int | None:
+    """Exit status 1 when, in any alternative, a pod that ran or was added has no place."""
+    if context.invoked_subcommand is not None:
+        if any(flags.values()) or filename is not None:
+            raise click.UsageError(f"{context.invoked_subcommand} takes its options after its name")
+        return None
+    if filename is None and not any(flags.values()):
+        raise click.UsageError("nothing is to be changed: give a change (--set-mig, --drain …) or -f FILE")
+    answer = _answer(common, Flags(**flags), filename, scheduler_config)
+    _show(answer, common.output)
+    return 1 if answer.worse else 0
+
+
+command.add_command(trace)
+
+
+def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path | None) -> WhatIf:
+    from tonnage.adapters.snapshots.objects import collector_paused
+
+    try:
+        from tonnage.diagnose.simulate.trying import what_if
+    except ModuleNotFoundError as error:  # the agent's image leaves it out
+        why = f"{error.name} is not installed"
+        raise ConfigError(Problem("simulate cannot run here", "", why, "run it where all of it is")) from None
+    namespace = common.namespace or "default"
+    alternatives = alternatives_of(flags, filename, namespace)
+    folder = filename.parent if filename is not None else Path()
+    snapshot = with_profiles(_snapshot(common), profiles)
+    alternatives, snapshot = with_manifests(alternatives, snapshot, namespace, folder)
+    try:
+        with collector_paused():  # nothing that is made goes in circles
+            return what_if(snapshot, alternatives, version=common.server_version or "", tell=_tell)
+    finally:
+        progress("")
+
+
+def _snapshot(common: Common) -> Snapshot:
+    from tonnage.cli.cluster import snapshot_of
+
+    return asyncio.run(snapshot_of(common))
+
+
+def _tell(alternative: str, done: int, of: int) -> None:
+    progress(f"{alternative}: {done} of {of} pods tried")
+
+
+def _show(answer: WhatIf, output: str) -> None:
+    from tonnage.diagnose.simulate.text import paragraphs_of, rows_of
+
+    if output != "text":
+        emit(answer.to_json(), output)
+        return
+    head, *rows = rows_of(answer)
+    say(table(head, rows))
+    for line in paragraphs_of(answer):
+        say(line)

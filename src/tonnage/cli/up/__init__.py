@@ -1,0 +1,1 @@
+"""`tonnage up` and `down`: start and end a cluster on either engine, and never decide within it."""

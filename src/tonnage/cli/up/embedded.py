@@ -1,0 +1,240 @@
+"""The embedded cluster: the twin, or its kubelets on a genuine control plane; the real agent in its pods."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.logging import set_up_logging
+from tonnage.cli.places import runtime_folder
+from tonnage.cli.socket_folder import make_runtime
+from tonnage.cli.state import Running, StateFolder, unusable
+from tonnage.cli.up.options import Serving
+from tonnage.cli.up.readiness import Readiness, readiness
+from tonnage.documents.scenario import Scenario, scenario_text
+from tonnage.model.errors import ClusterError, ConfigError, HardwareError, Problem
+from tonnage.ports import KubernetesApi
+from tonnage.wire.kinds import NODE
+
+if TYPE_CHECKING:
+    from tonnage.twin.apiserver.server import Endpoint
+
+_PAUSE_S: Final = 0.05
+_PATIENCE_S: Final = 180.0
+_FILES: Final = 100
+_FILES_OF_CLIENTS: Final = 4096
+_FILES_A_NODE: Final = 16
+_TAIL_BYTES: Final = 64 << 10
+_OTHERS_WRITE: Final = 0o022
+
+
+class Engine(Protocol):
+    """A cluster that this process starts and ends: first `serve`, then `populate`."""
+
+    @property
+    def api(self) -> KubernetesApi: ...
+    async def serve(self) -> Endpoint: ...
+    async def populate(self, kubeconfig: Path) -> None: ...
+    def check(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A cluster that runs in this process, or in processes of this one.
+
+    `check` raises ClusterError once a part of it has ended by itself.
+    """
+
+    api: KubernetesApi
+    running: Running
+    kubeconfig: Path
+    log: Path
+    check: Callable[[], None]
+
+
+@asynccontextmanager
+async def embedded_cluster(
+    scenario: Scenario,
+    state: StateFolder,
+    serving: Serving = Serving(),  # noqa: B008 - frozen
+    *,
+    verbose: bool = False,
+) -> AsyncIterator[Embedded]:
+    """Own `state` and run the fleet until the block ends, then leave nothing.
+
+    The loops log to `up.log` in the state folder, with `verbose` to stderr. `serving.keep`: go on with the
+    cluster that the folder keeps, if it has one, and leave it there.
+
+    Raises:
+        ConfigError: a cluster runs in `state` already, the port is taken, or the engine's programs are
+            missing.
+        ClusterError: a process of the control plane ended.
+        HardwareError: a folder cannot be used.
+    """
+    quiet_grpc(os.environ)
+    allow_many_files(sum(group.nodes for group in scenario.groups if not group.light))
+    os.umask(
+        os.umask(_OTHERS_WRITE) | _OTHERS_WRITE
+    )  # agents trust no folder of their node that others write
+    from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+
+    clock = SystemClock()
+    state.hold()
+    log = sys.stderr if verbose else state.log.open("a", encoding="utf-8")
+    set_up_logging(log, verbose=verbose)
+    sockets: Path | None = None
+    try:
+        sockets = make_runtime(state, runtime_folder(os.environ, state.path, os.getuid()))
+        make = _genuine if serving.engine == "kubernetes" else _twin
+        cluster = make(scenario, clock, state, sockets, serving)
+        if serving.keep:
+            state.keep_scenario(scenario_text(scenario))
+        try:
+            try:
+                endpoint = await cluster.serve()
+                since = clock.now().isoformat(timespec="seconds")
+                running = Running(
+                    *(os.getpid(), scenario.name, scenario.nodes, endpoint.url, str(state.kubeconfig)),
+                    since=since,
+                    engine=serving.engine,
+                )
+                state.publish(running, kubeconfig_text(endpoint))
+                await cluster.populate(state.kubeconfig)
+            except OSError as error:
+                raise _no_room(sockets, error) from error
+            yield Embedded(cluster.api, running, state.kubeconfig, state.log, cluster.check)
+        finally:
+            await cluster.stop()
+    finally:
+        if sockets is not None:
+            shutil.rmtree(sockets, ignore_errors=True)
+        state.release()
+        logging.getLogger().handlers = []
+        if not verbose:
+            log.close()
+
+
+def _twin(
+    scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
+) -> Engine:
+    from tonnage.cli.up.programs import node_programs
+    from tonnage.twin.cluster import Cluster, ClusterFiles
+
+    return Cluster(
+        scenario,
+        clock,
+        programs=node_programs(state.kubeconfig),
+        port=serving.port,
+        runtime_dir=sockets,
+        files=ClusterFiles(state.database if serving.keep else None, serving.audit_log),
+    )
+
+
+def _genuine(
+    scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
+) -> Engine:
+    from tonnage.cli.binaries import find_binaries
+    from tonnage.cli.up.genuine import GenuineCluster
+
+    if any(group.light for group in scenario.groups):
+        why = "nobody there would vouch for nodes without heartbeats"
+        raise ConfigError(
+            Problem("light nodes on a genuine control plane", scenario.name, why, "--engine twin")
+        )
+    binaries = find_binaries(os.environ, minor=scenario.server_version)
+    return GenuineCluster(
+        scenario,
+        clock,
+        folder=state.control_plane,
+        runtime_dir=sockets,
+        binaries=binaries.folder,
+        serving=serving,
+    )
+
+
+def allow_many_files(nodes: int) -> None:
+    """Raise the soft limit of open files to the hard one, where the nodes need it.
+
+    Raises:
+        HardwareError: the hard limit is too low for so many nodes.
+    """
+    needed = _FILES + nodes * _FILES_A_NODE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (resource.RLIM_INFINITY, -1) and hard < needed:
+        why = f"this process may open {hard}; {nodes} nodes take up to {needed}"
+        remedy = f"raise the limit (ulimit -n {needed}), or take fewer nodes with --nodes"
+        raise HardwareError(Problem("too few open files allowed", "RLIMIT_NOFILE", why, remedy))
+    wanted = needed + _FILES_OF_CLIENTS
+    if hard not in (resource.RLIM_INFINITY, -1):
+        wanted = min(wanted, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _no_room(sockets: Path, error: OSError) -> HardwareError:
+    """The system refuses a file or a socket of the cluster."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        remedy = "raise the limit (ulimit -n 4096), or take fewer nodes with --nodes"
+        return HardwareError(Problem("too many open files", str(sockets), remedy=remedy))
+    return unusable(Path(error.filename) if isinstance(error.filename, str) else sockets, error)
+
+
+def quiet_grpc(environment: MutableMapping[str, str]) -> None:
+    """Keep gRPC's C core from writing to stderr whenever a socket closes; it reads this when it is loaded."""
+    environment.setdefault("GRPC_VERBOSITY", "ERROR")
+
+
+async def wait_until_ready(
+    cluster: Embedded, scenario: Scenario, tell: Callable[[Readiness], None]
+) -> Readiness:
+    """Return once every node is Ready and every GPU node advertises; `tell` hears each step forward.
+
+    Raises:
+        ClusterError: it takes more than three minutes, or a part of the cluster ended.
+    """
+    last: Readiness | None = None
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                cluster.check()
+                now = readiness(scenario, (await cluster.api.list(NODE)).items)
+                if now != last:
+                    tell(now)
+                    last = now
+                if now.complete:
+                    return now
+                await asyncio.sleep(_PAUSE_S)
+    except TimeoutError:
+        raise ClusterError(
+            Problem(
+                "the fleet did not come up",
+                cluster.running.server,
+                "\n".join([f"after {_PATIENCE_S:.0f} s: {last}", *last_complaints(cluster.log)]),
+                "fewer nodes with --nodes, or a machine with more free cores",
+            )
+        ) from None
+
+
+def last_complaints(log: Path) -> tuple[str, ...]:
+    """The last three errors or warnings that a cluster wrote, without their times, each once."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+    said = [line.partition(" ")[2] for line in lines]
+    complaints = dict.fromkeys(text for text in said if text.startswith(("ERROR", "WARNING")))
+    return tuple(text[:300] for text in complaints)[-3:]

@@ -1,0 +1,118 @@
+"""What the twin's containers really run: the image of the node agent is the node agent."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tonnage.adapters.logging import LineFormatter
+from tonnage.adapters.mps import shared_memory
+from tonnage.agent.main import run_agent
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.options import AgentOptions
+from tonnage.agent.world import Host
+from tonnage.cli.failure import USAGE
+from tonnage.cli.up.pretended_options import told_on_the_twin
+from tonnage.model.errors import ClusterError, Problem
+from tonnage.model.json import parsed_json
+from tonnage.twin.host_programs import PretendedPrograms
+from tonnage.twin.kubelet.containers.port import ContainerContext, Program, Stdio
+from tonnage.twin.kubelet.node_disk import LocalDisk
+from tonnage.twin.platform import AGENT_IMAGE
+
+_STDIO: Final[ContextVar[Stdio | None]] = ContextVar(
+    "the streams of the container that runs here", default=None
+)
+
+
+def node_programs(kubeconfig: Path) -> Mapping[str, Program]:
+    """Program by image; `kubeconfig` is the cluster's own, once there is one."""
+    return {AGENT_IMAGE: partial(run_node_agent, kubeconfig=kubeconfig)}
+
+
+async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
+    """The agent as in production: its flags, sockets under the node's root, HTTPS to the API server.
+
+    What it is told comes from a manifest, which somebody else may have written: see `pretended_options`.
+    Of what else the image is started for, nothing is to be done: a node's root is one folder.
+    """
+    if shared_memory.__name__ in context.argv:
+        return 0
+    from tonnage.adapters.kubernetes.client import connect
+
+    clock, metrics = context.clock, AgentMetrics(context.clock)
+    host = Host(PretendedPrograms(), _ContainerOutput(context.stdio))
+    with _logged_to(context.stdio):
+        try:
+            options = AgentOptions(**told_on_the_twin(context, kubeconfig))
+        except click.ClickException as error:
+            context.stdio.write_error(f"error: {error.format_message()}\n".encode())
+            return USAGE
+        own = await _own_kubeconfig(context, kubeconfig)
+        async with connect(own, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+            await run_agent(options, api=api, clock=clock, metrics=metrics, host=host)
+    return 0
+
+
+async def _own_kubeconfig(context: ContainerContext, given: Path) -> Path:
+    """Where the API server is, with a token of the pod's own account in place of the administrator's.
+
+    Raises ClusterError: the pod has no token, and nobody else's is lent to it.
+    """
+    token, disk = await context.token(), LocalDisk()
+    if not token:
+        raise ClusterError(Problem("the pod has no token of a service account", context.pod.metadata.name))
+    document: Any = parsed_json(await disk.read(given) or b"{}")
+    for user in document.get("users", ()):
+        user["user"] = {"token": token}
+    own = context.node_root / "var/lib/kubelet/pods" / context.pod.metadata.uid / "kubeconfig"
+    own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    await disk.write(own, json.dumps(document).encode())
+    return own
+
+
+class _ContainerOutput:
+    """The standard output of one container, as a stream of text."""
+
+    def __init__(self, stdio: Stdio) -> None:
+        self._stdio = stdio
+
+    def write(self, text: str, /) -> None:
+        self._stdio.write(text.encode())
+
+    def flush(self) -> None:
+        """Nothing: the log has it."""
+
+
+class _ContainerLog(logging.Handler):
+    """What the tasks of one container log, as its standard error: many agents share this process."""
+
+    def __init__(self, stdio: Stdio) -> None:
+        super().__init__(logging.INFO)
+        self._stdio = stdio
+        self.setFormatter(LineFormatter())
+        self.addFilter(lambda _record: _STDIO.get() is stdio)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._stdio.write_error(f"{self.format(record)}\n".encode())
+
+
+@contextmanager
+def _logged_to(stdio: Stdio) -> Iterator[None]:
+    """Tasks that are started inside inherit the streams."""
+    before = _STDIO.set(stdio)
+    handler, logger = _ContainerLog(stdio), logging.getLogger("tonnage")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        _STDIO.reset(before)

@@ -1,1 +1,0 @@
-"""What the API server says to a pod before it exists: accounts, classes, limits, security, quotas."""

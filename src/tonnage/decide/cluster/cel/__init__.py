@@ -1,1 +1,0 @@
-"""CEL as Kubernetes' API server takes it: types of what is known, functions, costs."""

@@ -1,1 +1,0 @@
-"""A cluster as columns of numbers: thousands of nodes judged and rated at once."""

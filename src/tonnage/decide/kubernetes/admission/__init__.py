@@ -1,0 +1,1 @@
+"""What API server plugins say to a pod before it exists; objects are never stored here."""

@@ -1,0 +1,60 @@
+"""What the API server says to a new pod, step by step in its order, everything that stands against it.
+
+Mutating steps come first (accounts, classes), then validation of fields, which is not done here, then limit
+ranges, pod security, webhooks and at the end quotas.
+
+Source: k8s.io/kubernetes pkg/kubeapiserver/options/plugins.go, 1.35.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, breaches, formats_of, with_defaults
+from tonnage.decide.kubernetes.admission.pod_security import Insecure, violation
+from tonnage.decide.kubernetes.admission.quota import OverQuota, QuotaRefusal, claim_refusals, pod_refusals
+from tonnage.decide.kubernetes.admission.references import Lookup, lookups, with_runtime_class
+from tonnage.decide.kubernetes.admission.webhooks import Unreachable, unreachable
+from tonnage.model.cluster import Manifest, Snapshot
+
+Refusal = Lookup | OutOfRange | Insecure | Unreachable | QuotaRefusal
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A manifest as it would be let in, and what stands against it.
+
+    `early` is said before the fields are validated, `late` after it. `claims`: quotas that would refuse the
+    claims that are made for the pod once it is there, by the name of the pod's entry.
+    """
+
+    manifest: Manifest
+    early: tuple[Refusal, ...] = ()
+    late: tuple[Refusal, ...] = ()
+    claims: tuple[tuple[str, OverQuota], ...] = ()
+
+
+def admission_of(manifest: Manifest, snapshot: Snapshot, *, minor: int) -> Admission:
+    """What a server of that minor release would do with a pod of the manifest."""
+    early = tuple(lookups(manifest, snapshot))
+    admitted = with_runtime_class(with_defaults(manifest, snapshot.limit_ranges), snapshot)
+    labels = snapshot.namespaces.get(manifest.pod.namespace, {})
+    insecure = violation(manifest.written, labels, minor=minor)
+    late: tuple[Refusal, ...] = (
+        *breaches(admitted, snapshot.limit_ranges),
+        *((insecure,) if insecure is not None else ()),
+        *unreachable(admitted.pod, snapshot),
+        *pod_refusals(admitted.pod, snapshot, formats_of(admitted)),
+    )
+    return Admission(admitted, early, late, _claims(manifest, snapshot, minor))
+
+
+def _claims(manifest: Manifest, snapshot: Snapshot, minor: int) -> tuple[tuple[str, OverQuota], ...]:
+    """Claims that have yet to be made for the pod have no uid."""
+    found = []
+    known = {claim.key: claim for claim in snapshot.claims if not claim.uid}
+    for entry in manifest.pod.claims:
+        claim = known.get((manifest.pod.namespace, entry.made)) if entry.template else None
+        if claim is not None:
+            found += [(entry.name, over) for over in claim_refusals(claim, snapshot, minor=minor)]
+    return tuple(found)

@@ -1,0 +1,93 @@
+"""What pods and claims are charged to the keys of quotas.
+
+Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core (pods.go, resource_claims.go), 1.34 to 1.37 alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from tonnage.decide.kubernetes.requests import is_extended, pod_limits, pod_requests
+from tonnage.model.cluster import Pod
+from tonnage.model.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
+
+Charges = Mapping[str, Fraction]
+
+COUNT_PODS: Final = "count/pods"
+COUNT_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
+_PER_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+_BY_CLASS_NAME: Final = f"requests.{_IMPLICIT}"
+_NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
+_POD_KEYS: Final = frozenset(
+    {COUNT_PODS, "pods", *(f"{part}{name}" for part in ("", "requests.", "limits.") for name in _NATIVE)}
+)
+_HUGE: Final = ("hugepages-", "requests.hugepages-")
+_MOST_DEVICES: Final = 32
+"""What a request for all devices is charged as."""
+_CLAIMS_BEHIND_NAMES: Final = 36
+"""From this minor on a claim is also charged under the extended resource that its class stands for."""
+
+
+def charged_to_pods(key: str) -> bool:
+    """Whether a key of a quota counts anything of pods; `limits.` of a device counts nothing.
+
+    >>> [charged_to_pods(key) for key in ("requests.nvidia.com/gpu", "limits.nvidia.com/gpu")]
+    [True, False]
+    """
+    device = key.removeprefix("requests.")
+    extended = is_extended(device) or device.startswith(_IMPLICIT)
+    return key in _POD_KEYS or key.startswith(_HUGE) or (device != key and extended)
+
+
+def charged_to_claims(key: str) -> bool:
+    """Whether a key counts resource claims or their devices."""
+    return key == COUNT_CLAIMS or key.endswith(_PER_CLASS)
+
+
+def pod_charges(pod: Pod) -> dict[str, Fraction]:
+    """What a pod costs, by key. One that has ended costs nothing but its being there."""
+    found = {COUNT_PODS: Fraction(1)}
+    if pod.finished:
+        return found
+    found["pods"] = Fraction(1)
+    for name, amount in pod_requests(pod).items():
+        if name in _NATIVE or name.startswith("hugepages-"):
+            found[name] = found[f"requests.{name}"] = _value(name, amount)
+        elif is_extended(name) or name.startswith(_IMPLICIT):
+            found[f"requests.{name}"] = Fraction(amount)
+    for name, amount in pod_limits(pod).items():
+        if name in _NATIVE:
+            found[f"limits.{name}"] = _value(name, amount)
+    return found
+
+
+def claim_charges(
+    claim: ResourceClaim, classes: Iterable[DeviceClass] = (), *, minor: int = 35
+) -> dict[str, Fraction]:
+    """What a claim costs, by key. Of alternatives the dearest of each class counts."""
+    devices: dict[str, int] = {}
+    for request in claim.requests:
+        dearest: dict[str, int] = {}
+        for part in request.alternatives or (request,):
+            if part.device_class:
+                dearest[part.device_class] = max(dearest.get(part.device_class, 0), _count(part))
+        for name, count in dearest.items():
+            devices[name] = devices.get(name, 0) + count
+    found = {COUNT_CLAIMS: Fraction(1)} | {f"{n}{_PER_CLASS}": Fraction(c) for n, c in devices.items()}
+    if minor >= _CLAIMS_BEHIND_NAMES:
+        names = {one.name: one.extended_resource for one in classes if one.extended_resource}
+        for name, count in devices.items():
+            if name in names:
+                found[f"{_BY_CLASS_NAME}{name}"] = found[f"requests.{names[name]}"] = Fraction(count)
+    return found
+
+
+def _count(request: DeviceRequest) -> int:
+    return _MOST_DEVICES if request.mode == Mode.ALL else request.count
+
+
+def _value(name: str, amount: int) -> Fraction:
+    return Fraction(amount, 1000) if name == "cpu" else Fraction(amount)

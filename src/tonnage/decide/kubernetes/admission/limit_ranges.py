@@ -1,0 +1,225 @@
+"""LimitRanges: what they give to containers that do not ask, and what they refuse.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/limitranger/admission.go, 1.34 to 1.37 alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from tonnage.decide.kubernetes.admission.written_pod import mapping
+from tonnage.decide.kubernetes.requests import pod_limits, pod_requests
+from tonnage.model.cluster import Container, Manifest, Requests, WrittenAmounts
+from tonnage.model.json import JsonObject
+from tonnage.model.policies import LimitItem, LimitRange
+from tonnage.model.quantity import (
+    integer_value,
+    milli_value,
+    parse_quantity,
+    quantity_format,
+    write_quantity,
+)
+from tonnage.model.selectors import Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A row of a LimitRange that is broken. `text` is what the server says of it."""
+
+    resource: str
+    bound: str
+    """`max`, `min` or `ratio`."""
+    allowed: str
+    where: str
+    """A container's name, or `pod`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """A LimitRange that refuses a pod, with everything that it has against it."""
+
+    namespace: str
+    name: str
+    breaches: tuple[Breach, ...]
+
+    @property
+    def text(self) -> str:
+        """The server's words; it lists several breaches in any order."""
+        texts = list(dict.fromkeys(breach.text for breach in self.breaches))
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def with_defaults(manifest: Manifest, ranges: Iterable[LimitRange]) -> Manifest:
+    """The manifest with what the namespace's limit ranges give to containers that name no amount."""
+    own = [found for found in ranges if found.namespace == manifest.pod.namespace]
+    defaults: dict[str, str] = {}
+    asked: dict[str, str] = {}
+    for item in (item for found in sorted(own, key=lambda r: r.name) for item in found.items):
+        if item.type == "Container":
+            defaults = {**item.default, **defaults}
+            asked = {**item.default_request, **asked}
+    if not defaults and not asked:
+        return manifest
+    amounts = tuple(_completed(written, defaults, asked) for written in manifest.amounts)
+    return with_amounts(manifest, amounts)
+
+
+def _completed(written: WrittenAmounts, limits: Labels, requests: Labels) -> WrittenAmounts:
+    """A request that only has a limit is as high as that: so the server has it before any limit range."""
+    named = {**written.limits, **written.requests}
+    return replace(written, limits={**limits, **written.limits}, requests={**requests, **named})
+
+
+def with_amounts(manifest: Manifest, amounts: tuple[WrittenAmounts, ...]) -> Manifest:
+    """The manifest with other amounts, in the order of its containers."""
+    pod = manifest.pod
+    count = len(pod.containers)
+    containers = (
+        _container(container, written)
+        for container, written in zip((*pod.containers, *pod.init_containers), amounts, strict=True)
+    )
+    made = tuple(containers)
+    changed = replace(pod, containers=made[:count], init_containers=made[count:])
+    return replace(manifest, pod=changed, amounts=amounts)
+
+
+def _container(container: Container, written: WrittenAmounts) -> Container:
+    limits, requests = _numbers(written.limits), _numbers(written.requests)
+    return replace(container, limits=limits, requests=limits | requests)
+
+
+def _numbers(texts: Labels) -> dict[str, int]:
+    return {n: milli_value(text) if n == "cpu" else integer_value(text) for n, text in texts.items()}
+
+
+def breaches(manifest: Manifest, ranges: Iterable[LimitRange]) -> tuple[OutOfRange, ...]:
+    """Every limit range of the namespace that refuses the pod, by name."""
+    found = []
+    for one in sorted(ranges, key=lambda r: r.name):
+        if one.namespace == manifest.pod.namespace:
+            broken = tuple(breach for item in one.items for breach in _broken(item, manifest))
+            if broken:
+                found.append(OutOfRange(one.namespace, one.name, broken))
+    return tuple(found)
+
+
+def claim_breaches(namespace: str, asked: Labels, ranges: Iterable[LimitRange]) -> tuple[OutOfRange, ...]:
+    """Every limit range that refuses a volume claim which asks for these amounts, by name."""
+    found = []
+    for one in sorted(ranges, key=lambda r: r.name):
+        items = [item for item in one.items if item.type == _CLAIM and one.namespace == namespace]
+        broken = tuple(breach for item in items for breach in _broken_by_claim(item, asked))
+        if broken:
+            found.append(OutOfRange(one.namespace, one.name, broken))
+    return tuple(found)
+
+
+def _broken_by_claim(item: LimitItem, asked: Labels) -> Iterator[Breach]:
+    """A claim has no limits: its requests are held against both bounds."""
+    for bound, rows in (("min", item.least), ("max", item.most)):
+        for name, allowed in sorted(rows.items()):
+            per, request = f"per {item.type} is {allowed}", asked.get(name)
+            told = ""
+            if request is None:
+                told = f"{per}.  No request is specified"
+            elif (
+                parse_quantity(request) < parse_quantity(allowed)
+                if bound == "min"
+                else parse_quantity(request) > parse_quantity(allowed)
+            ):
+                told = f"{per}, but request is {request}"
+            if told:
+                yield Breach(name, bound, allowed, "claim", f"{_BEFORE[bound]}{name} usage {told}")
+
+
+_CLAIM: Final = "PersistentVolumeClaim"
+_Sides = tuple[str, Labels, Labels]
+"""Where, the requests and the limits."""
+
+
+def _broken(item: LimitItem, manifest: Manifest) -> Iterator[Breach]:
+    if item.type == "Container":
+        sides: list[_Sides] = [(w.container, {**w.limits, **w.requests}, w.limits) for w in manifest.amounts]
+    elif item.type == "Pod":
+        pod = replace(manifest.pod, overhead={})
+        formats = formats_of(manifest)
+        asked = _texts(pod_requests(pod), formats, "requests.")
+        sides = [("pod", asked, _texts(pod_limits(pod), formats, "limits."))]
+    else:
+        return
+    for where, requests, limits in sides:
+        for bound, rows in (("min", item.least), ("max", item.most), ("ratio", item.ratio)):
+            for name, allowed in sorted(rows.items()):
+                request, limit = requests.get(name), limits.get(name)
+                told = _TESTS[bound](f"per {item.type} is {allowed}", allowed, request, limit)
+                if told:
+                    subject = f"{_BEFORE[bound]}{name}{_AFTER[bound]} {told}"
+                    yield Breach(name, bound, allowed, where, subject)
+
+
+_BEFORE: Final = {"min": "minimum ", "max": "maximum ", "ratio": ""}
+_AFTER: Final = {"min": " usage", "max": " usage", "ratio": " max limit to request ratio"}
+
+
+def _below(per: str, allowed: str, request: str | None, limit: str | None) -> str:
+    least = parse_quantity(allowed)
+    if request is None:
+        return f"{per}.  No request is specified"
+    if parse_quantity(request) < least:
+        return f"{per}, but request is {request}"
+    return f"{per}, but limit is {limit}" if limit is not None and parse_quantity(limit) < least else ""
+
+
+def _above(per: str, allowed: str, request: str | None, limit: str | None) -> str:
+    most = parse_quantity(allowed)
+    if limit is None:
+        return f"{per}.  No limit is specified"
+    if parse_quantity(limit) > most:
+        return f"{per}, but limit is {limit}"
+    return (
+        f"{per}, but request is {request}" if request is not None and parse_quantity(request) > most else ""
+    )
+
+
+def _beyond_ratio(per: str, allowed: str, request: str | None, limit: str | None) -> str:
+    if request is None or parse_quantity(request) == 0:
+        return f"{per}, but no request is specified or request is 0"
+    if limit is None or parse_quantity(limit) == 0:
+        return f"{per}, but no limit is specified or limit is 0"
+    ratio = parse_quantity(limit) / parse_quantity(request)
+    return f"{per}, but provided ratio is {float(ratio):.6f}" if ratio > parse_quantity(allowed) else ""
+
+
+_TESTS: Final = {"min": _below, "max": _above, "ratio": _beyond_ratio}
+
+
+def formats_of(manifest: Manifest) -> dict[str, str]:
+    """How the pod writes the sums of resources, by `requests.` or `limits.` and the name.
+
+    As it writes its own amount as a whole, else as the first container that asks for any of it.
+    """
+    whole = mapping(mapping(manifest.written.get("spec")).get("resources"))
+    limits, requests = (mapping(whole.get(part)) for part in ("limits", "requests"))
+    rows: list[tuple[str, JsonObject | Labels]] = [("limits.", limits), ("requests.", requests)]
+    for written in manifest.amounts:
+        rows += [("limits.", written.limits), ("requests.", {**written.limits, **written.requests})]
+    rows.append(("requests.", limits))
+    found: dict[str, str] = {}
+    for part, row in rows:
+        for name, text in row.items():
+            if parse_quantity(str(text)):
+                found.setdefault(f"{part}{name}", quantity_format(str(text)))
+    return found
+
+
+def _texts(amounts: Requests, formats: Labels, part: str) -> dict[str, str]:
+    return {
+        name: write_quantity(
+            Fraction(n, 1000 if name == "cpu" else 1), formats.get(f"{part}{name}", "decimal")
+        )
+        for name, n in amounts.items()
+    }

@@ -1,0 +1,249 @@
+"""ADM-9, ADM-10: what a namespace's ResourceQuotas say to a new pod, and to the claims made for it.
+
+Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go (CheckRequest), 1.35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from tonnage.decide.kubernetes.admission.charges import (
+    Charges,
+    charged_to_claims,
+    charged_to_pods,
+    claim_charges,
+    pod_charges,
+)
+from tonnage.decide.kubernetes.admission.scopes import counts
+from tonnage.model.cluster import Container, Pod, Quota, Snapshot
+from tonnage.model.quantity import canonical_quantity, parse_quantity, write_quantity
+from tonnage.model.resource_claims import ResourceClaim
+
+_DECLARED: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
+"""Keys that make every container declare the amount."""
+
+Formats = Mapping[str, str]
+"""How amounts are written, by `requests.` or `limits.` and the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A key of which too little is left, quantities as the server writes them.
+
+    `lasting`: more is asked than the quota allows in all.
+    """
+
+    key: str
+    asked: str
+    used: str
+    hard: str
+    lasting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """A quota that would be exceeded, by the keys in `rows`."""
+
+    quota: Quota
+    rows: tuple[Row, ...]
+    users: tuple[tuple[str, str], ...] = ()
+    """Who has what of the first key, the largest first: name and amount."""
+
+    @property
+    def wanted_is_enough(self) -> bool:
+        """Whether the quota's spec has room for it, and its status only lags behind."""
+        return self.quota.counted and all(fits(row, self.quota.wanted) for row in self.rows)
+
+    @property
+    def text(self) -> str:
+        """The server's words."""
+        asked, used, hard = (
+            ",".join(f"{row.key}={amount}" for row, amount in zip(self.rows, column, strict=True))
+            for column in zip(*((row.asked, row.used, row.hard) for row in self.rows), strict=True)
+        )
+        return f"exceeded quota: {self.quota.name}, requested: {asked}, used: {used}, limited: {hard}"
+
+
+@dataclass(frozen=True, slots=True)
+class Undeclared:
+    """A quota on cpu or memory that makes every container say how much: the containers, by key."""
+
+    quota: Quota
+    missing: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def told(self) -> str:
+        """Keys and containers as the server lists them."""
+        return "; ".join(f"{key} for: {','.join(names)}" for key, names in self.missing)
+
+    @property
+    def text(self) -> str:
+        """The server's words."""
+        return f"failed quota: {self.quota.name}: must specify {self.told}"
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """A quota of which the controller has not counted yet what is used."""
+
+    quota: Quota
+    keys: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The server's words."""
+        return f"status unknown for quota: {self.quota.name}, resources: {','.join(self.keys)}"
+
+
+QuotaRefusal = OverQuota | Undeclared | Uncounted
+
+
+def pod_refusals(
+    pod: Pod, snapshot: Snapshot, formats: Formats | None = None, before: Pod | None = None
+) -> tuple[QuotaRefusal, ...]:
+    """What each quota says against a new pod, or one that asks for more than `before`.
+
+    First come those that cannot even count it, as on the server.
+    """
+    own = sorted((q for q in snapshot.quotas if q.namespace == pod.namespace), key=lambda q: q.name)
+    tracked = [(q, _tracked(q, charged_to_pods)) for q in own if counts(q, pod)]
+    matching = [(quota, keys) for quota, keys in tracked if keys]
+    early = [found for quota, keys in matching if (found := _undeclared(pod, quota, keys))]
+    early += [found for quota, keys in matching if (found := _uncounted(quota, keys))]
+    over: list[QuotaRefusal] = []
+    for quota, keys in matching:
+        charges = pod_change(quota, pod, before)
+        found = _exceeded(quota, keys, charges, partial(_pod_users, quota, snapshot), formats or {})
+        if found is not None:
+            over.append(found)
+    return (*early, *over)
+
+
+def pod_change(quota: Quota, pod: Pod, before: Pod | None) -> Charges:
+    """What a pod costs of a quota that counts it, more than it did where that counted it before."""
+    known = pod_charges(before) if before is not None and counts(quota, before) else {}
+    return more(pod_charges(pod), known)
+
+
+def more(charges: Charges, before: Charges) -> Charges:
+    """By how much charges have grown, at least nothing.
+
+    >>> more({"pods": Fraction(2)}, {"pods": Fraction(3)})
+    {'pods': Fraction(0, 1)}
+    """
+    return {key: max(amount - before.get(key, Fraction(0)), Fraction(0)) for key, amount in charges.items()}
+
+
+def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> tuple[OverQuota, ...]:
+    """What each quota says against a claim that has yet to be made. Quotas with scopes count no claims."""
+    charges = claim_charges(claim, snapshot.device_classes, minor=minor)
+    found = []
+    for quota in sorted(snapshot.quotas, key=lambda q: q.name):
+        keys = [key for key in quota.hard if charged_to_claims(key) or key in charges]
+        if quota.namespace != claim.namespace or quota.scopes or not keys:
+            continue
+        over = _exceeded(quota, sorted(keys), charges, partial(_claim_users, quota, snapshot, minor), {})
+        if over is not None:
+            found.append(over)
+    return tuple(found)
+
+
+def object_refusal(quota: Quota, asked: Charges, formats: Formats | None = None) -> OverQuota | None:
+    """What a quota says that counts this much of an object, neither pod nor claim for devices."""
+    return _exceeded(quota, sorted(asked.keys() & quota.hard.keys()), asked, list, formats or {})
+
+
+def _tracked(quota: Quota, counted: Callable[[str], bool]) -> list[str]:
+    return sorted(key for key in quota.hard if counted(key))
+
+
+def _undeclared(pod: Pod, quota: Quota, keys: Iterable[str]) -> QuotaRefusal | None:
+    if pod.pod_requests or pod.pod_limits:
+        return None
+    containers = (*pod.containers, *pod.init_containers)
+    missing = tuple(
+        (key, names)
+        for key in keys
+        if key in _DECLARED
+        and (names := tuple(sorted({c.name for c in containers if not _declares(c, key)})))
+    )
+    return Undeclared(quota, missing) if missing else None
+
+
+def _declares(container: Container, key: str) -> bool:
+    section, _, resource = key.rpartition(".")
+    return resource in (container.limits if section == "limits" else container.requests)
+
+
+def _uncounted(quota: Quota, keys: Iterable[str]) -> QuotaRefusal | None:
+    missing = tuple(key for key in keys if key not in quota.used) if quota.counted else ()
+    return Uncounted(quota, missing) if missing else None
+
+
+Users = list[tuple[str, Charges]]
+
+
+def _exceeded(
+    quota: Quota, keys: Iterable[str], charges: Charges, users: Callable[[], Users], formats: Formats
+) -> OverQuota | None:
+    """`users` are counted only where the controller has not, or where the quota refuses."""
+    counted = None if quota.counted else users()
+    rows: list[Row] = []
+    for key in keys:
+        asked, hard = charges.get(key, Fraction(0)), _amount(quota.hard[key])
+        if counted is None:
+            used = _amount(quota.used.get(key, "0"))
+        else:
+            used = sum((spent.get(key, Fraction(0)) for _, spent in counted), Fraction(0))
+        if asked > 0 and hard is not None and used is not None and asked + used > hard:
+            form = form_of(key, formats)
+            told = canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
+            most = canonical_quantity(quota.hard[key])
+            rows.append(Row(key, write_quantity(asked, form), told, most, asked > hard))
+    if not rows:
+        return None
+    first = rows[0].key
+    shares = [(name, spent[first]) for name, spent in counted or users() if spent.get(first)]
+    shares.sort(key=lambda share: (-share[1], share[0]))
+    form = form_of(first, formats)
+    return OverQuota(quota, tuple(rows), tuple((name, write_quantity(n, form)) for name, n in shares))
+
+
+def _pod_users(quota: Quota, snapshot: Snapshot) -> Users:
+    pods = (p for p in snapshot.pods if p.namespace == quota.namespace and counts(quota, p))
+    return [(pod.name, pod_charges(pod)) for pod in pods]
+
+
+def _claim_users(quota: Quota, snapshot: Snapshot, minor: int) -> Users:
+    """Claims that are there; those that would be made for the pod itself have no uid yet."""
+    claims: Iterator[ResourceClaim] = (
+        claim for claim in snapshot.claims if claim.namespace == quota.namespace and claim.uid
+    )
+    return [(c.name, claim_charges(c, snapshot.device_classes, minor=minor)) for c in claims]
+
+
+def form_of(key: str, formats: Formats) -> str:
+    """How the amount of a key is written; `cpu` is about requests.
+
+    >>> form_of("memory", {"requests.memory": "binary"})
+    'binary'
+    """
+    side = key if key.startswith(("requests.", "limits.")) else f"requests.{key}"
+    return formats.get(side, "decimal")
+
+
+def fits(row: Row, wanted: Mapping[str, str]) -> bool:
+    """Whether what is asked beside what is used is within the spec; a key that is gone limits nothing."""
+    most = _amount(wanted[row.key]) if row.key in wanted else None
+    return bool(wanted) and (most is None or parse_quantity(row.asked) + parse_quantity(row.used) <= most)
+
+
+def _amount(text: str) -> Fraction | None:
+    try:
+        return parse_quantity(text)
+    except ValueError:
+        return None

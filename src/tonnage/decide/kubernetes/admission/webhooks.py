@@ -1,0 +1,81 @@
+"""Webhooks that a new pod would be shown to. What they say cannot be known; that one is not there can.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook, 1.35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.kubernetes.matching import selector_matches
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.policies import Webhook
+from tonnage.model.selectors import Labels
+from tonnage.model.well_known import NAMESPACE_NAME
+
+_CREATE: Final = ("CREATE", "*")
+_CORE: Final = ("", "*")
+_PODS: Final = ("pods", "*", "*/*", "pods/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A webhook that must be asked and cannot be: its Service does not exist, or no pod is behind it."""
+
+    webhook: Webhook
+    service_missing: bool
+
+    @property
+    def text(self) -> str:
+        """The server's words; without a pod behind the Service they depend on the network."""
+        name = self.webhook.name
+        space, service = self.webhook.service or ("", "")
+        url = f"https://{service}.{space}.svc{self.webhook.query}"
+        why = f'service "{service}" not found' if self.service_missing else "connect: connection refused"
+        return f'failed calling webhook "{name}": failed to call webhook: Post "{url}": {why}'
+
+
+def asked(pod: Pod, snapshot: Snapshot) -> Iterator[Webhook]:
+    """Webhooks to which the pod would be shown, mutating ones first; CEL conditions are left open."""
+    labels = _labels_of(pod.namespace, snapshot)
+    for webhook in sorted(snapshot.webhooks, key=lambda w: (not w.mutating, w.configuration)):
+        if _about_pods(webhook) and _chooses(webhook, labels, pod):
+            yield webhook
+
+
+def unreachable(pod: Pod, snapshot: Snapshot) -> Iterator[Unreachable]:
+    """Those of them that would refuse the pod because nobody answers."""
+    services = {(one.namespace, one.name): one for one in snapshot.selectors if one.kind == "Service"}
+    known = "Service" in snapshot.complete or bool(services)
+    for webhook in asked(pod, snapshot):
+        if webhook.service is None or not webhook.must_answer or webhook.conditional or not known:
+            continue
+        service = services.get(webhook.service)
+        if service is None:
+            yield Unreachable(webhook, service_missing=True)
+        elif service.selector.requirements and not any(
+            other.namespace == service.namespace
+            and other.status.phase == "Running"
+            and selector_matches(service.selector, other.labels)
+            for other in snapshot.pods
+        ):
+            yield Unreachable(webhook, service_missing=False)
+
+
+def _about_pods(webhook: Webhook) -> bool:
+    return any(
+        any(operation in _CREATE for operation in rule.operations)
+        and any(group in _CORE for group in rule.groups)
+        and any(resource in _PODS for resource in rule.resources)
+        for rule in webhook.rules
+    )
+
+
+def _chooses(webhook: Webhook, labels: Labels, pod: Pod) -> bool:
+    return selector_matches(webhook.namespaces, labels) and selector_matches(webhook.objects, pod.labels)
+
+
+def _labels_of(namespace: str, snapshot: Snapshot) -> Labels:
+    return {NAMESPACE_NAME: namespace, **snapshot.namespaces.get(namespace, {})}

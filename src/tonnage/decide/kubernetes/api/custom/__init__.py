@@ -1,0 +1,1 @@
+"""Custom resources: their schemas, rules and values, and never one kind by name."""

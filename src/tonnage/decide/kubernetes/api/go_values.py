@@ -1,0 +1,85 @@
+"""Pods as refusals show them: every field by its name in Go, set or not, and what differs line by line.
+
+Source: pkg/apis/core/types.go, k8s.io/apimachinery pkg/util/diff (v1.35).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mapping
+
+_Row = tuple[str, str, str, JsonValue]
+_IN_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+"""Fields of a pod that Go keeps in its security context."""
+
+
+def pod_spec_in_go(spec: JsonObject) -> JsonObject:
+    """The spec of a pod."""
+    moved: JsonObject = {key: spec[key] for key in _IN_CONTEXT if key in spec}
+    if moved:
+        spec = {**spec, "securityContext": {**mapping(spec, "securityContext"), **moved}}
+    return in_go("PodSpec", spec)
+
+
+def template_in_go(template: JsonObject) -> JsonObject:
+    """A template of pods."""
+    return {**mapping(template, "metadata"), "Spec": pod_spec_in_go(mapping(template, "spec"))}
+
+
+def difference(old: JsonObject, new: JsonObject) -> str:
+    """Two objects line by line, as refusals of a change end.
+
+    >>> print(difference({"A": 1}, {"A": 2}))
+    @@ -1,3 +1,3 @@
+     {
+    - "A": 1
+    + "A": 2
+     }
+    <BLANKLINE>
+    """
+    before, after = (json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (old, new))
+    lines = list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    return "".join(f"{line}\n" for line in lines)
+
+
+@cache
+def _names() -> dict[str, list[_Row]]:
+    data = files("tonnage.wire.schema").joinpath("go_names.json").read_bytes()
+    found: dict[str, list[_Row]] = msgspec.json.decode(data)
+    return found
+
+
+def in_go(name: str, obj: JsonObject) -> JsonObject:
+    """An object of a type in Go that a pod is made of."""
+    shown: JsonObject = {}
+    for go, key, held, unset in _names()[name]:
+        value = obj.get(key)
+        if held == "inline":
+            shown.update(mapping(value))
+        elif held == "plain":
+            shown[go] = unset if value is None else value
+        elif held == "value":
+            shown[go] = in_go(str(unset), mapping(value))
+        elif held == "map" and isinstance(value, dict):
+            shown[go] = dict(sorted(value.items()))
+        else:
+            shown[go] = _held(str(unset), value)
+    return shown
+
+
+def _held(name: str, value: JsonValue) -> JsonValue:
+    """What a pointer or a list holds, of a type of Go or as it is."""
+    match value:
+        case list() if name:
+            return [in_go(name, mapping(one)) for one in value]
+        case dict() if name:
+            return in_go(name, value)
+    return value

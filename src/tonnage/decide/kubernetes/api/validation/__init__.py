@@ -1,0 +1,7 @@
+"""Rules about objects: one module a subject, each a generator of field errors, never an exception.
+
+A rule takes the part that it is about and the field path of that part.
+
+Source: the validation packages of k8s.io/{kubernetes,apimachinery,apiextensions-apiserver}, v1.35; messages
+are theirs, word for word.
+"""

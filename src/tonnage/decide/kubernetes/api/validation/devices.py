@@ -1,0 +1,210 @@
+"""Device classes, claims for devices and their templates; CEL that does not compile is refused.
+
+Fields behind gates that are off in this version are gone before (`device_gates`).
+
+Source: k8s.io/kubernetes pkg/apis/resource/validation, 1.35.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.kubernetes.api import names
+from tonnage.decide.kubernetes.api.go_values import in_go
+from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.problems import (
+    complaints,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
+from tonnage.decide.kubernetes.api.validation.device_names import (
+    configuration,
+    each,
+    full_attribute_name,
+    label,
+)
+from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found
+from tonnage.decide.kubernetes.api.validation.metadata import template_metadata
+from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping, mappings, number, text, texts
+
+_MINOR: Final = 35
+_LONGEST: Final = 10 * 1024
+_NO_REQUEST: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+_MOST: Final = 32
+"""Requests of a claim, selectors of a request or a class, constraints and configurations."""
+_MOST_CHOICES: Final = 8
+
+
+def device_class(obj: JsonObject) -> Found:
+    """A DeviceClass."""
+    yield from _selectors(mapping(obj, "spec"), "spec.selectors")
+    yield from _configurations(obj)
+
+
+def device_class_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed DeviceClass: selectors that stay as they are were fine once."""
+    if same_json(mapping(new, "spec").get("selectors"), mapping(old, "spec").get("selectors")):
+        yield from _configurations(new)
+    else:
+        yield from device_class(new)
+
+
+def _configurations(obj: JsonObject) -> Found:
+    yield from each(mappings(obj, "spec", "config"), _MOST, "spec.config", configuration)
+
+
+def resource_claim(obj: JsonObject) -> Found:
+    """A ResourceClaim."""
+    yield from _devices(mapping(obj, "spec", "devices"), "spec.devices")
+
+
+def resource_claim_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed ResourceClaim, which wants what it wanted."""
+    yield from _kept(new, old, "dra.ResourceClaimSpec")
+
+
+def claim_template(obj: JsonObject) -> Found:
+    """A ResourceClaimTemplate."""
+    yield from template_metadata(mapping(obj, "spec", "metadata"), "spec.metadata")
+    yield from _devices(mapping(obj, "spec", "spec", "devices"), "spec.spec.devices")
+
+
+def claim_template_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed ResourceClaimTemplate, whose claims want what they wanted; what stands was fine once."""
+    if not same_json(new.get("spec"), old.get("spec")):
+        yield from claim_template(new)
+    yield from _kept(new, old, "dra.ResourceClaimTemplateSpec")
+
+
+def _kept(new: JsonObject, old: JsonObject, go_type: str) -> Found:
+    if not same_json(mapping(new, "spec"), mapping(old, "spec")):
+        yield invalid("spec", in_go(go_type, mapping(new, "spec")), IMMUTABLE)
+
+
+def _devices(devices: JsonObject, path: str) -> Found:
+    requests = mappings(devices, "requests")
+    known = request_names(requests)
+
+    def constraint(found: JsonObject, where: str) -> Found:
+        yield from request_references(found, where, known)
+        yield from _constraint(found, where)
+
+    def config(found: JsonObject, where: str) -> Found:
+        yield from request_references(found, where, known)
+        yield from configuration(found, where)
+
+    yield from each(requests, _MOST, f"{path}.requests", _request, _name)
+    yield from each(mappings(devices, "constraints"), _MOST, f"{path}.constraints", constraint)
+    yield from each(mappings(devices, "config"), _MOST, f"{path}.config", config)
+
+
+def _name(part: JsonObject) -> str:
+    return text(part, "name")
+
+
+def _request(request: JsonObject, path: str) -> Found:
+    yield from label(text(request, "name"), f"{path}.name")
+    exactly, choices = request.get("exactly"), mappings(request, "firstAvailable")
+    if isinstance(exactly, dict) and choices:
+        words = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+        yield invalid(path, None, words)
+    elif isinstance(exactly, dict):
+        yield from _wanted(exactly, f"{path}.exactly")
+    elif choices:
+        yield from each(choices, _MOST_CHOICES, f"{path}.firstAvailable", _choice, _name)
+    else:
+        yield required(path, "exactly one of `exactly` or `firstAvailable` is required")
+
+
+def _choice(part: JsonObject, path: str) -> Found:
+    yield from label(text(part, "name"), f"{path}.name")
+    yield from _wanted(part, path)
+
+
+def _wanted(part: JsonObject, path: str) -> Found:
+    """What is asked for: a class, selectors, how many."""
+    name = text(part, "deviceClassName")
+    if not name:
+        yield required(f"{path}.deviceClassName")
+    else:
+        yield from complaints(f"{path}.deviceClassName", name, names.dns_subdomain(name))
+    yield from _selectors(part, f"{path}.selectors")
+    mode, count = text(part, "allocationMode"), number(part, "count")
+    match mode:
+        case "All":
+            if count:
+                words = "must not be specified when allocationMode is 'All'"
+                yield invalid(f"{path}.count", count, words)
+        case "ExactCount":
+            if count <= 0:
+                yield invalid(f"{path}.count", count, "must be greater than zero")
+        case _ if "allocationMode" in part:  # which defaults have filled in
+            yield unsupported(f"{path}.allocationMode", mode, ("All", "ExactCount"))
+
+
+def request_names(requests: list[JsonObject]) -> frozenset[str]:
+    """Names of requests, and of their alternatives behind a slash."""
+    found: set[str] = set()
+    for request in requests:
+        name = text(request, "name")
+        found.add(name)
+        found |= {f"{name}/{text(part, 'name')}" for part in mappings(request, "firstAvailable")}
+    return frozenset(found)
+
+
+def request_references(owner: JsonObject, path: str, known: frozenset[str]) -> Found:
+    """A list of names of requests."""
+
+    def rule(name: str, where: str) -> Found:
+        yield from request_reference(name, where, known)
+
+    yield from each(texts(owner, "requests"), _MOST, f"{path}.requests", rule, str)
+
+
+def request_reference(name: str, path: str, known: frozenset[str]) -> Found:
+    """The name of a request, or of an alternative of one."""
+    parts = name.split("/")
+    if len(parts) <= 2:
+        for part in parts:
+            yield from label(part, path)
+    if len(parts) > 2 or name not in known:
+        yield invalid(path, name, _NO_REQUEST)
+
+
+def _constraint(constraint: JsonObject, path: str) -> Found:
+    name = constraint.get("matchAttribute")
+    if not isinstance(name, str):
+        yield required(f"{path}.matchAttribute")
+    else:
+        yield from full_attribute_name(name, f"{path}.matchAttribute")
+
+
+def _selectors(owner: JsonObject, path: str) -> Found:
+    yield from each(mappings(owner, "selectors"), _MOST, path, _selector)
+
+
+def _selector(selector: JsonObject, path: str) -> Found:
+    if not isinstance(selector.get("cel"), dict):
+        yield required(f"{path}.cel")
+        return
+    expression = text(selector, "cel", "expression")
+    if len(expression.encode()) > _LONGEST:
+        yield too_long(f"{path}.cel.expression", _LONGEST)
+    elif error := _error(expression):
+        yield invalid(f"{path}.cel.expression", expression, error)
+
+
+def _error(expression: str) -> str:
+    """What the compiler says; empty: it compiles, or nobody here can say."""
+    from tonnage.decide.kubernetes.claims.expressions import Selector
+
+    try:
+        return Selector(expression, _MINOR).error
+    except UnsupportedError:
+        return ""

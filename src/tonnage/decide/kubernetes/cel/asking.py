@@ -1,0 +1,152 @@
+"""Functions whose answers are known outside: who may do what, and whether a text is of a format.
+
+A value of theirs holds what was asked so far, as JSON; the answers come from the host of the evaluation.
+
+Source: k8s.io/apiserver pkg/cel/library (authz.go, format.go), 1.35.8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Protocol, cast
+
+from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
+from tonnage.decide.kubernetes.cel.messages import value_of
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_values import type_name
+from tonnage.model.json import JsonObject
+
+FORMAT: Final = "kubernetes.NamedFormat"
+_AUTH: Final = "kubernetes.authorization."
+PATH_CHECK, GROUP_CHECK, DECISION = f"{_AUTH}PathCheck", f"{_AUTH}GroupCheck", f"{_AUTH}Decision"
+FORMATS: Final = (
+    *("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix"),
+    *("dns1123SubdomainPrefix", "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date"),
+    "datetime",
+)
+
+
+class Host(Protocol):
+    """Who knows the answers."""
+
+    def complaints(self, form: str, text: str) -> Sequence[str]:
+        """What keeps a text from being of a format."""
+        ...
+
+    def allowed(self, asked: JsonObject) -> tuple[bool, str]:
+        """Whether the user of the request, or the `account`, may do this, and why."""
+        ...
+
+
+_HOST: ContextVar[Host | None] = ContextVar("host", default=None)
+
+
+@contextmanager
+def answered_by(host: Host | None) -> Iterator[None]:
+    """The host of what is evaluated meanwhile."""
+    token = _HOST.set(host)
+    try:
+        yield
+    finally:
+        _HOST.reset(token)
+
+
+def _host() -> Host:
+    found = _HOST.get()
+    if found is None:
+        raise UnsupportedError("a question to nobody")
+    return found
+
+
+def _texts(function: str, *values: object) -> list[str]:
+    if not all(isinstance(one, str) for one in values):
+        raise CelError(f"no such overload: {function}({', '.join(type_name(one) for one in values)})")
+    return [str(one) for one in values]
+
+
+def _asked(function: str, value: object, kind: str) -> JsonObject:
+    if type_name(value) != kind:
+        raise CelError(f"no such overload: {function}({type_name(value)})")
+    found: JsonObject = json.loads(cast("Any", value).text)
+    return found
+
+
+def authorizer_of(asked: JsonObject, kind: str = AUTHORIZER) -> Any:
+    """`authorizer` itself, of which nothing is asked yet, or `authorizer.requestResource`."""
+    return value_of(kind, json.dumps(asked, sort_keys=True))
+
+
+def _more(function: str, owner: str, result: str, key: str, needed: str = "") -> Callable[..., object]:
+    """A function that adds a word to what is asked; `needed`: what an empty word is called."""
+
+    def called(value: object, word: object) -> object:
+        asked, (said,) = _asked(function, value, owner), _texts(function, word)
+        if needed and not said.strip():
+            raise CelError(f"{needed} must not be empty")
+        return authorizer_of({**asked, key: said}, result)
+
+    return called
+
+
+def _account(value: object, namespace: object, name: object) -> object:
+    asked, (space, called) = (
+        _asked("serviceAccount", value, AUTHORIZER),
+        _texts("serviceAccount", namespace, name),
+    )
+    for form, word, what in (("dns1123Subdomain", called, "name"), ("dns1123Label", space, "namespace")):
+        if _host().complaints(form, word):
+            raise CelError(f"Invalid service account {what}")
+    return authorizer_of({**asked, "account": f"{space}/{called}"})
+
+
+def _check(value: object, verb: object) -> object:
+    kind = PATH_CHECK if type_name(value) == PATH_CHECK else RESOURCE_CHECK
+    asked, (said,) = _asked("check", value, kind), _texts("check", verb)
+    allowed, reason = _host().allowed({**asked, "verb": said})
+    return authorizer_of({"allowed": allowed, "reason": reason}, DECISION)
+
+
+def _of_decision(function: str, key: str, default: object) -> Callable[[object], object]:
+    return lambda value: _asked(function, value, DECISION).get(key, default)
+
+
+def _complaints(form: object, text: object) -> list[str]:
+    (said,) = _texts("validate", text)
+    if type_name(form) != FORMAT:
+        raise CelError(f"no such overload: validate({type_name(form)}, string)")
+    return list(_host().complaints(cast("Any", form).text, said))
+
+
+def _named(name: object) -> object:
+    (said,) = _texts("format.named", name)
+    return value_of(FORMAT, said if said in FORMATS else "")
+
+
+def _constant(form: str) -> Callable[[], object]:
+    return lambda: value_of(FORMAT, form)
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
+    "path": _more("path", AUTHORIZER, PATH_CHECK, "path", "path"),
+    "group": _more("group", AUTHORIZER, GROUP_CHECK, "group"),
+    "serviceAccount": _account,
+    "resource": _more("resource", GROUP_CHECK, RESOURCE_CHECK, "resource", "resource"),
+    **{
+        name: _more(name, RESOURCE_CHECK, RESOURCE_CHECK, name)
+        for name in ("subresource", "namespace", "name", "fieldSelector", "labelSelector")
+    },
+    "check": _check,
+    "errored": _of_decision("errored", "errored", default=False),
+    "error": _of_decision("error", "error", default=""),
+    "allowed": _of_decision("allowed", "allowed", default=False),
+    "reason": _of_decision("reason", "reason", default=""),
+    "validate": _complaints,
+    "format.named": _named,
+    **{f"format.{form}": _constant(form) for form in FORMATS},
+}
+"""Implementations by name."""
+OPTIONAL: Final = frozenset({"validate", "format.named"})
+"""Those whose empty answer is an optional without a value."""

@@ -1,0 +1,214 @@
+"""Expressions about objects of any kind: of admission policies, of webhooks, of custom resources.
+
+An expression is compiled about what is known, with types, and its errors are the server's. What it comes to
+is found on plain values, as JSON has them. What it costs while it runs is not counted as Kubernetes does; the
+library's own budget ends what goes on for long.
+
+Source: k8s.io/apiserver pkg/cel/environment, pkg/admission/plugin/cel (1.35.8).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from google.protobuf import message
+
+from tonnage.decide.kubernetes.cel.asking import OPTIONAL, Host, answered_by
+from tonnage.decide.kubernetes.cel.declarations import declared
+from tonnage.decide.kubernetes.cel.functions import as_message
+from tonnage.decide.kubernetes.cel.kinds import CelKind, Known, kind_named
+from tonnage.decide.kubernetes.cel.library import checker, runtime, runtime_names
+from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals
+from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
+from tonnage.decide.kubernetes.cel.tree import copied, packed, parsed, type_words, unpacked, walk
+from tonnage.decide.kubernetes.cel.wording import Written, compile_words, full_name, titled
+from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_wording import general_error
+from tonnage.model.json import JsonValue
+
+LONGEST: Final = 10 * 1024
+_EXISTS_ONE: Final = re.compile(r"\bexists_one(\(\s*[A-Za-z_]\w*\s*,\s*[A-Za-z_]\w*\s*,)")
+"""With two variables the library knows the other spelling alone; a space keeps all places as they are."""
+_ABSENT: Final = re.compile(r"No value with name \"([\w.]+)\" found in Activation")
+
+
+class AbsentError(Exception):
+    """An expression needs a variable, named by this error, that is not among the values."""
+
+
+class Expression:
+    """One compiled expression. With an `error`, in cel-go's words, it cannot be evaluated."""
+
+    def __init__(self, text: str, known: Known, wanted: tuple[str, ...]) -> None:
+        """`wanted`: the types of which it must have one, such as `bool`; none for any.
+
+        Raises:
+            UnsupportedError: nobody here can compile it.
+        """
+        self.text = text
+        self.error = ""
+        self.type = "dyn"
+        self.tree: Any = None
+        self._program: Any = None
+        if len(text.encode()) > LONGEST:
+            raise UnsupportedError(f"more than {LONGEST} bytes")
+        environment, titles = _environment(known)
+        root = f"selfType{zlib.crc32(text.encode()) % 10**9}"
+        try:
+            program = environment.compile(_EXISTS_ONE.sub(r"existsOne \1", text))
+        except RuntimeError as error:
+            words = compile_words(str(error), Written(text, titles, root), lambda: _parsed(environment, text))
+            self.error = f"compilation failed: {words}"
+            return
+        self.tree = unpacked(program.serialize())
+        if wrong := wrong_literals(self.tree, text):
+            self.error = f"compilation failed: {titled(wrong, Written(text, titles, root))}"
+            return
+        types = {entry.key: entry.value for entry in self.tree.type_map}
+        kind = types.get(self.tree.expr.id)
+        self.type = "dyn" if kind is None else type_words(kind)
+        if wanted and self.type not in wanted:
+            told = " ".join(full_name(one) for one in wanted)
+            one_of = told if len(wanted) == 1 else f"one of [{told}]"
+            got = titled(full_name(self.type), Written(text, titles, root))
+            self.error = f"must evaluate to {one_of} but got {got}"
+        else:
+            self.error = unmakeable(self.tree)
+        if not self.error and loses_optionals(self.tree, runtime_names()):
+            raise UnsupportedError(LOST)
+
+    def evaluate(self, values: Mapping[str, object], host: Host | None = None) -> JsonValue:
+        """What it comes to as JSON has it; raises as `value` does."""
+        return _plain(self.value(values, host))
+
+    def value(self, values: Mapping[str, object], host: Host | None = None) -> object:
+        """What it comes to, as other expressions take it.
+
+        `host` answers what expressions ask about rights and formats.
+
+        Raises:
+            CelError: it fails; the text is cel-go's.
+            AbsentError: it hangs on a variable that has no value.
+            UnsupportedError: its result cannot be known.
+        """
+        if self.error:
+            raise CelError(self.error)
+        if self._program is None:
+            self._program = runtime().deserialize(_runnable(self.tree))
+        try:
+            with answered_by(host):
+                found = self._program.eval(data=dict(values))
+            kind, told = found.type().name(), _carried(found.value())
+        except (RuntimeError, TypeError, OverflowError) as error:
+            if "budget exceeded" in str(error):
+                raise CelError(TOO_LONG) from None
+            raise UnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
+        if kind == "ERROR":
+            raise _failure(str(told))
+        return told
+
+    @property
+    def kind(self) -> CelKind:
+        """The type of what it comes to, as far as other expressions need it."""
+        return kind_named(self.type)
+
+
+@lru_cache(maxsize=2048)
+def expression(text: str, known: Known, wanted: tuple[str, ...] = ()) -> Expression:
+    """The compiled expression. Raises UnsupportedError."""
+    return Expression(text, known, wanted)
+
+
+@lru_cache(maxsize=256)
+def _environment(known: Known) -> tuple[Any, Mapping[str, str]]:
+    """Where expressions about these are compiled, and what errors call the messages of it."""
+    signatures, made = declared(known)
+    return checker(signatures, made.file.SerializeToString()), made.titles
+
+
+def _parsed(environment: Any, text: str) -> Any:
+    """The tree of an expression that does not compile."""
+    return parsed(environment.compile(text, disable_check=True).serialize())
+
+
+def _runnable(tree: Any) -> bytes:
+    """The tree with functions of ours under the names that they run by."""
+    changed = copied(tree)
+    names = runtime_names()
+    references = {entry.key: entry.value for entry in changed.reference_map}
+    for expr in walk(changed.expr):
+        reference = references.get(expr.id)
+        if not expr.HasField("call_expr") or reference is None:
+            continue
+        own = {names[one] for one in reference.overload_id if one in names}
+        call = expr.call_expr
+        if own and all(one in names for one in reference.overload_id):
+            if call.HasField("target"):
+                arguments = [copied(call.target), *(copied(one) for one in call.args)]
+                call.ClearField("target")
+                del call.args[:]
+                call.args.extend(arguments)
+            asked, call.function = call.function, own.pop()
+            reference.overload_id[:] = [f"{call.function}_{len(call.args)}"]
+            if asked in OPTIONAL:
+                _make_optional(changed, expr)
+        elif own:
+            reference.overload_id[:] = [one for one in reference.overload_id if one not in names]
+    return packed(changed)
+
+
+def _make_optional(tree: Any, expr: Any) -> None:
+    """Let what a call comes to be an optional, without a value if it is empty."""
+    inner = copied(expr)
+    inner.id = max(one.id for one in walk(tree.expr)) + 1
+    entries = {entry.key: entry.value for entry in tree.reference_map}
+    tree.reference_map.add(key=inner.id, value=copied(entries[expr.id]))
+    entries[expr.id].overload_id[:] = ["optional_ofNonZeroValue"]
+    call = expr.call_expr
+    call.ClearField("target")
+    call.function = "optional.ofNonZeroValue"
+    del call.args[:]
+    call.args.append(inner)
+
+
+def _failure(told: str) -> Exception:
+    """What the library says of an evaluation that fails, as cel-go's."""
+    absent = _ABSENT.search(told)
+    if absent is None:
+        return CelError(general_error(told))
+    if absent[1].startswith("authorizer"):
+        return CelError(f"no such attribute(s): {absent[1]}")
+    owner, _, name = absent[1].rpartition(".")
+    return AbsentError(name) if owner == "variables" else CelError(f"no such key: {name}")
+
+
+def _carried(value: Any) -> object:
+    """A result as another expression takes it."""
+    if value is None or isinstance(value, bool | int | float | str | message.Message):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if callable(getattr(value, "value", None)):  # what a list or a map of the library's holds
+        return _carried(value.value())
+    if isinstance(value, Mapping) or hasattr(value, "keys"):
+        return {key: _carried(value[key]) for key in value}
+    if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
+        return [_carried(value[index]) for index in range(len(value))]
+    return as_message(value)
+
+
+def _plain(value: object) -> JsonValue:
+    """A result as JSON has it; what JSON has not is told as text."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case dict():
+            return {str(key): _plain(one) for key, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case _:
+            return str(value)

@@ -1,0 +1,1 @@
+"""Resource claims: which devices they get on a node and why not, and never the writing of it."""

@@ -1,0 +1,159 @@
+"""What the slices of a cluster offer, and what of it claims have already. Made once per view.
+
+Source: k8s.io/dynamic-resource-allocation/structured, kube-scheduler's dynamicresources/allocateddevices.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tonnage.model.resource_claims import (
+    Device,
+    DeviceClass,
+    DeviceId,
+    NodeScope,
+    ResourceClaim,
+    ResourceSlice,
+    TaintRule,
+)
+
+if TYPE_CHECKING:
+    from tonnage.decide.kubernetes.claims.expressions import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Which parts of dynamic allocation a release has, and how it goes about them."""
+
+    minor: int = 35
+    partitions: bool = False
+    taints: bool = False
+    sharing: bool = False
+    conditions: bool = False
+
+    @property
+    def takes_incomplete_pools(self) -> bool:
+        """Counts are met from pools of which slices are missing, and an invalid pool fails the pod."""
+        return self.minor < 35
+
+    @property
+    def names_device_in_errors(self) -> bool:
+        """CEL errors say on which device, and what to do about it."""
+        return self.minor > 36
+
+
+def gates_of(minor: int) -> Gates:
+    """The gates of a release by default."""
+    later = minor > 35
+    return Gates(minor, partitions=later, taints=later, sharing=later, conditions=later)
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Slices by the node that alone reaches them, the others, and all of a pool; what claims have of it.
+
+    `held` are devices that one claim has for itself, by the claim; `parts` what is taken of devices that are
+    shared. All slices and pools are in order of their names.
+    """
+
+    gates: Gates
+    by_node: Mapping[str, tuple[ResourceSlice, ...]]
+    anywhere: tuple[ResourceSlice, ...]
+    by_pool: Mapping[tuple[str, str], tuple[ResourceSlice, ...]]
+    classes: Mapping[str, DeviceClass]
+    claims: Mapping[tuple[str, str], ResourceClaim]
+    held: Mapping[DeviceId, ResourceClaim]
+    parts: Mapping[DeviceId, Mapping[str, Fraction]]
+    _selections: dict[str, Selection] = field(default_factory=dict)
+
+    def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:
+        """The same offer to other claims."""
+        every = {claim.key: claim for claim in claims}
+        held, parts = _taken(every.values(), sharing=self.gates.sharing)
+        return replace(self, claims=every, held=held, parts=parts)
+
+    def selects(self, expression: str, driver: str, device: Device) -> bool:
+        """Whether a CEL selector takes a device; asked about alike devices once.
+
+        Raises:
+            CelError: the expression fails, or is none.
+            UnsupportedError: its result cannot be known here.
+        """
+        from tonnage.decide.kubernetes.claims.expressions import selection
+
+        found = self._selections.get(expression)
+        if found is None:
+            found = self._selections[expression] = selection(expression, self.gates.minor)
+        return found.takes(driver, device)
+
+
+def supply_of(
+    slices: Iterable[ResourceSlice],
+    classes: Iterable[DeviceClass],
+    claims: Iterable[ResourceClaim],
+    gates: Gates,
+) -> Supply:
+    """The supply out of a snapshot's parts."""
+    by_node: dict[str, list[ResourceSlice]] = {}
+    anywhere: list[ResourceSlice] = []
+    by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for one in sorted(slices, key=lambda s: s.name):
+        by_pool.setdefault((one.driver, one.pool), []).append(one)
+        scope = one.scope or NodeScope()
+        if scope.name and not (one.counters and gates.minor == 36):
+            by_node.setdefault(scope.name, []).append(one)
+        else:
+            anywhere.append(one)
+    offer = Supply(
+        gates,
+        {name: tuple(found) for name, found in by_node.items()},
+        tuple(anywhere),
+        {key: tuple(found) for key, found in by_pool.items()},
+        {cls.name: cls for cls in classes},
+        {},
+        {},
+        {},
+    )
+    return offer.with_claims(claims)
+
+
+def tainted(
+    slices: Iterable[ResourceSlice], rules: Iterable[TaintRule], gates: Gates
+) -> tuple[ResourceSlice, ...]:
+    """The slices with the taints of rules, which schedulers mind by default from 1.37 on."""
+    minded = [rule for rule in rules if rule.chooses] if gates.minor > 36 else []
+    return tuple(_tainted(one, minded) for one in slices) if minded else tuple(slices)
+
+
+def _tainted(one: ResourceSlice, rules: list[TaintRule]) -> ResourceSlice:
+    here = [r for r in rules if r.driver in (None, one.driver) and r.pool in (None, one.pool)]
+    if not here:
+        return one
+
+    def with_taints(device: Device) -> Device:
+        added = tuple(rule.taint for rule in here if rule.device in (None, device.name))
+        return replace(device, taints=(*device.taints, *added)) if added else device
+
+    return replace(one, devices=tuple(with_taints(device) for device in one.devices))
+
+
+def _taken(
+    claims: Iterable[ResourceClaim], *, sharing: bool
+) -> tuple[dict[DeviceId, ResourceClaim], dict[DeviceId, dict[str, Fraction]]]:
+    """Devices that claims have. Administrators' access takes nothing."""
+    held: dict[DeviceId, ResourceClaim] = {}
+    parts: dict[DeviceId, dict[str, Fraction]] = {}
+    for claim in claims:
+        for device in claim.allocation.devices if claim.allocation else ():
+            if device.admin:
+                continue
+            if not (device.share and sharing):
+                held[device.id] = claim
+                continue
+            taken = parts.setdefault(device.id, {})
+            for name, amount in device.consumed.items():
+                taken[name] = taken.get(name, Fraction(0)) + amount
+    return held, parts

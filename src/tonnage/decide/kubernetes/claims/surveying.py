@@ -1,0 +1,170 @@
+"""Why a node cannot meet claims: what excludes each of its devices from each request, and what would help.
+
+The scheduler says no more than that it cannot allocate; this looks at every device on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tonnage.decide.kubernetes.claims.allocating import BLOCKING, allocate
+from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.counters import left_in, suffices, take
+from tonnage.decide.kubernetes.claims.gathering import Pool, pools_for
+from tonnage.decide.kubernetes.claims.requesting import (
+    AllocationError,
+    Ask,
+    Candidate,
+    Requests,
+    candidates_of,
+)
+from tonnage.decide.kubernetes.claims.sharing import consumption, fits
+from tonnage.decide.kubernetes.claims.supply import Supply
+from tonnage.decide.kubernetes.matching import untolerated
+from tonnage.model.cluster import Node
+from tonnage.model.resource_claims import Constraint, DeviceId, ResourceClaim
+
+
+class Why(StrEnum):
+    """What keeps a device from a request."""
+
+    SELECTOR = "selector"
+    IN_USE = "in-use"
+    TAINT = "taint"
+    COUNTERS = "counters"
+    CAPACITY = "capacity"
+    CONDITIONS = "conditions"
+    OTHER_NODE = "other-node"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A device that a request cannot have. `detail` is the selector, the claim that has it, the taint."""
+
+    device: DeviceId
+    why: Why
+    detail: str = ""
+    owner: str = ""
+    """Whose the selector is: `class gpu.nvidia.com`, `claim ml/gpu`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSurvey:
+    """A request, or one alternative of it, on a node: of the devices there, `left` are its to choose."""
+
+    claim: ResourceClaim
+    request: str
+    cls: str
+    needs: int
+    wants_all: bool
+    left: int
+    exclusions: tuple[Exclusion, ...]
+
+    @property
+    def met(self) -> bool:
+        """Whether the request alone could be met."""
+        return self.left >= max(1, self.needs) and not (self.wants_all and self.exclusions_of(Why.IN_USE))
+
+    def exclusions_of(self, why: Why) -> tuple[Exclusion, ...]:
+        """Those for one cause."""
+        return tuple(one for one in self.exclusions if one.why is why)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Why claims cannot be met on a node. `pools` names those that cannot be used, with the cause.
+
+    `constraint`: without it the claims could be met. `in_time`: they could if nothing were in use.
+    """
+
+    requests: tuple[RequestSurvey, ...]
+    reached: int
+    pools: tuple[str, ...] = ()
+    constraint: Constraint | None = None
+    in_time: bool = False
+    incomplete: bool = False
+    """A pool lacks slices that its driver has yet to publish."""
+
+
+def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Survey | None:
+    """The survey; None when a selector fails or cannot be evaluated, which is another story."""
+    pools = pools_for(node, supply)
+    requests = Requests(supply, node, pools)
+    usable = [candidate for pool in pools if pool.usable for candidate in candidates_of(pool)]
+    try:
+        found = tuple(
+            _surveyed(ask, usable, requests, supply)
+            for claim in claims
+            for ways in requests.asks_of(claim)
+            for ask in ways
+        )
+    except (AllocationError, UnsupportedError):
+        return None
+    idle = replace(supply, held={}, parts={})
+    return Survey(
+        found,
+        len(usable),
+        tuple(_unusable(pool) for pool in pools if not pool.usable),
+        _culprit(claims, node, supply),
+        allocate(claims, node, idle).devices is not None,
+        any(not pool.usable and not pool.invalid for pool in pools),
+    )
+
+
+def _surveyed(ask: Ask, usable: list[Candidate], requests: Requests, supply: Supply) -> RequestSurvey:
+    exclusions = tuple(one for candidate in usable if (one := _excluded(ask, candidate, requests, supply)))
+    needs = ask.needs if not ask.wants_all else len(ask.all_devices)
+    left = len(usable) - len(exclusions)
+    return RequestSurvey(ask.claim, ask.name, ask.cls.name, needs, ask.wants_all, left, exclusions)
+
+
+def _excluded(ask: Ask, candidate: Candidate, requests: Requests, supply: Supply) -> Exclusion | None:
+    device, identity, gates = candidate.device, candidate.id, supply.gates
+    refusing = requests.refusing(ask, candidate)
+    if refusing is not None:
+        return Exclusion(identity, Why.SELECTOR, refusing[1], refusing[0])
+    if not requests.reaches(candidate):
+        return Exclusion(identity, Why.OTHER_NODE)
+    if device.waits_for and not gates.conditions:
+        return Exclusion(identity, Why.CONDITIONS, ", ".join(device.waits_for))
+    if identity in supply.held and not ask.request.admin:
+        return Exclusion(identity, Why.IN_USE, str(supply.held[identity]))
+    if gates.taints and (taints := untolerated(device.taints, ask.request.tolerations, BLOCKING)):
+        return Exclusion(identity, Why.TAINT, ", ".join(map(str, taints)))
+    if device.consumes and not _counts(candidate, supply):
+        return Exclusion(identity, Why.COUNTERS, ", ".join(sorted(device.consumes)))
+    if gates.sharing:
+        taken = consumption(device, ask.request.capacity)
+        if taken is None or not fits(device, taken, supply.parts.get(identity, {})):
+            return Exclusion(
+                identity, Why.CAPACITY, ", ".join(sorted(ask.request.capacity or device.capacity))
+            )
+    return None
+
+
+def _counts(candidate: Candidate, supply: Supply) -> bool:
+    if not supply.gates.partitions:
+        return False
+    left = left_in(candidate.pool, supply)
+    take(left, candidate.device)
+    return suffices(left)
+
+
+def _unusable(pool: Pool) -> str:
+    return f"{pool}: {pool.invalid or 'slices of its generation are missing'}"
+
+
+def _culprit(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Constraint | None:
+    """The constraint without which the claims could be met."""
+    for claim, constraint in _constraints(claims):
+        others = tuple(other for other in claim.constraints if other is not constraint)
+        eased = [replace(c, constraints=others) if c is claim else c for c in claims]
+        if allocate(eased, node, supply).devices is not None:
+            return constraint
+    return None
+
+
+def _constraints(claims: Sequence[ResourceClaim]) -> Iterator[tuple[ResourceClaim, Constraint]]:
+    return ((claim, constraint) for claim in claims for constraint in claim.constraints)

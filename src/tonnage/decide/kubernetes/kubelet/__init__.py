@@ -1,0 +1,1 @@
+"""What kubelet decides about a pod: admission, devices, CPUs, memory; it never starts one."""

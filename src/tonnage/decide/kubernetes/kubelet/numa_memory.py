@@ -1,0 +1,73 @@
+"""From which NUMA nodes a static memory manager gives a Guaranteed container its memory and huge pages.
+
+Source: Kubernetes 1.36, pkg/kubelet/cm/memorymanager/policy_static.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tonnage.decide.kubernetes.kubelet.topology_manager import Hint, nodes_of, subsets_of
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCell:
+    """A NUMA node's memory in bytes by kind (`memory`, `hugepages-2Mi`), as the manager accounts for it.
+
+    `group` are the NUMA nodes with which it serves containers together; `assignments`, how many it serves.
+    """
+
+    allocatable: Mapping[str, int]
+    free: Mapping[str, int]
+    group: frozenset[int] = frozenset()
+    assignments: int = 0
+
+
+def memory_hints(cells: Mapping[int, MemoryCell], wanted: Mapping[str, int]) -> tuple[Hint, ...] | None:
+    """The sets of NUMA nodes that could serve all that a container wants; None where it wants nothing.
+
+    A node that serves containers alone is in no larger set; one that serves with others only in that set.
+    """
+    if not any(wanted.values()):
+        return None
+    nodes = sorted(cells)
+    fewest, masks = len(nodes), []
+    for mask in subsets_of(nodes):
+        group = nodes_of(mask)
+        if any(_sum(cells, group, name, "allocatable") < size for name, size in wanted.items()):
+            continue
+        fewest = min(fewest, len(group))
+        if _is_open(cells, group) and all(
+            _sum(cells, group, name, "free") >= size for name, size in wanted.items()
+        ):
+            masks.append(mask)
+    return tuple(Hint(mask, mask.bit_count() == fewest) for mask in masks)
+
+
+def with_memory(
+    cells: Mapping[int, MemoryCell], mask: int, wanted: Mapping[str, int]
+) -> dict[int, MemoryCell]:
+    """The cells after a container got its memory from a set of NUMA nodes, the lowest first."""
+    result, left = dict(cells), dict(wanted)
+    for node in nodes_of(mask):
+        cell = result[node]
+        free = dict(cell.free)
+        for name, size in left.items():
+            part = min(size, free.get(name, 0))
+            free[name] = free.get(name, 0) - part
+            left[name] = size - part
+        result[node] = replace(
+            cell, free=free, group=frozenset(nodes_of(mask)), assignments=cell.assignments + 1
+        )
+    return result
+
+
+def _is_open(cells: Mapping[int, MemoryCell], group: list[int]) -> bool:
+    if len(group) == 1:
+        return len(cells[group[0]].group) <= 1
+    return all(cells[node].assignments == 0 or cells[node].group == frozenset(group) for node in group)
+
+
+def _sum(cells: Mapping[int, MemoryCell], group: list[int], name: str, what: str) -> int:
+    return sum(getattr(cells[node], what).get(name, 0) for node in group)

@@ -1,0 +1,1 @@
+"""What the scheduler decides about a pod: nodes, ratings, preemption; it never binds one."""

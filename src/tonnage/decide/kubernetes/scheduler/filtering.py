@@ -1,0 +1,139 @@
+"""Asking the filters: which nodes are left for a pod, and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tonnage.decide.kubernetes.claims.waiting import claims_of, stops
+from tonnage.decide.kubernetes.scheduler.filters import claims, node_affinity
+from tonnage.decide.kubernetes.scheduler.filters.order import FILTERS
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Filter, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
+from tonnage.decide.kubernetes.volumes import volumes_stop
+from tonnage.model.cluster import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Feasible node names in order, and the refusals of every other node, the one that counts first.
+
+    `conflict`: what pod or claims ask contradicts itself or does not exist, so no node was looked at, by the
+    plugin `halted_by`. `error`: a plugin failed, and with it the attempt. `unknown`: what hides the answer.
+    """
+
+    feasible: tuple[str, ...]
+    refusals: Mapping[str, tuple[Refusal, ...]]
+    conflict: str = ""
+    halted_by: str = ""
+    error: str = ""
+    unknown: tuple[str, ...] = ()
+    counted: tuple[tuple[Refusal, int], ...] = ()
+    """The refusals that count first, each with its number of nodes, where that is known already."""
+
+    def first(self) -> Iterable[tuple[Refusal, int]]:
+        """The refusals that count first, and on how many nodes; the same one may come more than once."""
+        return self.counted or ((found[0], 1) for found in self.refusals.values())
+
+
+def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
+    """Judge every node. `thorough` collects the refusals of all filters, not only the first."""
+    names = _pins(pod, view)
+    if names is not None and not names:
+        return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
+    if _asks(pod, view, VOLUMES) and (text := volumes_stop(pod, view.snapshot)):
+        return Filtered((), {}, text, VOLUMES)
+    if _asks(pod, view, claims.NAME) and (halt := _halted(pod, view)):
+        return halt
+    checks = prepared(pod, view)
+    feasible: list[str] = []
+    refusals: dict[str, tuple[Refusal, ...]] = {}
+    for name, node in view.nodes.items():
+        if thorough:
+            found = refusals_of(pod, node, view, checks)
+        elif names is not None and name not in names:
+            found = (node_affinity.narrowed(name, names),)
+        else:
+            found = _judge(pod, node, view, checks, thorough=False)
+        if found:
+            refusals[name] = found
+        else:
+            feasible.append(name)
+    first = [found[0] for found in refusals.values()]
+    error = next((refusal.texts[0] for refusal in first if refusal.fatal), "")
+    unknown = tuple(dict.fromkeys(refusal.unknown for refusal in first if refusal.unknown))
+    return Filtered(tuple(feasible), refusals, error=error, unknown=unknown)
+
+
+def _halted(pod: Pod, view: View) -> Filtered | None:
+    """The end of the cycle when the pod's claims ask what does not exist."""
+    if not pod.claims or not view.profile.allocates:
+        return None
+    text, is_error = stops(claims_of(pod, view.supply.claims), view.supply)
+    if not text:
+        return None
+    if is_error:
+        return Filtered((), {}, error=f'running PreFilter plugin "{claims.NAME}": {text}')
+    return Filtered((), {}, text, claims.NAME)
+
+
+def prepared(pod: Pod, view: View) -> tuple[Check, ...]:
+    """The checks of the filters that have something to say about the pod, in their order."""
+    checks = (filter_.prepare(pod, view) for filter_ in _filters(pod, view))
+    return tuple(check for check in checks if check is not None)
+
+
+def _filters(pod: Pod, view: View) -> Iterable[Filter]:
+    """Those that the profile of the pod's scheduler asks, in its order."""
+    names = view.settings(pod).filters
+    if names is None:
+        return FILTERS
+    return sorted((one for one in FILTERS if one.NAME in names), key=lambda one: names.index(one.NAME))
+
+
+def _asks(pod: Pod, view: View, plugin: str) -> bool:
+    names = view.settings(pod).filters
+    return names is None or plugin in names
+
+
+def _pins(pod: Pod, view: View) -> frozenset[str] | None:
+    """Names that the pod pins itself to, where that is looked at."""
+    return node_affinity.pinned_names(pod) if _asks(pod, view, node_affinity.NAME) else None
+
+
+def refusals_of(pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...]) -> tuple[Refusal, ...]:
+    """The refusals of all filters for one node, the one that counts first; `checks` are `prepared`."""
+    names = _pins(pod, view)
+    narrowed = names is not None and node.name not in names
+    found = (node_affinity.narrowed(node.name, names or ()),) if narrowed else ()
+    return found + _judge(pod, node, view, checks, thorough=True)
+
+
+def first_refusal(pod: Pod, node: NodeView, view: View) -> Refusal | None:
+    """The refusal of one node of the view, if any."""
+    refusals = _judge(pod, node, view, prepared(pod, view), thorough=False)
+    return refusals[0] if refusals else None
+
+
+def _judge(
+    pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...], *, thorough: bool
+) -> tuple[Refusal, ...]:
+    """A node must take the pod with and without the pods for which it is being cleared."""
+    if guests := view.guests(node.name, pod):
+        crowded = node.plus(guests).since(node)
+        refusals = _asked(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)
+        if refusals:
+            return refusals
+    return _asked(node, checks, thorough=thorough)
+
+
+def _asked(node: NodeView, checks: tuple[Check, ...], *, thorough: bool) -> tuple[Refusal, ...]:
+    refusals: list[Refusal] = []
+    for check in checks:
+        refusal = check(node)
+        if refusal is not None:
+            refusals.append(refusal)
+            if not thorough:
+                break
+    return tuple(refusals)

@@ -1,0 +1,112 @@
+"""DynamicResources: devices for the pod's claims, or reach of the devices that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tonnage.decide.kubernetes.claims.allocating import Outcome
+from tonnage.decide.kubernetes.claims.waiting import PodClaims, claims_of
+from tonnage.decide.kubernetes.matching import term_matches
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "DynamicResources"
+CANNOT_ALLOCATE: Final = "cannot allocate all claims"
+NOT_THERE: Final = "resourceclaim not available on the node"
+
+
+def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes that cannot give the claims without devices some, or cannot reach those of the others."""
+    if not pod.claims or not view.profile.allocates:
+        return None
+    claims = claims_of(pod, view.supply.claims)
+    if not claims.claims:
+        return None
+    waiting = claims.waiting
+
+    def check(node: NodeView) -> Refusal | None:
+        if waiting:
+            outcome = view.allocator.on(node.node, waiting)
+            if outcome.devices is None:
+                return _refused(claims, outcome, node)
+        away = unreachable(claims, node)
+        if not away:
+            return None
+        reasons = tuple(_elsewhere(claim, node) for claim in away)
+        return Refusal(NAME, (NOT_THERE,), unresolvable=True, reasons=reasons)
+
+    return check
+
+
+def freed_by(
+    pod: Pod, refusals: Iterable[Refusal], claims: tuple[ResourceClaim, ...]
+) -> ResourceClaim | None:
+    """The claim that such refusals make the scheduler free: one that nobody else uses."""
+    reasons = (reason for refusal in refusals for reason in refusal.reasons)
+    away = {reason.facts.get("claim") for reason in reasons if reason.code is Code.CLAIM_ELSEWHERE}
+    freed = (claim for claim in claims if str(claim) in away)
+    return next((one for one in freed if {user.uid for user in one.reserved_for} <= {pod.uid}), None)
+
+
+def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
+    """Claims whose devices a node does not reach."""
+    return tuple(
+        claim
+        for claim in claims.claims
+        if claim.allocation is not None
+        and claim.allocation.nodes is not None
+        and not any(term_matches(term, node.node) for term in claim.allocation.nodes)
+    )
+
+
+def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
+    names: list[JsonValue] = [str(claim) for claim in claims.waiting]
+    if outcome.error:
+        reason = Reason(
+            Code.CLAIM_ERROR,
+            Layer.SCHEDULER,
+            f"Node {node.name}",
+            f"{outcome.error} (it fails the pod on every node)",
+            {"claims": names, "error": outcome.error},
+            "correct the claim or the class",
+            NAME,
+        )
+        text = f'running "{NAME}" filter plugin: {outcome.error}'
+        return Refusal(NAME, (text,), unresolvable=True, reasons=(reason,), fatal=True)
+    if outcome.unknown:
+        reason = Reason(
+            Code.NOT_MODELLED, Layer.SCHEDULER, f"Node {node.name}", f"not decided here: {outcome.unknown}",
+            {"claims": names}, "", NAME, lasting=False,
+        )  # fmt: skip
+        return Refusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=outcome.unknown)
+    told = outcome.refusal or f"no devices on it meet {', '.join(map(str, names))}"
+    reason = Reason(
+        Code.CLAIM_UNALLOCATABLE,
+        Layer.SCHEDULER,
+        f"Node {node.name}",
+        told,
+        {"claims": names},
+        "see what its slices offer: kubectl get resourceslices -o yaml",
+        NAME,
+    )
+    text = outcome.refusal or CANNOT_ALLOCATE
+    return Refusal(NAME, (text,), unresolvable=True, reasons=(reason,))
+
+
+def _elsewhere(claim: ResourceClaim, node: NodeView) -> Reason:
+    devices = [str(device.id) for device in claim.allocation.devices] if claim.allocation else []
+    users: list[JsonValue] = [consumer.name for consumer in claim.reserved_for]
+    return Reason(
+        Code.CLAIM_ELSEWHERE,
+        Layer.SCHEDULER,
+        f"Node {node.name}",
+        f"the claim {claim} has {', '.join(devices)}, which this node does not reach",
+        {"claim": str(claim), "devices": [*devices], "reserved_for": users},
+        "use a claim of its own for each pod: a ResourceClaimTemplate",
+        NAME,
+    )

@@ -1,0 +1,128 @@
+"""NodeAffinity: nodeSelector and required node affinity against a node's labels and name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tonnage.decide.kubernetes.matching import (
+    failing_requirements,
+    is_readable,
+    node_is_selected,
+    term_matches,
+)
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Node, Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "NodeAffinity"
+TEXT: Final = "node(s) didn't match Pod's node affinity/selector"
+CONFLICT: Final = "pod affinity terms conflict"
+ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
+NARROWED: Final = f"node(s) didn't satisfy plugin(s) [{NAME}]"
+
+
+def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes that the profile's affinity leaves out, or the pod's nodeSelector or required affinity."""
+    added = view.settings(pod).affinity.required
+    if not pod.node_selector and pod.affinity.node is None and added is None:
+        return None
+
+    def check(view: NodeView) -> Refusal | None:
+        if added is not None and not any(term_matches(term, view.node) for term in added):
+            return Refusal(NAME, (ENFORCED,), unresolvable=True, reasons=(_enforced(view.node, added),))
+        if node_is_selected(pod, view.node):
+            return None
+        return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(_reason(pod, view.node),))
+
+    return check
+
+
+def pinned_names(pod: Pod) -> frozenset[str] | None:
+    """Names that the pod pins itself to, when every affinity term does; an empty set is a conflict."""
+    terms = pod.affinity.node
+    if terms is None:
+        return None
+    names: frozenset[str] = frozenset()
+    for term in terms:
+        pins = [r for r in term.fields if r.key == "metadata.name" and r.operator == "In"]
+        if not pins:
+            return None
+        names |= frozenset.intersection(*(frozenset(pin.values) for pin in pins))
+    return names if terms else None
+
+
+def narrowed(node: str, names: Iterable[str]) -> Refusal:
+    """The refusal of a node that the pod's pins leave out."""
+    wanted = sorted(names)
+    reason = Reason(
+        Code.NOT_PINNED,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"the pod's affinity pins it to {', '.join(wanted)}",
+        {"wanted": [*wanted]},
+        source=NAME,
+    )
+    return Refusal(NAME, (NARROWED,), unresolvable=True, reasons=(reason,))
+
+
+def _enforced(node: Node, added: tuple[NodeSelectorTerm, ...]) -> Reason:
+    failing = min((failing_requirements(term, node) for term in added), key=len, default=())
+    facts: dict[str, JsonValue] = {"failing": [_fact(r, node) for r in failing], "terms": len(added)}
+    return Reason(
+        Code.NODE_AFFINITY,
+        Layer.SCHEDULER,
+        f"Node {node.name}",
+        "; ".join(_told(r, node) for r in failing).replace("wants", "the scheduler's profile wants")
+        or "a term of the scheduler's profile is empty, and matches nothing",
+        facts,
+        "name a scheduler without this addedAffinity in schedulerName, or label the node",
+        NAME,
+    )
+
+
+def _reason(pod: Pod, node: Node) -> Reason:
+    selector = [
+        Requirement(key, "In", (value,))
+        for key, value in sorted(pod.node_selector.items())
+        if node.labels.get(key) != value
+    ]
+    terms = [failing_requirements(term, node) for term in pod.affinity.node or ()]
+    closest: tuple[Requirement, ...] = ()
+    if terms and all(terms):
+        closest = min(terms, key=len)
+    failing = (*selector, *closest)
+    facts: dict[str, JsonValue] = {"failing": [_fact(r, node) for r in failing], "terms": len(terms)}
+    return Reason(
+        Code.NODE_AFFINITY,
+        Layer.SCHEDULER,
+        f"Node {node.name}",
+        "; ".join(_told(r, node) for r in failing) or "an affinity term is empty, and matches nothing",
+        facts,
+        "widen the selector or affinity, or label the node",
+        NAME,
+    )
+
+
+def _fact(requirement: Requirement, node: Node) -> JsonValue:
+    return {
+        "key": requirement.key,
+        "operator": requirement.operator,
+        "values": [*requirement.values],
+        "actual": _actual(requirement, node),
+    }
+
+
+def _told(requirement: Requirement, node: Node) -> str:
+    if requirement.key != "metadata.name" and not is_readable(requirement):
+        return f"{requirement} matches no node: a label cannot have that value"
+    actual = _actual(requirement, node)
+    has = f"the node has {actual}" if actual is not None else "the node lacks that label"
+    return f"wants {requirement}, {has}"
+
+
+def _actual(requirement: Requirement, node: Node) -> str | None:
+    return node.name if requirement.key == "metadata.name" else node.labels.get(requirement.key)

@@ -1,0 +1,34 @@
+"""NodeName: a pod that names its node goes there or nowhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "NodeName"
+TEXT: Final = "node(s) didn't match the requested node name"
+
+
+def prepare(pod: Pod, _view: View) -> Check | None:
+    """Refuse all nodes but `spec.nodeName`."""
+    wanted = pod.node_name
+
+    def check(view: NodeView) -> Refusal | None:
+        if view.name == wanted:
+            return None
+        reason = Reason(
+            Code.NODE_NAME,
+            Layer.SCHEDULER,
+            f"Node {view.name}",
+            f"the pod names another node in spec.nodeName: {wanted}",
+            {"wanted": wanted},
+            "leave spec.nodeName out",
+            NAME,
+        )
+        return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))
+
+    return check if wanted else None

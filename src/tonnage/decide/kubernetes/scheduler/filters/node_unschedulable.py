@@ -1,0 +1,38 @@
+"""NodeUnschedulable: a cordoned node takes no pods, except those that tolerate the cordon."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.kubernetes.matching import tolerates
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.selectors import Taint
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "NodeUnschedulable"
+TEXT: Final = "node(s) were unschedulable"
+CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+def prepare(pod: Pod, _view: View) -> Check | None:
+    """Refuse nodes with `spec.unschedulable`."""
+    if any(tolerates(toleration, CORDON) for toleration in pod.tolerations):
+        return None
+    return _check
+
+
+def _check(view: NodeView) -> Refusal | None:
+    if not view.node.unschedulable:
+        return None
+    reason = Reason(
+        Code.CORDONED,
+        Layer.SCHEDULER,
+        f"Node {view.name}",
+        "the node is cordoned (spec.unschedulable)",
+        remedy=f"find out why it was cordoned, then: kubectl uncordon {view.name}",
+        source=NAME,
+        lasting=False,
+    )
+    return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))

@@ -1,0 +1,50 @@
+"""NodePorts: a port of the node can be held once per address and protocol."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import HostPort, Pod
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "NodePorts"
+TEXT: Final = "node(s) didn't have free ports for the requested pod ports"
+_ALL: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
+
+
+def prepare(pod: Pod, _view: View) -> Check | None:
+    """Refuse nodes where another pod holds one of the host ports."""
+    wanted = pod.host_ports
+
+    def check(view: NodeView) -> Refusal | None:
+        for holder in view.pods:
+            for held in holder.host_ports:
+                for port in wanted:
+                    if clash(held, port):
+                        return _refusal(view.name, port, holder)
+        return None
+
+    return check if wanted else None
+
+
+def clash(a: HostPort, b: HostPort) -> bool:
+    """Whether two pods cannot both hold these on one node."""
+    if (a.port, a.protocol) != (b.port, b.protocol):
+        return False
+    return a.address == b.address or _ALL in (a.address, b.address)
+
+
+def _refusal(node: str, port: HostPort, holder: Pod) -> Refusal:
+    reason = Reason(
+        Code.HOST_PORT_TAKEN,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"host port {port.port}/{port.protocol} is held by pod {holder.namespace}/{holder.name}",
+        {"port": port.port, "protocol": port.protocol, "holder": f"{holder.namespace}/{holder.name}"},
+        "use another host port, or a Service",
+        NAME,
+        lasting=False,
+    )
+    return Refusal(NAME, (TEXT,), unresolvable=False, reasons=(reason,))

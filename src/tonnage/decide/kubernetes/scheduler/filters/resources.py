@@ -1,0 +1,127 @@
+"""NodeResourcesFit: every request within what the node has and its pods leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tonnage.decide.kubernetes.requests import (
+    CPU,
+    EPHEMERAL,
+    MEMORY,
+    PODS,
+    comes_back,
+    is_extended,
+    pod_requests,
+    written_amount,
+    written_apart,
+)
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "NodeResourcesFit"
+CROWDED: Final = "Too many pods"
+_COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
+
+
+def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes with too little left, counting the pods that run, terminate or are assumed there."""
+    wanted = pod_requests(pod)
+    for name in _overlooked(wanted, view.settings(pod).ignored):
+        del wanted[name]
+    ordered = [
+        (name, wanted[name])
+        for name in (*_COMPUTE, *sorted(set(wanted) - set(_COMPUTE)))
+        if wanted.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
+    ]
+
+    def check(view: NodeView) -> Refusal | None:
+        reasons: list[Reason] = []
+        texts: list[str] = []
+        if len(view.pods) + 1 > view.node.allocatable.get(PODS, 0):
+            reasons.append(_too_many_pods(view))
+            texts.append(CROWDED)
+        for name, amount in ordered:
+            if amount > view.node.allocatable.get(name, 0) - view.requested.get(name, 0):
+                reasons.append(_insufficient(view, name, amount))
+                texts.append(insufficient(name))
+        if not texts:
+            return None
+        unresolvable = any(amount > view.node.allocatable.get(name, 0) for name, amount in ordered)
+        return Refusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
+
+    return check
+
+
+def insufficient(resource: str) -> str:
+    """Upstream's words on a node that has too little left of a resource."""
+    return f"Insufficient {resource}"
+
+
+def _is_counted(resource: str) -> bool:
+    return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def _overlooked(wanted: Iterable[str], ignored: tuple[str, ...]) -> list[str]:
+    """Extended resources that the scheduler's profile leaves to others."""
+    return [
+        name
+        for name in wanted
+        if ignored and is_extended(name) and (name in ignored or f"{name.partition('/')[0]}/*" in ignored)
+    ]
+
+
+def _too_many_pods(view: NodeView) -> Reason:
+    limit = view.node.allocatable.get(PODS, 0)
+    return Reason(
+        Code.TOO_MANY_PODS,
+        Layer.SCHEDULER,
+        f"Node {view.name}",
+        f"the node takes {limit} pods and has {len(view.pods)}",
+        {"limit": limit, "pods": len(view.pods)},
+        "end pods on the node, or raise the kubelet's maxPods",
+        NAME,
+        lasting=False,
+    )
+
+
+def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
+    allocatable = view.node.allocatable.get(name, 0)
+    used = view.requested.get(name, 0)
+    facts: dict[str, JsonValue] = {
+        "resource": name,
+        "requested": amount,
+        "allocatable": allocatable,
+        "capacity": view.node.capacity.get(name, 0),
+        "used": used,
+        "free": allocatable - used,
+    }
+    wanted, whole = written_apart(name, amount, allocatable)
+    asked = f"asks {wanted} {name}"
+    ever = max(allocatable, view.node.capacity.get(name, 0)) if comes_back(name) else allocatable
+    if allocatable == 0:
+        code, message = Code.NOT_ADVERTISED, f"the node does not offer {name}"
+        remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
+    elif amount > allocatable:
+        code = Code.TOO_LARGE
+        message = f"{asked}, the whole node has {whole} allocatable"
+        remedy = f"ask for less {name}, or use larger nodes"
+    else:
+        code = Code.INSUFFICIENT
+        wanted, free = written_apart(name, amount, allocatable - used)
+        free, what = ("none", "spoken for") if used > allocatable else (free, "used")
+        message = f"asks {wanted} {name}, {free} free ({written_amount(name, used)} of {whole} {what})"
+        remedy = "wait for a pod there to end, or free one"
+    return Reason(
+        code,
+        Layer.SCHEDULER,
+        f"Node {view.name}",
+        message,
+        facts,
+        remedy,
+        NAME,
+        lasting=amount > ever,
+    )

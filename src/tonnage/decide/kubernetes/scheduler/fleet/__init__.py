@@ -1,0 +1,1 @@
+"""A cluster as columns: thousands of nodes judged at once, never other than node by node."""

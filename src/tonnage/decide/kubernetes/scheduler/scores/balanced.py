@@ -1,0 +1,56 @@
+"""NodeResourcesBalancedAllocation: resources should be used alike; by default CPU and memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, pod_requests
+from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Pod
+
+NAME: Final = "NodeResourcesBalancedAllocation"
+WEIGHT: Final = 1
+
+
+def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+    """How alike the used shares would be, in percent; skipped for a pod that asks none of them."""
+    asked = pod_requests(pod)
+    wanted = {name: asked.get(name, 0) for name in view.settings(pod).balanced}
+    if not any(wanted.values()):
+        return None
+    if view.profile.rates_change_of_balance:
+        return {name: _change(node, wanted) for name, node in feasible.items()}
+    return {name: _balance(node, wanted, placed=True) for name, node in feasible.items()}
+
+
+def _change(view: NodeView, wanted: Mapping[str, int]) -> int:
+    """How much more alike the pod makes them: 75 is no change, 100 the most, 50 the worst."""
+    gained = _balance(view, wanted, placed=True) - _balance(view, wanted, placed=False)
+    return HIGHEST // 2 + (HIGHEST // 2 + gained) // 2
+
+
+def _balance(view: NodeView, wanted: Mapping[str, int], *, placed: bool) -> int:
+    shares: list[float] = []
+    for name, amount in wanted.items():
+        allocatable = view.node.allocatable.get(name, 0)
+        if allocatable and (amount or name in (CPU, MEMORY, EPHEMERAL)):
+            used = view.requested.get(name, 0) + (amount if placed else 0)
+            shares.append(min(1.0, used / allocatable))
+    return int((1 - _deviation(shares)) * HIGHEST)
+
+
+def _deviation(shares: list[float]) -> float:
+    if len(shares) == 2:
+        return abs((shares[0] - shares[1]) / 2)
+    if len(shares) < 2:
+        return 0.0
+    total = 0.0
+    for share in shares:  # in turn, as the scheduler adds them: sum() is more exact
+        total += share
+    mean, squares = total / len(shares), 0.0
+    for share in shares:
+        squares += (share - mean) * (share - mean)
+    return math.sqrt(squares / len(shares))

@@ -1,0 +1,48 @@
+"""DynamicResources: the earlier an alternative of a request, the better; claims without any give nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tonnage.decide.kubernetes.claims.waiting import PodClaims, claims_of
+from tonnage.decide.kubernetes.scheduler.rating import Feasible, scaled
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.resource_claims import ResourceClaim
+
+NAME: Final = "DynamicResources"
+WEIGHT: Final = 2
+_MOST_ALTERNATIVES: Final = 8
+
+
+def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+    """Rank of the chosen alternatives, where the release has this column at all."""
+    if not view.profile.scores_claims:
+        return None
+    claims = claims_of(pod, view.supply.claims) if pod.claims else PodClaims()
+    if not any(request.alternatives for claim in claims.claims for request in claim.requests):
+        return dict.fromkeys(feasible, 0)
+    return scaled({name: _rank(claims, node, view) for name, node in feasible.items()})
+
+
+def _rank(claims: PodClaims, node: NodeView, view: View) -> int:
+    waiting = claims.waiting
+    devices = view.allocator.on(node.node, waiting).devices if waiting else ()
+    found = {
+        claim.key: [one.request for one in part] for claim, part in zip(waiting, devices or (), strict=False)
+    }
+    for claim in claims.claims:
+        if claim.allocation is not None:
+            found[claim.key] = [device.request for device in claim.allocation.devices]
+    return sum(_worth(claim, found.get(claim.key, ())) for claim in claims.claims)
+
+
+def _worth(claim: ResourceClaim, chosen: Iterable[str]) -> int:
+    names = set(chosen)
+    return sum(
+        _MOST_ALTERNATIVES - index
+        for request in claim.requests
+        for index, part in enumerate(request.alternatives)
+        if f"{request.name}/{part.name}" in names
+    )

@@ -1,0 +1,1 @@
+"""What CDI specs hold and which are valid; specs are never read or written here."""

@@ -1,0 +1,1 @@
+"""Which labels a node gets; they are never put on it here."""

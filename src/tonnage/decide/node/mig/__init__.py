@@ -1,0 +1,1 @@
+"""Which MIG layouts there are and by what steps one becomes another; no step is ever taken here."""

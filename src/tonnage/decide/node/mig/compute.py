@@ -1,0 +1,98 @@
+"""How many GPU instances it takes for compute instances that have less than all of one (`1c.3g.40gb`).
+
+Source: NVIDIA MIG user guide, compute instances; mig-parted makes several in one GPU instance, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tonnage.decide.node.mig.layouts import NoLayout
+from tonnage.model.mig_names import parse_profile
+
+Split = tuple[int, ...]
+"""Compute slices of the compute instances in a GPU instance, the largest first; (): one has them all."""
+
+_SIZES: Final[Mapping[int, tuple[int, ...]]] = {2: (1,), 3: (1, 2), 4: (1, 2), 7: (1, 2, 3, 4)}
+"""What compute instances may have of a GPU instance's slices. Those that sum up to no more fit together."""
+
+
+def gpu_instances(wanted: Mapping[str, int]) -> dict[str, int] | NoLayout:
+    """The fewest GPU instances, by profile, that what is wanted takes.
+
+    >>> gpu_instances({"1c.3g.40gb": 6}), gpu_instances({"1c.3g.40gb": 1, "2c.3g.40gb": 1, "1g.10gb": 1})
+    ({'3g.40gb': 2}, {'3g.40gb': 1, '1g.10gb': 1})
+    """
+    splits = splits_for(wanted)
+    return splits if isinstance(splits, NoLayout) else {name: len(each) for name, each in splits.items()}
+
+
+def splits_for(
+    wanted: Mapping[str, int], there: Iterable[tuple[str, Split]] = ()
+) -> dict[str, tuple[Split, ...]] | NoLayout:
+    """How each GPU instance is split, by profile; as few as can be.
+
+    Those that are `there`, in the order in which they are worth keeping, are used again where that takes no
+    more GPU instances.
+    """
+    parts: dict[str, Counter[int]] = {}
+    found: dict[str, tuple[Split, ...]] = {}
+    for text, count in wanted.items():
+        if not count:
+            continue
+        name = _parsed(text)
+        if isinstance(name, NoLayout):
+            return name
+        instance, compute = name
+        found.setdefault(instance, ())
+        if compute is None:
+            found[instance] += ((),) * count
+        else:
+            parts.setdefault(instance, Counter())[compute] += count
+    for instance, sizes in parts.items():
+        able = [split for profile, split in there if profile == instance and split]
+        found[instance] += _splits(_slices(instance), sizes, able)
+    return found
+
+
+def _parsed(text: str) -> tuple[str, int | None] | NoLayout:
+    """The GPU instance's profile and the compute slices; None: all of them."""
+    try:
+        name = parse_profile(text)
+    except ValueError as error:
+        return NoLayout(str(error))
+    able = _SIZES.get(name.slices, ())
+    if name.compute is not None and name.compute not in able:
+        instead = tuple(f"{size}c.{name.gpu_instance}" for size in able)
+        return NoLayout(f"a {name.gpu_instance} has no compute instances of {name.compute}", instead)
+    return name.gpu_instance, name.compute
+
+
+def _slices(instance: str) -> int:
+    return parse_profile(instance).slices
+
+
+def _splits(slices: int, sizes: Counter[int], there: list[Split]) -> tuple[Split, ...]:
+    fewest = len(_first_fit(slices, sizes))
+    kept: list[Split] = []
+    left = Counter(sizes)
+    for split in there:
+        rest = left - Counter(split)
+        if Counter(split) <= left and len(kept) + 1 + len(_first_fit(slices, rest)) <= fewest:
+            kept.append(split)
+            left = rest
+    return (*kept, *_first_fit(slices, left))
+
+
+def _first_fit(slices: int, sizes: Counter[int]) -> tuple[Split, ...]:
+    """The largest first. Of four slices at most, or of seven with one GPU instance, nothing takes fewer."""
+    bins: list[list[int]] = []
+    for size in sorted(sizes.elements(), reverse=True):
+        room = next((each for each in bins if sum(each) + size <= slices), None)
+        if room is None:
+            bins.append([size])
+        else:
+            room.append(size)
+    return tuple(tuple(each) for each in bins)

@@ -1,0 +1,155 @@
+"""What each GPU of a node shall be divided into, by a configuration or a layout's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonnage.decide.node.mig.layouts import NoLayout, layout_of
+from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
+from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, told_board
+from tonnage.model.mig import MigEntry
+
+INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
+"""What there is for a product that cannot be divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigGpu:
+    """A GPU and its instances now; `enabled`: it is in MIG mode. `device`: its PCI device id, where known.
+
+    `holders` are the pods that use it as a whole, as `namespace/name`. `profiles` are those that its driver
+    told, if it did.
+    """
+
+    index: int
+    product: str
+    uuid: str = ""
+    now: tuple[Instance, ...] = ()
+    enabled: bool = False
+    device: str = ""
+    holders: tuple[str, ...] = ()
+    profiles: tuple[MigProfile, ...] = ()
+
+    def board(self, asked: Iterable[str] = ()) -> MigBoard | None:
+        """What its driver told, filled up from the catalogue; None: neither knows what fits on it.
+
+        What it is divided into tells boards of one product apart, else what is `asked` for.
+        """
+        told = [one.name for one in self.profiles] or [one.profile for one in self.now] or asked
+        known = mig_board(self.product, told)
+        placed = [one for one in self.profiles if one.starts]
+        return told_board(self.product, known, placed) if placed else known
+
+
+@dataclass(frozen=True, slots=True)
+class GpuGoal:
+    """What becomes of a GPU: a plan, or why there is none. Neither: nothing is said of it, it stays.
+
+    `mode`: MIG is turned on or off for it, which resets it. `where`: places of the entries that ask for it.
+    """
+
+    gpu: MigGpu
+    plan: MigPlan | None = None
+    refusal: NoLayout | None = None
+    mode: bool = False
+    where: tuple[str, ...] = ()
+
+    @property
+    def evicts(self) -> tuple[str, ...]:
+        """Who must go before it can be done, sorted."""
+        if self.plan is None:
+            return ()
+        return tuple(sorted({*self.plan.holders, *(self.gpu.holders if self.mode else ())}))
+
+
+def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tuple[GpuGoal, ...]:
+    """What a configuration makes of a node's GPUs; one that two entries want differently is refused."""
+    there = {gpu.index for gpu in gpus}
+    strange = sorted({index for entry in entries for index in entry.devices or () if index not in there})
+    goals = [_by_entries(gpu, entries) for gpu in gpus]
+    for index in strange:
+        asked = tuple(entry.where for entry in entries if index in (entry.devices or ()))
+        goals.append(GpuGoal(MigGpu(index, ""), refusal=NoLayout("the node has no such GPU"), where=asked))
+    return tuple(goals)
+
+
+def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
+    """What a layout by name, or of profiles with numbers, makes of every GPU that can be divided."""
+    goals: list[GpuGoal] = []
+    for gpu in gpus:
+        board = gpu.board()
+        if board is None:
+            goals.append(GpuGoal(gpu, refusal=_indivisible(gpu)))
+            continue
+        found = layout_of(board, layout)
+        if isinstance(found, NoLayout):
+            goals.append(GpuGoal(gpu, refusal=found))
+        else:
+            wanted: dict[str, int] = {}
+            for profile, _ in found.placed:
+                wanted[profile.name] = wanted.get(profile.name, 0) + 1
+            goals.append(_planned(gpu, board, wanted, enabled=not found.whole))
+    return tuple(goals)
+
+
+def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
+    board = gpu.board()
+    meant = [entry for entry in entries if _is_for(entry, gpu, board)]
+    if not meant:
+        return GpuGoal(gpu)
+    first = meant[0]
+    where = tuple(entry.where for entry in meant)
+    board = gpu.board(first.wanted)
+    if (unsure := _narrower(meant) or _unidentified(meant, gpu, board)) is not None:
+        return GpuGoal(gpu, refusal=unsure, where=where)
+    if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
+        return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"), where=where)
+    if board is None:
+        named = any(entry.enabled and entry.devices is not None for entry in meant)
+        return GpuGoal(gpu, refusal=_indivisible(gpu) if named else None, where=where)
+    return replace(_planned(gpu, board, first.wanted, enabled=first.enabled), where=where)
+
+
+def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
+    if entry.devices is not None and gpu.index not in entry.devices:
+        return False
+    known = (gpu.device,) if gpu.device else board.devices if board is not None else ()
+    return not entry.filters or any(one.partition(":")[0] in known for one in entry.filters)
+
+
+def _narrower(entries: Sequence[MigEntry]) -> NoLayout | None:
+    """A filter by the subsystem of a board: nobody here knows those, so neither yes nor no would be right."""
+    strange = next((one for entry in entries for one in entry.filters if ":" in one), "")
+    why = f"whether the device filter {strange} means it is not known: of its subsystem nothing is told"
+    return NoLayout(why, ("a filter by the device alone", "its index")) if strange else None
+
+
+def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> NoLayout | None:
+    """Filters that tell products of a board apart, where nobody told which of them this is."""
+    named = {one for entry in entries for one in entry.filters}
+    if gpu.device or board is None or not named:
+        return None
+    alike = all((one.enabled, one.wanted) == (entries[0].enabled, entries[0].wanted) for one in entries)
+    if alike and (named >= {*board.devices} or not all(entry.filters for entry in entries)):
+        return None
+    said = ", ".join(sorted(named)[:10])
+    why = f"whether the device filter {said} means it is not known: of its PCI device id nothing is told"
+    return NoLayout(why, ("its index",))
+
+
+def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:
+    plan = plan_gpu(board, gpu.now, wanted)
+    mode = enabled != (gpu.enabled or bool(gpu.now))
+    if isinstance(plan, NoLayout):
+        return GpuGoal(gpu, refusal=plan)
+    return GpuGoal(gpu, plan, mode=mode)
+
+
+def _indivisible(gpu: MigGpu) -> NoLayout:
+    """MIG-5."""
+    if is_undivided(gpu.product):
+        return NoLayout(f"{gpu.product} has no MIG", INSTEAD)
+    instead = ("its driver tells it once MIG is on: nvidia-smi -mig 1",) if gpu.profiles else ()
+    return NoLayout(f"what fits on {gpu.product or 'this GPU'} is not known here", instead)

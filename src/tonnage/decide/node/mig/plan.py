@@ -1,0 +1,143 @@
+"""From the MIG instances that a GPU has to those that it shall have, with as little disturbance as can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+
+from tonnage.decide.node.mig.compute import Split, splits_for
+from tonnage.decide.node.mig.geometry import Spot
+from tonnage.decide.node.mig.layouts import NoLayout, conflict, placements
+from tonnage.model.catalog.mig import MigBoard
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A GPU instance that is there; `holders` are the pods that use it, as `namespace/name`.
+
+    `split`: the compute slices of its compute instances, where not one has them all.
+    """
+
+    profile: str
+    start: int
+    uuid: str = ""
+    holders: tuple[str, ...] = ()
+    split: Split = ()
+
+    @property
+    def spot(self) -> Spot:
+        return self.profile, self.start
+
+
+@dataclass(frozen=True, slots=True)
+class MigPlan:
+    """What stays as it is, what is destroyed, and what is made where, in the order of slices.
+
+    `splits`: the compute instances of those made that get several, or one that is smaller.
+    """
+
+    keep: tuple[Instance, ...] = ()
+    destroy: tuple[Instance, ...] = ()
+    create: tuple[Spot, ...] = ()
+    splits: Mapping[Spot, Split] = field(default_factory=dict)
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Who must go before this can be done, sorted."""
+        return tuple(sorted({holder for instance in self.destroy for holder in instance.holders}))
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the GPU is as it shall be."""
+        return not self.destroy and not self.create
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Kind:
+    """What makes a GPU instance as good as another: its profile, and its compute instances."""
+
+    profile: str
+    split: Split = ()
+
+
+def plan_gpu(board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, int]) -> MigPlan | NoLayout:
+    """The way to `wanted` that evicts the fewest holders, then destroys the fewest instances.
+
+    Every choice of instances to keep is looked at, best first, so nothing better is overlooked; but which
+    smaller compute instances stand together is settled before, by what is held most. An instance that the
+    board does not know is destroyed: nobody can tell what fits beside it.
+    """
+    held = sorted(now, key=lambda each: -len(each.holders))
+    splits = splits_for(wanted, [(each.profile, each.split) for each in held])
+    if isinstance(splits, NoLayout):
+        return splits
+    counts = {name: len(each) for name, each in splits.items()}
+    if placements(board, counts) is None:
+        return conflict(board, counts)
+    kinds = Counter(_Kind(name, split) for name, each in splits.items() for split in each)
+    numbers: dict[str, int] = {}
+    users = (sum({1 << numbers.setdefault(one, len(numbers)) for one in each.holders}) for each in now)
+    there = ((_Kind(one.profile, one.split), one.start, user) for one, user in zip(now, users, strict=True))
+    places, made = _kept(board, tuple(there), tuple(sorted(kinds.items())))
+    gone = tuple(each for place, each in enumerate(now) if place not in places)
+    return MigPlan(
+        tuple(now[place] for place in places),
+        gone,
+        tuple((kind.profile, start) for kind, start in made),
+        {(kind.profile, start): kind.split for kind, start in made if kind.split},
+    )
+
+
+@lru_cache(maxsize=4096)
+def _kept(
+    board: MigBoard, now: tuple[tuple[_Kind, int, int], ...], goal: tuple[tuple[_Kind, int], ...]
+) -> tuple[tuple[int, ...], tuple[tuple[_Kind, int], ...]]:
+    """(places in `now` to keep, what is made beside them). `now` is kind, start, and holders as bits.
+
+    Fleets have few patterns and many GPUs, so answers are remembered.
+    """
+    wanted = Counter(dict(goal))
+    useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(board, kind, start, wanted)]
+    choices = [one for size in range(len(useful), -1, -1) for one in combinations(useful, size)]
+    for places in sorted(choices, key=lambda one: _evicted(now, one)):  # of equals the larger stays first
+        kept = Counter(now[place][0] for place in places)
+        if kept <= wanted:
+            made = _made(board, wanted - kept, [(now[place][0].profile, now[place][1]) for place in places])
+            if made is not None:
+                return places, made
+    raise AssertionError("to keep nothing is a choice, and the goal alone fits")
+
+
+def _made(board: MigBoard, kinds: Counter[_Kind], beside: list[Spot]) -> tuple[tuple[_Kind, int], ...] | None:
+    """Where each goes, in the order of slices; those of a profile may change places among them."""
+    counts: Counter[str] = Counter()
+    for kind, count in kinds.items():
+        counts[kind.profile] += count
+    placed = placements(board, counts, beside=beside)
+    if placed is None:
+        return None
+    left = sorted(kinds.elements(), reverse=True)
+    made: list[tuple[_Kind, int]] = []
+    for profile, start in sorted(placed, key=lambda one: one[1]):
+        kind = next(each for each in left if each.profile == profile.name)
+        left.remove(kind)
+        made.append((kind, start))
+    return tuple(made)
+
+
+def _evicted(now: tuple[tuple[_Kind, int, int], ...], kept: tuple[int, ...]) -> int:
+    """How many holders lose an instance."""
+    lost = 0
+    for place, (_, _, users) in enumerate(now):
+        if place not in kept:
+            lost |= users
+    return lost.bit_count()
+
+
+def _is_useful(board: MigBoard, kind: _Kind, start: int, wanted: Mapping[_Kind, int]) -> bool:
+    """An instance that the goal has, too."""
+    name = kind.profile
+    return bool(wanted.get(kind)) and name in board.profiles and start in board.profiles[name].starts

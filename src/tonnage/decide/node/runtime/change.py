@@ -1,0 +1,189 @@
+"""What has to change in a container runtime's configuration for CDI, if anything has, and how to undo it.
+
+Where the runtime has CDI already nothing is edited. Else a drop-in is preferred to an edit, and an edit is
+one marked block. A plan is made for files as they stand; who carries it out checks that they still do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, containerd_files
+from tonnage.decide.node.runtime.node_software import node_software
+from tonnage.decide.node.runtime.place import Change, linked, placed, stranger, without_template
+from tonnage.decide.node.runtime.toml_block import has_block, tables_body, with_flag, without_blocks
+from tonnage.decide.node.runtime.versions import (
+    CDI_NEEDS,
+    Version,
+    can_cdi,
+    cdi_by_default,
+    kubelet_cdi,
+    version_of,
+)
+from tonnage.documents.runtime_config import containerd_config, crio_config
+from tonnage.model.errors import Problem
+from tonnage.model.node_software import KubeletPolicies, RuntimeInventory
+from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
+
+_KEY: Final = "enable_cdi"
+_BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container toolkit"
+_AS_THE_NODE: Final = "--runtime containerd://2.1.4 (kubectl get node -o wide)"
+
+
+def cdi_plan(seen: RuntimeSeen) -> RuntimePlan:
+    """What has to be done so that the runtime gives containers the CDI devices that kubelet names."""
+    version = version_of(seen.version)
+    if seen.problems:
+        return refused(*seen.problems)
+    if seen.kind is None or version is None:
+        return refused(unknown(seen))
+    plan = _planned(seen, seen.kind, version)
+    return replace(plan, inventory=inventory(seen))
+
+
+def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
+    """What takes everything out again that was put in, and nothing that somebody changed since."""
+    if seen.kind is None:
+        return refused(unknown(seen))
+    edits: list[FileEdit] = []
+    problems = [*seen.problems]
+    for file in (*seen.templates, *seen.files):
+        if file.text is None or not has_block(file.text):
+            continue
+        after = without_template(file) if file in seen.templates else without_blocks(file.path, file.text)
+        if isinstance(after, Problem):
+            problems.append(after)
+        elif file.link:
+            problems.append(linked(file))
+        else:
+            edits.append(FileEdit(file.path, file.text, after))
+    if problems:
+        return refused(*problems)
+    if not edits:
+        return RuntimePlan(Standing.NOTHING, "nothing of Tonnage's stands in the runtime's configuration")
+    return RuntimePlan(Standing.CHANGE, "takes out what Tonnage put in", tuple(edits))
+
+
+def inventory(seen: RuntimeSeen) -> RuntimeInventory:
+    """CDI and NRI of the runtime, as the node's status tells them."""
+    main = seen.files[0].path if seen.files else ""
+    config = _read(seen)
+    config = replace(config, files=config.files or (main,))
+    name = seen.kind.value if seen.kind is not None else ""
+    return node_software(
+        NodeRuntime(runtime=f"{name}://{seen.version}", configs=(config,)), KubeletPolicies()
+    ).runtime
+
+
+def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimePlan:
+    name = f"{kind.value} {seen.version}"
+    if not can_cdi(kind, version):
+        remedy = f"upgrade the runtime, {_BY_VARIABLES}"
+        return refused(Problem(f"{name} has no CDI", seen.told_by, f"it needs {CDI_NEEDS}", remedy))
+    read = _read(seen)
+    if read.cdi_elsewhere and kind is RuntimeKind.CRIO:
+        return refused(_elsewhere(name, read.cdi_elsewhere))
+    if not kubelet_cdi(kind, version):
+        what, why = f"{name} takes no CDI devices from kubelet", "names from kubelet need 1.28"
+        remedy = "upgrade the runtime, or deviceListStrategy: cdi-annotations, which needs no more of it"
+        return refused(Problem(what, seen.told_by, why, remedy))
+    if kind is RuntimeKind.CRIO:
+        return _nothing(f"{name} has CDI without a switch")
+    files, problems = containerd_files(seen.files, version, seen.templates)
+    if problems:
+        return refused(*problems)
+    disabled = without_cri(files)
+    if disabled is not None:
+        return refused(disabled)
+    if read.cdi_elsewhere:
+        return refused(_elsewhere(name, read.cdi_elsewhere))
+    if files.strangers and any(_KEY in (each.cri or {}) for each in files.said):
+        return refused(stranger(files))
+    said = files.cri().get(_KEY)
+    if said is True:
+        return _nothing(f"{name} has CDI: {_KEY} = true in {_speaker(files)}")
+    if said is None and cdi_by_default(kind, version):
+        return _nothing(f"{name} has CDI by default, and {files.main.file.path} does not say otherwise")
+    return _switched_on(files, version, name)
+
+
+def _read(seen: RuntimeSeen) -> RuntimeConfig:
+    texts = [(file.path, file.text) for file in seen.files if file.text is not None]
+    return crio_config(texts) if seen.kind is RuntimeKind.CRIO else containerd_config(texts)
+
+
+def _elsewhere(name: str, where: str) -> Problem:
+    return Problem(
+        f"{name} reads no CDI specs of {CDI_FOLDER}",
+        where,
+        "specs that change with the node are written there, and cdi_spec_dirs leaves it out",
+        f'add "{CDI_FOLDER}" to cdi_spec_dirs, then restart it',
+    )
+
+
+def _speaker(files: ContainerdFiles) -> str:
+    return next(
+        (each.file.path for each in reversed(files.said) if each.cri is not None and _KEY in each.cri),
+        files.main.file.path,
+    )
+
+
+def _switched_on(files: ContainerdFiles, version: Version, name: str) -> RuntimePlan:
+    edit = placed(files, version, _cdi(files))
+    if not isinstance(edit, FileEdit):
+        return refused(*edit)
+    why = "CDI is off by default" if _KEY not in files.cri() else f"{_speaker(files)} switches CDI off"
+    return RuntimePlan(Standing.CHANGE, f"{name}: {why}", (edit,))
+
+
+def _cdi(files: ContainerdFiles) -> Change:
+    def edit(path: str, text: str) -> str | Problem:
+        return with_flag(path, text, files.plugin, _KEY, "true")
+
+    body = tables_body({files.plugin: {_KEY: "true"}})
+    return Change(edit, body, lambda now: now.cri().get(_KEY) is True, _BY_VARIABLES)
+
+
+def _nothing(why: str) -> RuntimePlan:
+    return RuntimePlan(Standing.NOTHING, why)
+
+
+def refused(*problems: Problem) -> RuntimePlan:
+    """A plan that says why nothing is done."""
+    return RuntimePlan(Standing.REFUSED, problems[0].what, problems=problems)
+
+
+def unknown(seen: RuntimeSeen) -> Problem:
+    """What is missing to plan anything."""
+    if seen.kind is None and seen.name:
+        docker = (
+            "nvidia-ctk runtime configure --runtime=docker is for Docker; " if "docker" in seen.name else ""
+        )
+        return Problem(
+            f"{seen.name} {seen.version}".strip() + ": neither containerd nor CRI-O",
+            seen.told_by,
+            "no other runtime is configured here",
+            f"{docker}for kubelet's, say what its Node says: {_AS_THE_NODE}",
+        )
+    said = f"{seen.kind.value if seen.kind else 'a runtime'} {seen.version}".strip()
+    return Problem(
+        f"which container runtime this is, is not known: {said[:100]}",
+        seen.told_by,
+        "what has to be written depends on its version, so nothing is guessed",
+        f"say it as its Node does: {_AS_THE_NODE}",
+    )
+
+
+def without_cri(files: ContainerdFiles) -> Problem | None:
+    """What is wrong where containerd's part for Kubernetes is switched off."""
+    where = containerd_config([(each.file.path, each.text) for each in files.said]).cri_disabled
+    if not where:
+        return None
+    return Problem(
+        "containerd is told to do without its part for Kubernetes",
+        where,
+        'disabled_plugins has "cri", as the configuration that Docker\'s package brings',
+        "take cri out of disabled_plugins",
+    )

@@ -1,0 +1,44 @@
+"""Whether NVIDIA's NRI plugin works with a node's runtime. Tonnage itself does without: CDI does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tonnage.decide.node.runtime.change import inventory, unknown
+from tonnage.decide.node.runtime.versions import NRI_NEEDS, can_nri, kubelet_cdi, version_of
+from tonnage.model.errors import Problem
+from tonnage.model.node_software import Switch
+from tonnage.model.runtime_change import NriAnswer, RuntimeSeen
+from tonnage.model.runtime_config import RuntimeKind
+
+_BY_CDI: Final = "deviceListStrategy: cdi-cri does the same without NRI"
+_BY_VARIABLES: Final = "deviceListStrategy: envvar with NVIDIA's container toolkit does without NRI and CDI"
+_SWITCH: Final = {
+    RuntimeKind.CONTAINERD: 'disable = false under plugins."io.containerd.nri.v1.nri"',
+    RuntimeKind.CRIO: "enable_nri = true under crio.nri",
+}
+
+
+def nri_answer(seen: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
+    """By version and configuration; `plugins` are what asks for NRI on the node (RUN-3)."""
+    version, asking = version_of(seen.version), tuple(plugins)
+    if seen.problems:
+        return NriAnswer("", asking, seen.problems)
+    if seen.kind is None or version is None:
+        return NriAnswer("", asking, (unknown(seen),))
+    name = f"{seen.kind.value} {seen.version}"
+    by_cdi = kubelet_cdi(seen.kind, version)
+    without = _BY_CDI if by_cdi else _BY_VARIABLES
+    if not can_nri(seen.kind, version):
+        operator = "; where the GPU operator asks for it: cdi.nriPluginEnabled=false for this node"
+        remedy = f"upgrade the runtime, or {without}{operator if asking else ''}"
+        what = f"{name} does not support NVIDIA's NRI plugin"
+        problem = Problem(what, seen.told_by, f"it works with {NRI_NEEDS}", remedy)
+        return NriAnswer("", asking, (problem,), by_cdi)
+    found = inventory(seen)
+    if found.nri is Switch.ON:
+        return NriAnswer(found.nri_reason, asking)
+    words = "is off" if found.nri is Switch.OFF else "may be off"
+    remedy = f"{_SWITCH[seen.kind]}, then restart it; {without}"
+    return NriAnswer("", asking, (Problem(f"NRI {words} in {name}", found.nri_reason, remedy=remedy),))

@@ -1,0 +1,133 @@
+"""What would have to end first: which pods of a node, and until when they may run at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.explain.node_state import utc
+from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.wording import listed, own
+from tonnage.model.cluster import Pod
+from tonnage.model.verdict import Reason
+
+_SOON_COST = 15
+_COST = 30
+
+
+def wait_for(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
+    """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
+    resource = str(reason.facts.get("resource", ""))
+    ending = tuple(_enough(node, resource, reason))
+    if not ending:
+        return None
+    alike = () if any(p.status.terminating for p in ending) else _alternatives(node, resource, ending)
+    names = (_named(p, pod.namespace, now) for p in alike or ending)
+    told = f"{len(ending)} of {listed(names)}" if alike else listed(names)
+    told = f"all of {told}" if len(ending) > 1 and not alike else told
+    return _edit(node, ending, told)
+
+
+def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> Edit | None:
+    """Wait until one pod of the node, `namespace/name`, ends; None when it is elsewhere."""
+    ending = tuple(other for other in node.pods if f"{other.namespace}/{other.name}" == name)
+    return _edit(node, ending, _named(ending[0], pod.namespace, now)) if ending else None
+
+
+def ends_by(pod: Pod) -> datetime | None:
+    """When a pod will have ended at the latest; None when nothing says so."""
+    if pod.status.gone_by is not None:
+        return pod.status.gone_by
+    own = _own_end(pod)
+    known = [end for end in (own, pod.job_ends) if end is not None]
+    return min(known, default=None)
+
+
+def _own_end(pod: Pod) -> datetime | None:
+    if pod.deadline_s is None or pod.status.start is None:
+        return None
+    try:
+        return pod.status.start + timedelta(seconds=pod.deadline_s)
+    except OverflowError:
+        return None
+
+
+def until(pod: Pod, now: datetime | None) -> str:
+    """The same in words, with why; empty when nothing says so. What should be over is told as such."""
+    by = ends_by(pod)
+    if by is None:
+        return ""
+    owner = f" of its Job {pod.owner.name}" if pod.owner and by == pod.job_ends else ""
+    why = "being deleted" if pod.status.terminating else f"activeDeadlineSeconds{owner}"
+    if now is not None and by < now:
+        return f"it was to end by {utc(by)}, {why}, and has not"
+    return f"it ends by {utc(by)}, {why}"
+
+
+def _edit(node: NodeView, ending: tuple[Pod, ...], told: str) -> Edit:
+    def on_view(view: View) -> View:
+        return view.with_node(view.nodes[node.name].without(ending))
+
+    waits_for = f"{told} on {node.name}"
+    action = f"wait for {waits_for} to end, or end {'it' if len(ending) == 1 else 'them'}"
+    leaving = all(pod.status.terminating for pod in ending)
+    if leaving:
+        action = f"wait for {waits_for} to end"
+    known = all(ends_by(pod) is not None for pod in ending)
+    cost = (_SOON_COST if leaving else _COST - known) + len(ending)
+    return Edit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
+
+
+def _named(pod: Pod, namespace: str, now: datetime | None) -> str:
+    told = until(pod, now)
+    return own(f"{pod.namespace}/{pod.name}", namespace) + (f" ({told})" if told else "")
+
+
+def _enough(node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
+    """Pods to end, those first that end anyway, of the others those that need the least company."""
+    short = _number(reason, "requested") - _number(reason, "free") if resource else _crowd(reason)
+    amounts = sorted(
+        _amounts(node, resource), key=lambda pair: (not pair[1].status.terminating, -pair[0], pair[1].key)
+    )
+    exact = [(amount, p) for amount, p in amounts if amount >= short > 0]
+    if exact:
+        yield min(exact, key=lambda pair: _order(*pair))[1]
+        return
+    for amount, holder in amounts:
+        if short <= 0:
+            return
+        if amount > 0:
+            short -= amount
+            yield holder
+
+
+def _order(amount: int, pod: Pod) -> tuple[bool, int, int, tuple[str, str]]:
+    return not pod.status.terminating, amount, pod.priority, pod.key
+
+
+def _crowd(reason: Reason) -> int:
+    """How many pods too many a node would have."""
+    return _number(reason, "pods") + 1 - _number(reason, "limit")
+
+
+def _alternatives(node: NodeView, resource: str, ending: Iterable[Pod]) -> tuple[Pod, ...]:
+    """All pods that hold as much as each that would have to end, if there are more of them."""
+    needed = {pod.key for pod in ending}
+    held = _amounts(node, resource)
+    amounts = {amount for amount, pod in held if pod.key in needed}
+    if len(amounts) != 1:
+        return ()
+    same = sorted((pod for amount, pod in held if amount in amounts), key=lambda p: p.key)
+    return tuple(same) if len(same) > len(needed) else ()
+
+
+def _amounts(node: NodeView, resource: str) -> list[tuple[int, Pod]]:
+    """How much of a resource (none: of room) each pod of a node has."""
+    pairs = zip(node.pods, node.amounts, strict=True)
+    return [(amounts.get(resource, 0) if resource else 1, pod) for pod, amounts in pairs]
+
+
+def _number(reason: Reason, name: str) -> int:
+    value = reason.facts.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,97 @@
+"""A cluster made ready for questions: its view and, where it is large, its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tonnage.decide.kubernetes.kubelet.admission import mark_of
+from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.diagnose.explain.node_state import at_work
+from tonnage.diagnose.explain.node_verdicts import NodeVerdicts, classed, each_alone
+from tonnage.diagnose.notable_nodes import Remarkable, remarkable_of
+from tonnage.diagnose.rules.not_advertised import layer_of
+from tonnage.diagnose.rules.product_undecided import PRODUCT
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.verdict import NodeClass
+
+if TYPE_CHECKING:
+    from tonnage.decide.kubernetes.scheduler.fleet.engine import FleetEngine
+
+LARGE: Final = 64
+"""From so many nodes on, nodes that look alike are asked once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What many questions about one cluster share."""
+
+    view: View
+    remarkable: Remarkable
+    engine: FleetEngine | None = None
+
+    def decide(self, pod: Pod) -> tuple[Decision, NodeVerdicts, Callable[[], tuple[NodeClass, ...]]]:
+        """The decision, every node's verdict, and how to come by the classes of nodes."""
+        engine = self._engine_for(pod)
+        if engine is None:
+            verdicts = NodeVerdicts(pod, self.view)
+            return schedule_on(pod, self.view, thorough=True), verdicts, lambda: each_alone(verdicts)
+        names = engine.fleet.columns.by_row
+        verdicts = NodeVerdicts(pod, self.view, lambda: (names[r].tolist() for r in engine.the_same(pod)))
+
+        def classes() -> tuple[NodeClass, ...]:
+            return classed(verdicts, names, engine.alike(pod), engine.asking)
+
+        return schedule_on(pod, self.view, engine=engine), verdicts, classes
+
+    def decision(self, pod: Pod) -> Decision:
+        """What the scheduler does with a pod here."""
+        return schedule_on(pod, self.view, engine=self._engine_for(pod), scored=False)
+
+    def chosen(self, pod: Pod, view: View) -> str | None:
+        """Where the scheduler puts a pod; `view` is this one or a changed one."""
+        engine = self._engine_for(pod) if view is self.view else None
+        return schedule_on(pod, view, engine=engine, scored=False).chosen
+
+    def _engine_for(self, pod: Pod) -> FleetEngine | None:
+        return self.engine if self.engine is not None and self.engine.can_decide(pod) else None
+
+
+def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> Ground:
+    """The ground of a snapshot; from `large` nodes on with columns, where numpy is installed.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    view = view_of(snapshot, version=version)
+    if len(view.nodes) < large:
+        return Ground(view, remarkable_of(view))
+    try:
+        from tonnage.decide.kubernetes.scheduler.fleet.engine import engine_of
+    except ModuleNotFoundError:  # the agent's image leaves it out
+        return Ground(view, remarkable_of(view))
+    return Ground(view, remarkable_of(view), engine_of(view, marks_of(view), _states_of(view), (PRODUCT,)))
+
+
+def _states_of(view: View) -> tuple[int, ...]:
+    """A number for what a node says about itself when it is closed."""
+    known: dict[object, int] = {}
+    states = ((node.node.ills, node.node.cordon, at_work(node.node)) for node in view.nodes.values())
+    return tuple(known.setdefault(state, len(known)) for state in states)
+
+
+def marks_of(view: View) -> tuple[int, ...]:
+    """A number for what a node offers and what its labels and agent say of its GPUs; unread nodes alone."""
+    known: dict[object, int] = {}
+    found: list[int] = []
+    for name, node in view.nodes.items():
+        key: object = name
+        if not node.node.problems and not any(pod.problems for pod in node.pods):
+            offered = tuple(
+                sorted(n for n, amount in node.node.allocatable.items() if amount > 0 and "/" in n)
+            )
+            status = view.snapshot.gpu.get(name)
+            key = offered, layer_of(node.node, status), mark_of(status, node)
+        found.append(known.setdefault(key, len(known)))
+    return tuple(found)

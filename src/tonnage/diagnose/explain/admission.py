@@ -1,0 +1,117 @@
+"""The explanation of a manifest that the API server would refuse, in its words and in ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tonnage.decide.kubernetes.view import View
+from tonnage.diagnose.case import FieldError, device_needs
+from tonnage.diagnose.remedies.corrected_amounts import amended
+from tonnage.model.cluster import Manifest
+from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
+
+
+def explain_refused(
+    manifest: Manifest,
+    subject: Subject,
+    errors: list[FieldError],
+    view: View,
+    later: Callable[[Manifest], Explanation] | None,
+) -> Explanation:
+    """The refusal as the API server writes it, every error at once, with what the cluster offers instead.
+
+    `later` tells what becomes of the manifest once it is changed; without it nothing is tried.
+    """
+    texts = list(dict.fromkeys(f"{error.path}: {error.text}" for error in errors))
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    reasons: dict[tuple[str, str, str], Reason] = {}
+    for error in errors:
+        reasons.setdefault(
+            (
+                error.reason.code,
+                error.reason.subject,
+                str(error.reason.facts.get("resource", error.reason.message)),
+            ),
+            error.reason,
+        )
+    known = all(error.text for error in errors)
+    first = errors[0].reason
+    found = {reason.code for reason in reasons.values()}
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER,
+        layer=Layer.ADMISSION,
+        phase="",
+        needs={} if Code.NOT_AN_INTEGER in found else device_needs(manifest.pod),
+        message=f"the API server refuses it: {first.message}",
+        upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else "",
+        reasons=tuple(reasons.values()),
+        remedies=_remedies(reasons.values(), manifest, view, later),
+    )
+
+
+def explain_unreadable(manifest: Manifest, subject: Subject) -> Explanation:
+    """A manifest with a quantity that is none: the API server cannot even decode it."""
+    problem = manifest.pod.problems[0]
+    kind = subject.kind
+    reason = Reason(
+        Code.UNREADABLE,
+        Layer.ADMISSION,
+        str(subject),
+        f"{problem.where}: {problem.what}",
+        {"field": problem.where},
+        "write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+        "Kubernetes quantity",
+    )
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER,
+        layer=Layer.ADMISSION,
+        phase="",
+        needs={},
+        message=f"the API server refuses it: {reason.message}",
+        upstream_message=f'{kind} in version "v1" cannot be handled as a {kind}: {problem.remedy}',
+        reasons=(reason,),
+        remedies=(Remedy(reason.remedy, "the API server can read it"),),
+    )
+
+
+def _remedies(
+    reasons: Iterable[Reason], manifest: Manifest, view: View, later: Callable[[Manifest], Explanation] | None
+) -> tuple[Remedy, ...]:
+    """One remedy for each thing to do, however many fields it is for; tried where it is certain."""
+    alike: dict[str, list[Reason]] = {}
+    for reason in reasons:
+        alike.setdefault(reason.remedy, []).append(reason)
+    found = []
+    for action, those in alike.items():
+        known = amended(manifest, those) if later else None
+        if later is None or known is None:
+            told = dict.fromkeys(_what_is_there(view, reason) for reason in those)
+            found.append(Remedy(action, "; ".join(told)))
+        else:
+            found.append(Remedy(action, _effect(later(known[0])), known[1]))
+    return tuple(found)
+
+
+def _effect(after: Explanation) -> str:
+    if after.verdict is Verdict.FITS:
+        return f"the API server accepts it; {after.message}"
+    if after.layer in (Layer.ADMISSION, Layer.QUOTA):
+        return f"helps against this; then: {after.message}"
+    return f"the API server accepts it; {after.verdict}: {after.message}"
+
+
+def _what_is_there(view: View, reason: Reason) -> str:
+    """What the cluster offers instead, so that the advice can be followed on it."""
+    if reason.code is not Code.NOT_AN_INTEGER:
+        return "the API server accepts it"
+    vendor = str(reason.facts["resource"]).split("/")[0]
+    names = {
+        name
+        for node in view.nodes.values()
+        for name, amount in node.node.allocatable.items()
+        if amount > 0 and name.startswith(f"{vendor}/")
+    }
+    offers = f"this cluster advertises {', '.join(sorted(names))}" if names else ""
+    return offers or f"this cluster advertises nothing of {vendor} now"

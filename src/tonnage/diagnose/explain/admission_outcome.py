@@ -1,0 +1,253 @@
+"""What the API server makes of a manifest: what it refuses, what would help, and what it lets in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonnage.decide.kubernetes.admission.chain import Admission, Refusal, admission_of
+from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange
+from tonnage.decide.kubernetes.admission.pod_security import Insecure
+from tonnage.decide.kubernetes.admission.priority import OtherPriority
+from tonnage.decide.kubernetes.admission.quota import OverQuota, Uncounted, Undeclared
+from tonnage.decide.kubernetes.admission.references import ClassConflict, Lookup, NamespaceEnding, NotThere
+from tonnage.decide.kubernetes.admission.webhooks import Unreachable, asked
+from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.explain.api_refusals import reason_of
+from tonnage.diagnose.remedies.fixes import Fix, fixes_for
+from tonnage.model.cluster import Manifest, Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
+
+_CLAIMS_SERVED: Final = {"v1": 34, "v1beta2": 33, "v1beta1": 32}
+"""The first minor release that serves a version of resource.k8s.io."""
+_CLAIMS: Final = "resource.k8s.io/"
+_MOST_FIXES: Final = 12
+_MOST_NAMED: Final = 6
+NOT_ENOUGH: Final = "not enough by itself"
+"""How the effect of a remedy begins after which no node takes the pod all the same."""
+
+Later = Callable[[Manifest, Snapshot], Explanation]
+"""What becomes of a manifest in a cluster, told again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A manifest that somebody tries to have in a cluster of a minor release."""
+
+    manifest: Manifest
+    snapshot: Snapshot
+    minor: int
+
+    @property
+    def admission(self) -> Admission:
+        """What the server would do."""
+        return admission_of(self.manifest, self.snapshot, minor=self.minor)
+
+
+def explain_forbidden(
+    attempt: Attempt, subject: Subject, refusals: tuple[Refusal, ...], later: Later
+) -> Explanation:
+    """A pod that is forbidden. A workload is accepted; it is its pods that never come to exist."""
+    manifest = attempt.manifest
+    reasons = tuple(reason_of(one, str(subject), manifest.pod.namespace) for one in refusals)
+    first = reasons[0]
+    told = "the API server refuses its pods" if manifest.pod.owner else "the API server refuses it"
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER if any(reason.lasting for reason in reasons) else Verdict.NOT_NOW,
+        layer=first.layer,
+        phase="",
+        needs=device_needs(manifest.pod),
+        message=f"{told}: {'; '.join(reason.message for reason in reasons)}",
+        upstream_message=_words(refusals[0], manifest),
+        reasons=reasons,
+        remedies=tuple(_remedies(attempt, refusals, later)) or _said(reasons),
+    )
+
+
+def _words(refusal: Refusal, manifest: Manifest) -> str:
+    """The server's answer. A webhook that cannot be asked is an error of its own, not the pod's fault."""
+    if isinstance(refusal, Unreachable):
+        return f"Internal error occurred: {refusal.text}"
+    name = shown_name(manifest, early=isinstance(refusal, Lookup))
+    return f'pods "{name}" is forbidden: {refusal.text}'
+
+
+def shown_name(manifest: Manifest, *, early: bool) -> str:
+    """How a refusal names the pod: a name that is not made yet is a prefix, later it has a random end (…)."""
+    kind = manifest.kind.split(".")[0]
+    match kind:
+        case "Pod":
+            prefix = str(_generate_name(manifest))
+            return manifest.name if not prefix else f"{prefix}{'' if early else '…'}"
+        case "StatefulSet":
+            return f"{manifest.name}-0"
+        case "Deployment" | "CronJob":
+            return f"{manifest.name}-…"
+        case _:
+            return f"{manifest.name}-{'' if early else '…'}"
+
+
+def _generate_name(manifest: Manifest) -> str:
+    metadata = manifest.written.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    return "" if named.get("name") else str(named.get("generateName") or "")
+
+
+def explain_unserved(attempt: Attempt, subject: Subject) -> Explanation | None:
+    """An object in the file of a version that the server does not have, as kubectl says it."""
+    for version, kind in attempt.manifest.beside:
+        since = _CLAIMS_SERVED.get(version.removeprefix(_CLAIMS)) if version.startswith(_CLAIMS) else None
+        if since is None or attempt.minor >= since:
+            continue
+        older = [name for name, minor in _CLAIMS_SERVED.items() if minor <= attempt.minor]
+        remedy = f"write apiVersion: {_CLAIMS}{older[0]}, and switch that version on" if older else ""
+        reason = Reason(
+            Code.API_NOT_SERVED,
+            Layer.ADMISSION,
+            kind,
+            f"Kubernetes 1.{attempt.minor} has no {version}: {kind} came to it with 1.{since}",
+            {"version": version, "kind": kind, "since": f"1.{since}"},
+            remedy or "ask for devices by resource name (nvidia.com/gpu), or upgrade the cluster",
+            "Kubernetes release notes",
+        )
+        return Explanation(
+            subject=subject,
+            verdict=Verdict.NEVER,
+            layer=Layer.ADMISSION,
+            phase="",
+            needs=device_needs(attempt.manifest.pod),
+            message=reason.message,
+            upstream_message=f'no matches for kind "{kind}" in version "{version}"',
+            reasons=(reason,),
+            remedies=(Remedy(reason.remedy, "the API server knows the kind"),),
+        )
+    return None
+
+
+def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Explanation | None:
+    """A namespace that does not exist, where every namespace is known."""
+    snapshot, namespace = attempt.snapshot, attempt.manifest.pod.namespace
+    if "Namespace" not in snapshot.complete or namespace in snapshot.namespaces:
+        return None
+    then = later(attempt.manifest, replace(snapshot, namespaces={**snapshot.namespaces, namespace: {}}))
+    fits = then.message if then.verdict is Verdict.FITS else f"{then.verdict}: {then.message}"
+    reason = Reason(
+        Code.NAMESPACE_MISSING,
+        Layer.ADMISSION,
+        str(subject),
+        f"the namespace {namespace} does not exist",
+        {"namespace": namespace},
+        f"kubectl create namespace {namespace}",
+        "API server, NamespaceLifecycle admission",
+    )
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER,
+        layer=Layer.ADMISSION,
+        phase="",
+        needs=device_needs(attempt.manifest.pod),
+        message=f"the API server refuses it: {reason.message}",
+        upstream_message=f'namespaces "{namespace}" not found',
+        reasons=(reason,),
+        remedies=(Remedy(reason.remedy, f"then: {fits}"),),
+    )
+
+
+def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]:
+    """Webhooks that will see the pod: what they say cannot be known."""
+    found = list(asked(manifest.pod, snapshot))
+    if not found:
+        return ()
+    names = [
+        f"{'the policy ' if one.policy else ''}{one.name}{' (under conditions)' if one.conditional else ''}"
+        for one in found
+    ]
+    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    told = f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
+    aside = Reason(
+        Code.WEBHOOK_MAY_REFUSE,
+        Layer.ADMISSION,
+        "Webhooks",
+        told,
+        {"webhooks": [one.name for one in found]},
+        "kubectl apply --dry-run=server -f FILE asks them without making anything",
+        "webhook configurations",
+        lasting=False,
+    )
+    return (aside,)
+
+
+def _remedies(attempt: Attempt, refusals: tuple[Refusal, ...], later: Later) -> Iterator[Remedy]:
+    """Fixes after which the refusal is gone, with what comes then; last those that are not enough."""
+    offered: set[str] = set()
+    weak: list[Remedy] = []
+    for refusal in refusals:
+        for fix in list(fixes_for(refusal, attempt.manifest, attempt.snapshot))[:_MOST_FIXES]:
+            effect = _effect(fix, refusal, attempt, later)
+            if effect and fix.action not in offered:
+                offered.add(fix.action)
+                remedy = Remedy(fix.action, effect, fix.patch)
+                if effect.startswith(NOT_ENOUGH):
+                    weak.append(remedy)
+                else:
+                    yield remedy
+    yield from weak
+
+
+def _effect(fix: Fix, refusal: Refusal, attempt: Attempt, later: Later) -> str:
+    """What comes of a fix; empty when the refusal stays."""
+    after = Attempt(fix.manifest, fix.snapshot, attempt.minor).admission
+    against = (*after.early, *after.late)
+    if any(_same(one, refusal) for one in against):
+        return ""
+    if against:
+        reason = reason_of(against[0], "", attempt.manifest.pod.namespace)
+        return f"helps against this; then: {reason.message}"
+    told = later(fix.manifest, fix.snapshot)
+    if told.verdict is Verdict.NEVER:
+        return f"{NOT_ENOUGH}: the API server lets the pod exist; {told.verdict}: {told.message}"
+    fits = told.message if told.verdict is Verdict.FITS else f"{told.verdict}: {told.message}"
+    return f"the API server lets the pod exist; {fits}"
+
+
+def _same(one: Refusal, other: Refusal) -> bool:
+    """Whether two refusals are by the same rule for the same object."""
+    return _key(one) == _key(other)
+
+
+def _key(refusal: Refusal) -> tuple[str, str]:
+    match refusal:
+        case NotThere(kind=kind, name=name):
+            return kind, name
+        case OutOfRange(name=name) | ClassConflict(runtime_class=name):
+            return type(refusal).__name__, name
+        case Insecure():
+            return "PodSecurity", ""
+        case NamespaceEnding(namespace=name) | OtherPriority(field=name):
+            return type(refusal).__name__, name
+        case Unreachable(webhook=webhook):
+            return "Webhook", f"{webhook.configuration}/{webhook.name}"
+        case OverQuota(quota=quota) | Undeclared(quota=quota) | Uncounted(quota=quota):
+            return type(refusal).__name__, quota.name
+
+
+def _said(reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+    """Where nothing can be tried, what the reasons themselves advise."""
+    return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)
+
+
+def with_claim_limits(explanation: Explanation, reasons: tuple[Reason, ...]) -> Explanation:
+    """A pod that is let in but whose claims are not: it waits for them, whatever the nodes say."""
+    if not reasons:
+        return explanation
+    lasting = any(reason.lasting for reason in reasons)
+    return replace(
+        explanation,
+        verdict=Verdict.NEVER if lasting else Verdict.NOT_NOW,
+        layer=Layer.QUOTA,
+        message="; ".join(reason.message for reason in reasons),
+        reasons=(*reasons, *explanation.reasons),
+        remedies=_said(reasons),
+    )

@@ -1,0 +1,134 @@
+"""Pods that name their node: no scheduler looks at them, and the node's kubelet decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from tonnage.decide.kubernetes.kubelet.node_admission import Turned, turned_away, unknown_devices
+from tonnage.decide.kubernetes.matching import untolerated
+from tonnage.decide.kubernetes.requests import written_amount, written_apart
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.explain.alignment import kubelet_reasons
+from tonnage.diagnose.explain.missing_node import node_gone
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
+
+ADMISSION: Final = "kubelet, admission of pods"
+_LET_GO: Final = "leave spec.nodeName out, so that the scheduler looks for a node"
+
+
+def explain_bound(pod: Pod, subject: Subject, view: View, later: Callable[[Pod], Explanation]) -> Explanation:
+    """What becomes of a manifest with `spec.nodeName`; `later` tells it of one without."""
+    gone = _nowhere(pod, view.snapshot)
+    reasons = (gone,) if gone is not None else tuple(_reasons(pod, view.nodes[pod.node_name], view))
+    turned = None if gone is not None else turned_away(pod, view.nodes[pod.node_name])
+    first = next(iter(reasons), None)
+    return Explanation(
+        subject=subject,
+        verdict=_verdict(first),
+        layer=first.layer if first is not None else None,
+        phase=pod.status.phase,
+        needs=device_needs(pod),
+        message=first.message if first else f"{pod.node_name}, which it names itself, takes it",
+        upstream_message=f"Pod was rejected: {turned.message}" if turned is not None else "",
+        placement=Placement(pod.node_name if first is None else None),
+        reasons=reasons,
+        remedies=(_let_go(later(replace(pod, node_name=""))),) if first is not None else (),
+    )
+
+
+def rejection_to_come(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """Why the kubelet will fail a pod that it was given and has not looked at, beside those that it runs."""
+    node = next((one for one in snapshot.nodes if one.name == pod.node_name), None)
+    if (
+        node is None
+        or not node.allocatable
+        or pod.status.start is not None
+        or pod.status.waiting
+        or pod.status.terminating
+    ):
+        return None
+    there = [
+        other
+        for other in snapshot.pods
+        if other.node_name == node.name and not other.finished and other.status.start is not None
+    ]
+    view = NodeView(node).plus(there)
+    turned = turned_away(pod, view)
+    return _rejected(pod, view, turned) if turned is not None else None
+
+
+def _nowhere(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    gone = node_gone(pod, snapshot)
+    if gone is None or gone.code is Code.NOT_READ:
+        return gone
+    told = f"there is no node {pod.node_name}, which it names itself: no kubelet will start it"
+    return replace(gone, code=Code.NODE_NAME, layer=Layer.SCHEDULER, message=told, remedy=_LET_GO)
+
+
+def _verdict(first: Reason | None) -> Verdict:
+    if first is None:
+        return Verdict.FITS
+    if first.code is Code.NOT_READ:
+        return Verdict.UNKNOWN
+    return Verdict.NEVER if first.lasting else Verdict.NOT_NOW
+
+
+def _let_go(after: Explanation) -> Remedy:
+    effect = after.message if after.verdict is Verdict.FITS else f"then {after.verdict}: {after.message}"
+    return Remedy(_LET_GO, effect, {"spec": {"nodeName": None}})
+
+
+def _reasons(pod: Pod, node: NodeView, view: View) -> Iterator[Reason]:
+    turned = turned_away(pod, node)
+    if turned is not None:
+        yield _rejected(pod, node, turned)
+        return
+    yield from kubelet_reasons(pod, node, view)
+    for name in unknown_devices(pod, node):
+        yield Reason(
+            Code.NOT_ADVERTISED,
+            Layer.PLUGIN,
+            f"Resource {name}",
+            f"{node.name} does not know {name}: its kubelet starts the pod without it",
+            {"resource": name, "node": node.name},
+            _LET_GO,
+            ADMISSION,
+        )
+
+
+def _rejected(pod: Pod, node: NodeView, turned: Turned) -> Reason:
+    told, remedy = _told(pod, node, turned)
+    return Reason(
+        Code.KUBELET_REJECTED,
+        Layer.KUBELET,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"the kubelet of {node.name} fails it ({turned.reason}): {told}",
+        {"node": node.name, "reason": turned.reason},
+        remedy,
+        ADMISSION,
+        lasting=turned.lasting,
+    )
+
+
+def _told(pod: Pod, node: NodeView, turned: Turned) -> tuple[str, str]:
+    name = turned.resource
+    if name and turned.lasting:
+        wanted, there = written_apart(name, turned.wanted, turned.there)
+        return f"asks {wanted} {name}, the node has {there}", f"ask for at most {there} {name}"
+    if name:
+        wanted, free = written_apart(name, turned.wanted, turned.there - turned.used)
+        there = written_amount(name, turned.there)
+        return f"asks {wanted} {name}, {free} of {there} are free", "wait for a pod there to end"
+    match turned.reason:
+        case "NodeAffinity":
+            return "its node selector or affinity leaves the node out", _LET_GO
+        case "NodePorts":
+            return "a port of the host that it wants is taken", "wait for the pod that has it, or use another"
+        case _:
+            taints = listed(map(str, untolerated(node.node.taints, pod.tolerations, ("NoExecute",))))
+            return f"it does not tolerate {taints}", "tolerate it if the pod belongs there"

@@ -1,0 +1,165 @@
+"""Resource claims on a node, told: which selector, holder, taint or constraint excludes which device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from tonnage.decide.kubernetes.claims.surveying import Exclusion, RequestSurvey, Survey, Why, survey
+from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.verdict import Reason
+
+_MOST_DEVICES: Final = 64
+_MOST_NODES: Final = 1024
+_SHORT: Final = {
+    Why.SELECTOR: "not selected",
+    Why.IN_USE: "in use",
+    Why.TAINT: "tainted",
+    Why.COUNTERS: "counters used up",
+    Why.CAPACITY: "capacity used up",
+    Why.CONDITIONS: "not ready",
+    Why.OTHER_NODE: "for other nodes",
+}
+
+
+def with_survey(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
+    """The reason of a node without devices for the pod's claims, told device by device."""
+    claims = claims_of(pod, view.supply.claims).waiting
+    if len(view.nodes) > _MOST_NODES and node.name not in view.supply.by_node:
+        return replace(reason, message=_nothing(claims))
+    found = survey(claims, node.node, view.supply)
+    if found is None:
+        return reason
+    requests: list[JsonValue] = [_fact(one) for one in found.requests]
+    return replace(
+        reason,
+        message=_told(found, view, claims),
+        facts={
+            **reason.facts,
+            "causes": [*_words(found)],
+            "requests": requests,
+            "devices": found.reached,
+            "pools": [*found.pools],
+        },
+        remedy=_remedy(found, reason.remedy),
+        lasting=not (found.in_time or found.incomplete),
+    )
+
+
+def devices_for(pod: Pod, node: NodeView, view: View) -> dict[str, tuple[str, ...]]:
+    """The devices that the pod's claims have, or would be given on a node, by `resourceclaims/NAME`."""
+    claims = claims_of(pod, view.supply.claims)
+    waiting = claims.waiting
+    given = view.allocator.on(node.node, waiting).devices if waiting else ()
+    found = {
+        claim.name: [device.id for device in claim.allocation.devices]
+        for claim in claims.claims
+        if claim.allocation is not None
+    }
+    found |= {c.name: [one.id for one in part] for c, part in zip(waiting, given or (), strict=False)}
+    return {f"resourceclaims/{name}": tuple(map(str, ids)) for name, ids in found.items()}
+
+
+def _words(found: Survey) -> list[str]:
+    """What excludes devices there, in few words."""
+    if not found.reached and not found.pools:
+        return ["none published"]
+    short = [one for one in found.requests if not one.met]
+    causes = [_SHORT[why] for why in Why if any(one.exclusions_of(why) for one in short)]
+    causes += ["too few"] if any(not one.exclusions for one in short) else []
+    causes += ["not together"] if not short else []
+    return [*causes, *(["pool unusable"] if found.pools else [])]
+
+
+def _nothing(claims: tuple[ResourceClaim, ...]) -> str:
+    return f"no driver publishes devices that the node reaches; it cannot meet {listed(map(str, claims))}"
+
+
+def _told(found: Survey, view: View, claims: tuple[ResourceClaim, ...]) -> str:
+    parts = [f"the pool {pool}" for pool in found.pools]
+    if not found.reached and not parts:
+        return _nothing(claims)
+    short = [one for one in found.requests if not one.met]
+    parts += [_one(one, view) for one in short]
+    if not short and found.constraint is not None:
+        name = "distinctAttribute" if found.constraint.distinct else "matchAttribute"
+        parts.append(f"no devices that are free together meet {name} {found.constraint.attribute}")
+    elif not short:
+        parts.append("each request alone could be met, not all of them at once")
+    return "; ".join(parts)
+
+
+def _one(one: RequestSurvey, view: View) -> str:
+    wanted = "all devices" if one.wants_all else f"{one.needs}"
+    head = f"claim {one.claim}, request {one.request}: wants {wanted} of class {one.cls}, {one.left} left"
+    causes = list(_causes(one, view))
+    return f"{head} ({'; '.join(causes)})" if causes else head
+
+
+def _causes(one: RequestSurvey, view: View) -> Iterator[str]:
+    for why in Why:
+        excluded = one.exclusions_of(why)
+        if not excluded:
+            continue
+        names = listed(exclusion.device.device for exclusion in excluded)
+        match why:
+            case Why.SELECTOR:
+                yield from _selectors(excluded)
+            case Why.IN_USE:
+                yield f"{names} in use by {listed(dict.fromkeys(_holder(e, view) for e in excluded))}"
+            case Why.TAINT:
+                yield f"{names} tainted {listed(dict.fromkeys(e.detail for e in excluded))}"
+            case Why.COUNTERS:
+                yield f"{names} need more of {excluded[0].detail} than is left"
+            case Why.CAPACITY:
+                yield f"{names} lack {excluded[0].detail}"
+            case Why.CONDITIONS:
+                yield f"{names} wait for {excluded[0].detail}, which this release cannot"
+            case Why.OTHER_NODE:
+                yield f"{names} for other nodes"
+
+
+def _selectors(excluded: tuple[Exclusion, ...]) -> Iterator[str]:
+    for owner, expression in dict.fromkeys((e.owner, e.detail) for e in excluded):
+        names = listed(e.device.device for e in excluded if (e.owner, e.detail) == (owner, expression))
+        yield f"{names} not selected by {owner}: {expression}"
+
+
+def _holder(exclusion: Exclusion, view: View) -> str:
+    """The claim that has a device, with the pods that use it."""
+    namespace, _, name = exclusion.detail.partition("/")
+    claim = view.supply.claims.get((namespace, name))
+    users = [user.name for user in claim.reserved_for if user.name] if claim is not None else []
+    return f"claim {exclusion.detail} of {listed(users)}" if users else f"claim {exclusion.detail}"
+
+
+def _remedy(found: Survey, otherwise: str) -> str:
+    if found.in_time:
+        holders = dict.fromkeys(e.detail for one in found.requests for e in one.exclusions_of(Why.IN_USE))
+        return f"wait until the pods with {listed(holders)} have ended" if holders else "wait for devices"
+    if found.pools:
+        return "look at the driver: it is replacing its slices, or publishes them wrongly"
+    if found.constraint is not None:
+        return f"leave the constraint on {found.constraint.attribute} out, or ask for fewer devices"
+    return "ask for fewer devices, or widen the selectors" if found.reached else otherwise
+
+
+def _fact(one: RequestSurvey) -> JsonValue:
+    excluded: list[JsonValue] = [
+        {"device": str(e.device), "why": e.why.value, "detail": e.detail, "owner": e.owner}
+        for e in one.exclusions[:_MOST_DEVICES]
+    ]
+    return {
+        "claim": str(one.claim),
+        "request": one.request,
+        "class": one.cls,
+        "wants": "all" if one.wants_all else one.needs,
+        "left": one.left,
+        "excluded": excluded,
+    }

@@ -1,0 +1,78 @@
+"""Why no node is one for the pods of a DaemonSet: its controller looks at name, labels and taints alone.
+
+Source: k8s.io/kubernetes/pkg/controller/daemon, NodeShouldRunDaemonPod and its tolerations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
+from tonnage.diagnose.remedies.edits import edits_for
+from tonnage.diagnose.remedies.patch import patch_of
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Pod
+from tonnage.model.selectors import Toleration
+from tonnage.model.verdict import Code, Reason, Remedy
+
+_MOST_ASKED: Final = 64
+_MOST_TOLD: Final = 3
+_OF_THE_CONTROLLER: Final = (Code.TAINT, Code.NODE_AFFINITY)
+_EVERYWHERE: Final = tuple(
+    Toleration(f"node.kubernetes.io/{name}", "Exists", "", effect)
+    for name, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+
+
+def why_none(pod: Pod, view: View) -> str:
+    """What keeps the pods from the nodes, those that say the same together; empty when nothing is seen."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, reasons in _refused(pod, view):
+        groups.setdefault(tuple(reason.message for reason in reasons), []).append(name)
+    told = [f"{listed(names)}: {', '.join(said)}" for said, names in groups.items() if said]
+    more = "; …" if len(told) > _MOST_TOLD else ""
+    return "; ".join(told[:_MOST_TOLD]) + more
+
+
+def ways_to_some(pod: Pod, view: View) -> Iterator[Remedy]:
+    """Changes with which the controller makes a pod for a node, each tried on its rules; no two alike."""
+    found: dict[str, Remedy] = {}
+    for name, reasons in _refused(pod, view):
+        edits = edits_for(pod, view.nodes[name], reasons, view.snapshot.now) if reasons else None
+        if not edits:
+            continue
+        changed, cluster = pod, view
+        for edit in edits:
+            changed, cluster = edit.on_pod(changed), edit.on_view(cluster)
+        if _keeping_out(_daemon(changed), cluster.nodes[name], cluster):
+            continue
+        action = "; and ".join(edit.action for edit in edits)
+        found.setdefault(action, Remedy(action, f"a pod is made for {name}", patch_of(pod, changed)))
+    yield from islice(found.values(), _MOST_TOLD)
+
+
+def _refused(pod: Pod, view: View) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+    daemon = _daemon(pod)
+    for name in islice(view.nodes, _MOST_ASKED):
+        yield name, _keeping_out(daemon, view.nodes[name], view)
+
+
+def _keeping_out(daemon: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
+    told = NodeVerdicts(daemon, view).of(node.name)
+    return tuple(reason for reason in told.reasons if reason.code in _OF_THE_CONTROLLER)
+
+
+def _daemon(pod: Pod) -> Pod:
+    """The pod as its controller makes it, with what every daemon tolerates."""
+    return replace(pod, tolerations=(*pod.tolerations, *_EVERYWHERE))

@@ -1,0 +1,64 @@
+"""Rows 51 and 57: what a bound pod waits for on its node, and the node does not have, as objects tell."""
+
+from __future__ import annotations
+
+from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.symptoms import Symptom
+from tonnage.model.verdict import Layer, Reason
+
+_SLICES = "ResourceSlice"
+
+
+def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """Why a pod that is bound cannot start: nobody offers the pool any more that its devices are of.
+
+    kubelet removes the ResourceSlices of a driver on its node that has unregistered.
+    """
+    if pod.status.phase != "Pending" or not pod.claims or _SLICES in snapshot.missing:
+        return None
+    pools = {(each.driver, each.pool) for each in snapshot.slices}
+    known = {claim.key: claim for claim in snapshot.claims}
+    for claim in claims_of(pod, known).claims:
+        for device in claim.allocation.devices if claim.allocation is not None else ():
+            driver, pool = device.id.driver, device.id.pool
+            if (driver, pool) not in pools:
+                return Reason(
+                    Symptom.DRA_DRIVER_UNREGISTERED,
+                    Layer.PLUGIN,
+                    f"ResourceClaim {claim}",
+                    f"on {pod.node_name}, the claim {claim.name} waits to be prepared: nobody offers "
+                    f"the pool {pool} any more, so the DRA driver {driver} is not registered with "
+                    "kubelet there",
+                    {"driver": driver, "pool": pool, "check": _CHECK},
+                    f"restart the pod of {driver} on {pod.node_name}; kubelet tries again by itself",
+                    "ResourceClaim status.allocation, ResourceSlices",
+                    lasting=False,
+                )
+    return None
+
+
+def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """Why a bound pod gets no sandbox: its RuntimeClass's handler is none that the node's runtime has."""
+    named = next((one for one in snapshot.runtime_classes if one.name == pod.runtime_class), None)
+    node = next((one for one in snapshot.nodes if one.name == pod.node_name), None)
+    if pod.status.phase != "Pending" or named is None or node is None or not node.handlers:
+        return None
+    if not named.handler or named.handler in node.handlers:
+        return None
+    known = ", ".join(handler for handler in node.handlers if handler)
+    return Reason(
+        Symptom.RUNTIME_HANDLER_MISSING,
+        Layer.RUNTIME,
+        f"Node {node.name}",
+        f"on {node.name}, it gets no sandbox: the container runtime is not configured with the handler "
+        f"{named.handler} of the RuntimeClass {named.name}; it has {known or 'none with a name'}",
+        {"handler": named.handler, "handlers": [*node.handlers]},
+        f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
+        "runtimeClassName out where CDI is used",
+        "RuntimeClass handler, Node status.runtimeHandlers",
+        lasting=False,
+    )
+
+
+_CHECK = "the driver's DaemonSet pod on the node and its socket in /var/lib/kubelet/plugins_registry"

@@ -1,0 +1,358 @@
+"""Why a pod is where it is, or would be: layer by layer, computed from the objects alone.
+
+Neither Events nor what a scheduler wrote into the pod's conditions decide anything: the answer is the same
+with all of them deleted. Where it is another than theirs, that is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tonnage.decide.cluster.hami import SCHEDULER as HAMI
+from tonnage.decide.cluster.hami import without_parts
+from tonnage.decide.kubernetes.scheduler.sampling import candidates as may_be_chosen
+from tonnage.decide.kubernetes.scheduler.sampling import sample_size
+from tonnage.decide.kubernetes.versions import profile_for
+from tonnage.decide.kubernetes.view import as_kept
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.cluster_view import Ground, ground_of
+from tonnage.diagnose.explain.admission import explain_refused, explain_unreadable
+from tonnage.diagnose.explain.admission_outcome import (
+    Attempt,
+    explain_forbidden,
+    explain_no_namespace,
+    explain_unserved,
+    webhook_asides,
+    with_claim_limits,
+)
+from tonnage.diagnose.explain.alignment import aligned_remedies
+from tonnage.diagnose.explain.api_refusals import claim_over_quota
+from tonnage.diagnose.explain.bound_pods import explain_bound
+from tonnage.diagnose.explain.claims import devices_for
+from tonnage.diagnose.explain.node_verdicts import unread_amounts
+from tonnage.diagnose.explain.scheduled_pods import explain_placed
+from tonnage.diagnose.explain.template_claims import with_made_claims
+from tonnage.diagnose.explain.undecided_nodes import Unpromised, unpromised
+from tonnage.diagnose.missing_kinds import nodes_not_given, unread_kinds
+from tonnage.diagnose.remedies.remedies import one_of_each, remedies_for
+from tonnage.diagnose.remedies.scheduler_names import served
+from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
+from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
+from tonnage.diagnose.wording import own, summary
+from tonnage.model.cluster import Manifest, Pod, Snapshot
+from tonnage.model.json import JsonObject
+from tonnage.model.verdict import (
+    Code,
+    Explanation,
+    Layer,
+    Placement,
+    Reason,
+    Remedy,
+    Subject,
+    Verdict,
+)
+
+ASIDES = (
+    Code.PRODUCT_UNDECIDED,
+    Code.QUOTA_WITHOUT_EFFECT,
+    Code.RELEASE_UNVERIFIED,
+    Code.LINKS_UNDECIDED,
+    Code.GPU_CONFIG_REFUSED,
+    Code.CLAIM_WITHOUT_CDI,
+    Code.CONDITION_DIFFERS,
+    Code.DEVICE_UNHEALTHY,
+    Code.HELD_IDLE,
+    Code.LABEL_OF_NOBODY,
+    Code.MIG_CONFIG_FAILED,
+    Code.NUMA_UNDECIDED,
+    Code.PREEMPTION_HELPLESS,
+    Code.PREEMPTION_NEVER,
+    Code.WEBHOOK_MAY_REFUSE,
+)
+"""Told beside the answer, of which they are not the gist."""
+_MOST_TIES = 4
+_OF_PLACES = ("nodes", "pods", "claims", "slices", "device_classes", "gpu", "volume_claims", "missing")
+"""Parts of a snapshot that say where a pod may run."""
+
+
+def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
+    """The explanation of a pod of the cluster.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    subject = Subject("Pod", pod.namespace, pod.name)
+    if pod.node_name or pod.finished:
+        return explain_placed(pod, subject, snapshot)
+    return _explain_waiting(pod, subject, ground_of(snapshot, version=version))
+
+
+def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
+    """The explanation of a pod that waits, on a cluster that was made ready before.
+
+    Not `trying`: without remedies, which take longer than the rest.
+    """
+    return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground, trying=trying)
+
+
+@dataclass(slots=True)
+class _Grounds:
+    """The cluster made ready once, also for clusters that differ only in what the API server asks about.
+
+    A large one also where pods have ended meanwhile: with them still there, at worst too little is promised.
+    """
+
+    version: str
+    ready: Ground | None = None
+
+    def of(self, snapshot: Snapshot) -> Ground:
+        """The ground of a snapshot."""
+        if self.ready is None:
+            self.ready = ground_of(snapshot, version=self.version)
+            return self.ready
+        known = self.ready.view.snapshot
+        changed = {name for name in _OF_PLACES if getattr(known, name) is not getattr(snapshot, name)}
+        if self.ready.engine is not None:
+            changed -= {"pods", "claims"}
+        return ground_of(snapshot, version=self.version) if changed else self.ready
+
+
+def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
+    """The explanation of what would become of a manifest: first the API server's validation, then the rest.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    kind = manifest.kind.split(".")[0]
+    subject = Subject(kind, manifest.pod.namespace, manifest.name)
+    made, snapshot = with_made_claims(manifest.pod, snapshot)
+    found = explain_new(replace(manifest, pod=made), subject, snapshot, version)
+    return found if kind == "Pod" else for_template(found, kind)
+
+
+def explain_new(
+    manifest: Manifest, subject: Subject, snapshot: Snapshot, version: str, ground: Ground | None = None
+) -> Explanation:
+    """What becomes of a manifest, step by step as the API server has them; patches are of the pod.
+
+    `ground`: the cluster, when it was made ready before.
+    """
+    return _explain_new(manifest, subject, snapshot, _Grounds(version, ground))
+
+
+def _explain_new(
+    manifest: Manifest, subject: Subject, snapshot: Snapshot, grounds: _Grounds, *, trying: bool = True
+) -> Explanation:
+    attempt = Attempt(manifest, snapshot, profile_for(grounds.version or snapshot.server_version).minor)
+    if any(problem.remedy for problem in manifest.pod.problems):
+        return explain_unreadable(manifest, subject)
+
+    def later(changed: Manifest, cluster: Snapshot) -> Explanation:
+        return _explain_new(changed, subject, cluster, grounds, trying=False)
+
+    whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
+    if whole is not None:
+        return whole
+    admission = attempt.admission
+    if admission.early and not manifest.pod.owner:
+        return explain_forbidden(attempt, subject, (*admission.early, *admission.late), later)
+    written = admission.manifest if manifest.kind == "Pod" else manifest
+    errors = [error for rule in MANIFEST_RULES for error in rule.errors(written)]
+    errors = errors or [error for rule in MANIFEST_RULES for error in rule.errors(admission.manifest)]
+    if errors:
+        ground = grounds.of(snapshot)
+        then = (lambda changed: later(changed, snapshot)) if trying else None
+        return explain_refused(manifest, subject, errors, ground.view, then)
+    refusals = (*admission.early, *admission.late)
+    if refusals:
+        return explain_forbidden(attempt, subject, refusals, later)
+    ground = grounds.of(snapshot)
+    let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
+    let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
+    return with_claim_limits(let_in, tuple(claim_over_quota(*one) for one in admission.claims))
+
+
+def _explain_let_in(pod: Pod, subject: Subject, ground: Ground, *, trying: bool) -> Explanation:
+    """What becomes of a pod that the API server takes: the scheduler's matter, if it names no node itself."""
+
+    def by_scheduler(free: Pod) -> Explanation:
+        return _explain_waiting(free, subject, ground, new=True, trying=trying)
+
+    return explain_bound(pod, subject, ground.view, by_scheduler) if pod.node_name else by_scheduler(pod)
+
+
+def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
+    """A pod of the snapshot, or None."""
+    return next((pod for pod in snapshot.pods if pod.key == (namespace, name)), None)
+
+
+def _explain_waiting(
+    pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, trying: bool = True
+) -> Explanation:
+    asked = pod = as_kept(pod, ground.view.profile)
+    if pod.scheduler_name == HAMI:
+        pod = replace(pod, containers=without_parts(pod))
+    decision, nodes, classes = ground.decide(pod)
+    tried = not (decision.gates or decision.held or decision.conflict)
+    candidates = (
+        may_be_chosen(ground.view, decision.scores, ground.view.settings(pod).percent)
+        if decision.scores
+        else ()
+    )
+    case = Case(pod, ground.view, decision, classes() if tried else (), asked, candidates, ground.remarkable)
+    reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
+    verdict = _verdict(case, reasons)
+    unread = tuple(unread_kinds(case, verdict, new=new))
+    reasons = (*(reason for reason, _ in unread), *reasons)
+    undecided = any(decides for _, decides in unread)
+    if undecided:
+        verdict = Verdict.UNKNOWN
+    open_everywhere = undecided or decision.failed or bool(decision.unmodelled)
+    layer = None if verdict is Verdict.FITS else _layer(case, verdict, reasons)
+    remedies: tuple[Remedy, ...] = ()
+    if trying and verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
+        remedies = (
+            remedies_for(case, ground)
+            if decision.chosen is None
+            else (*one_of_each(case, ground, reasons), *_aligned(case, reasons))
+        )
+        remedies = served(remedies, case, ground, reasons)
+    placement = _placement(case)
+    return Explanation(
+        subject=subject,
+        verdict=verdict,
+        layer=layer,
+        phase=pod.status.phase,
+        needs=device_needs(asked),
+        message=_message(case, placement, verdict, reasons),
+        upstream_message="" if _counts_unread(case) else decision.message,
+        nodes=(Unpromised(nodes) if open_everywhere else nodes) if tried else (),
+        classes=unpromised(case.classes) if open_everywhere else case.classes,
+        placement=placement,
+        reasons=reasons,
+        remedies=_with_last_words(remedies, reasons, case, verdict),
+    )
+
+
+def _counts_unread(case: Case) -> bool:
+    """Whether the scheduler's words would count a node by an amount that nobody can read."""
+    return nodes_not_given(case) or any(
+        one.told.verdict is Verdict.UNKNOWN and unread_amounts(case.view.nodes[one.told.node].node)
+        for one in case.classes
+    )
+
+
+def _aligned(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+    """What would make a kubelet take a pod that the scheduler puts on a node of other alignment."""
+    if not any(reason.code is Code.TOPOLOGY_AFFINITY for reason in reasons):
+        return ()
+    return tuple(aligned_remedies(case.pod, str(case.decision.chosen), case.view))
+
+
+def for_template(explanation: Explanation, kind: str) -> Explanation:
+    """The same with patches of the workload, which has its pod in a template."""
+
+    def around(patch: JsonObject) -> JsonObject:
+        inner: JsonObject = {"spec": {"template": patch}}
+        return {"spec": {"jobTemplate": inner}} if kind == "CronJob" else inner
+
+    remedies = tuple(
+        replace(remedy, patch=around(remedy.patch)) if remedy.patch else remedy
+        for remedy in explanation.remedies
+    )
+    return replace(explanation, remedies=remedies)
+
+
+def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
+    decision = case.decision
+    codes = {reason.code for reason in reasons}
+    short = next((reason for reason in reasons if reason.code is Code.HAMI_DEVICES), None)
+    if short is not None:
+        return Verdict.NEVER if short.lasting else Verdict.NOT_NOW
+    silent = next((reason for reason in reasons if reason.code is Code.SCHEDULER_SILENT), None)
+    if silent is not None:
+        return Verdict.NEVER if silent.lasting else Verdict.NOT_NOW
+    if decision.unmodelled or Code.OTHER_SCHEDULER in codes:
+        return Verdict.UNKNOWN
+    refused = (r.facts["nodes"] for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE)
+    if any(isinstance(nodes, list) and decision.chosen in nodes for nodes in refused):
+        return Verdict.NEVER
+    if decision.chosen is not None:
+        chosen = decision.chosen
+        may_be = {kubelet_takes(case, name) for name in candidates_of(case)}
+        if len(may_be) > 1:
+            return Verdict.UNKNOWN  # whether kubelet takes it hangs on which equal node the scheduler takes
+        return next(one.told.verdict for one in case.classes if chosen in one.members)
+    if decision.gates or decision.held or decision.nominated is not None:
+        return Verdict.NOT_NOW
+    if decision.failed:
+        return Verdict.NEVER
+    whole = [reason for reason in reasons if reason.code not in ASIDES]
+    if not case.classes and whole and not any(reason.lasting for reason in whole):
+        return Verdict.NOT_NOW
+    found = {one.told.verdict for one in case.classes}
+    return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
+
+
+def _layer(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> Layer:
+    """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
+    below = (
+        Code.RESOURCE_RENAMED,
+        Code.NOT_ADVERTISED,
+        Code.SHARED_REQUEST_TOO_LARGE,
+        Code.TOPOLOGY_AFFINITY,
+    )
+    found = next((reason.layer for reason in reasons if reason.code in below), None)
+    if found is not None:
+        return found
+    hopeful = [one.told for one in case.classes if one.told.verdict is verdict]
+    layers = {told.reasons[0].layer for told in hopeful if told.reasons}
+    return layers.pop() if len(layers) == 1 else Layer.SCHEDULER
+
+
+def _placement(case: Case) -> Placement:
+    pod, decision, view = case.pod, case.decision, case.view
+    victims = tuple(own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
+    nominated = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
+    return Placement(
+        decision.chosen,
+        decision.scores,
+        nominated or None,
+        victims,
+        case.candidates if len(case.candidates) > 1 else (),
+        devices_for(pod, view.nodes[decision.chosen], view) if decision.chosen else {},
+    )
+
+
+def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
+    if verdict is Verdict.FITS:
+        return f"fits {_places(placement, case)}"
+    whole = [reason.message for reason in reasons if reason.code not in ASIDES]
+    return "; ".join(whole[:2]) if whole else summary(case.classes)
+
+
+def _places(placement: Placement, case: Case) -> str:
+    """The chosen node, the others that may be taken instead, and how many more would do."""
+    feasible, size = (
+        len(case.decision.feasible),
+        sample_size(len(case.view.nodes), case.view.settings(case.pod).percent),
+    )
+    found = placement.candidates
+    told = " or ".join(sorted(found)[:_MOST_TIES]) + (" or …" if len(found) > _MOST_TIES else "")
+    more = f"; {others} more would do" if (others := feasible - max(1, len(found))) else ""
+    if feasible > size:
+        of = f"; the scheduler takes the best of the first {size} nodes that fit, from wherever it last ended"
+        return (f"one of {len(found)} nodes: {told}" if found else str(placement.node)) + more + of
+    return (f"{told} (equal scores)" if found else str(placement.node)) + more
+
+
+def _with_last_words(
+    remedies: tuple[Remedy, ...], reasons: tuple[Reason, ...], case: Case, verdict: Verdict
+) -> tuple[Remedy, ...]:
+    """When nothing that can be tried helps, what the reasons themselves advise."""
+    if remedies or verdict is Verdict.FITS:
+        return remedies
+    labels = any(
+        all(r.code is Code.NODE_AFFINITY for r in one.told.reasons if r.lasting) for one in case.classes
+    )
+    idle = (Code.CONDITION_DIFFERS,) if labels else (Code.CONDITION_DIFFERS, Code.LABEL_OF_NOBODY)
+    told = (r.remedy for r in reasons if r.code not in idle)
+    return tuple(Remedy(action, "") for action in dict.fromkeys(told) if action)

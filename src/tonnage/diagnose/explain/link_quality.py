@@ -1,0 +1,149 @@
+"""TOP-2, TOP-3: how the GPUs that a pod holds are joined, beside the best on its node and on others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tonnage.decide.node.preference.board import Joined, best_set, joined
+from tonnage.diagnose.rules.product_undecided import PRODUCT
+from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered
+from tonnage.diagnose.topo.text import link_told, set_told
+from tonnage.diagnose.topo.topology import FASTER, NodeTopology, joined_json, topology_of_status
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.json import JsonObject
+from tonnage.model.verdict import Code, Layer, Reason, Remedy
+
+_FIRST = "this is placement: look here before the program, NCCL or the batch size"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The whole GPUs of a pod on its node, how they are joined, and the best set of as many there."""
+
+    pod: Pod
+    topology: NodeTopology
+    chosen: Joined
+    best: Joined
+    resource: str
+
+    def to_json(self) -> JsonObject:
+        """As it stands under `placement.links`."""
+        return {**joined_json(self.chosen), "best": joined_json(self.best)}
+
+    @property
+    def told(self) -> str:
+        """A few words for a pod that has nothing better to hope for on its node."""
+        if self.chosen.worth < self.best.worth:
+            return ""
+        numa = self.chosen.numa_nodes
+        where = f", NUMA node {numa[0]}" if len(numa) == 1 else ""
+        return (
+            f"; no {len(self.chosen.indices)} GPUs of the node are better joined ({self.chosen.way}{where})"
+        )
+
+
+def held_by(pod: Pod, snapshot: Snapshot, boards: Boards) -> Held | None:
+    """What a pod holds, when that is two whole GPUs or more. Replicas and MIG devices have no links."""
+    status = snapshot.gpu.get(pod.node_name)
+    if status is None or pod.finished:
+        return None
+    found = {
+        device.index: holder.resource
+        for device in status.devices
+        for holder in device.holders
+        if (holder.namespace, holder.pod) == pod.key and device.uuid in holder.ids
+    }
+    indices = [index for index in found if index is not None]
+    if len(indices) < 2:
+        return None
+    topology = topology_of_status(status, boards)
+    chosen = joined(topology.board, indices)
+    best = best_set(topology.board, len(indices))
+    return Held(pod, topology, chosen, max(chosen, best, key=lambda j: j.worth), next(iter(found.values())))
+
+
+def link_reasons(held: Held, snapshot: Snapshot, boards: Boards) -> Iterator[tuple[Reason, Remedy]]:
+    """Why the pod's GPUs are slower together than they could be: the set, or the node."""
+    if held.best.worth > held.chosen.worth:
+        yield _below_best(held)
+    faster = _elsewhere(held, snapshot, boards)
+    if faster is not None:
+        yield _below_family(held, snapshot, boards, *faster)
+
+
+def _below_best(held: Held) -> tuple[Reason, Remedy]:
+    chosen, best = held.chosen, held.best
+    taken = {name for row in held.topology.rows if row.index in best.indices for name in row.holders}
+    others = sorted(taken - {f"{held.pod.namespace}/{held.pod.name}"})
+    when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
+    reason = Reason(
+        Code.LINKS_BELOW_BEST,
+        Layer.PLUGIN,
+        f"Pod {held.pod.namespace}/{held.pod.name}",
+        f"its GPUs are joined worse than others of {held.topology.node}: it has {set_told(chosen)}; "
+        f"better is {set_told(best)}",
+        {"node": held.topology.node, "has": joined_json(chosen), "best": joined_json(best)},
+        f"start it again {when}: the device plugin prefers the best set",
+        "NodeGPUStatus; NCCL's bandwidths",
+        lasting=False,
+    )
+    return reason, Remedy(reason.remedy, _gain(chosen, best))
+
+
+def _elsewhere(held: Held, snapshot: Snapshot, boards: Boards) -> tuple[Joined, list[str]] | None:
+    """The fastest set of as many GPUs on other nodes that offer the resource, and the nodes that have it."""
+    size, more, less = len(held.chosen.indices), *FASTER
+    found: dict[tuple[int, str], tuple[Joined, list[str]]] = {}
+    best_of: dict[int, Joined] = {}
+    for name, status in sorted(snapshot.gpu.items()):
+        if name == held.topology.node or held.resource not in status.replicas:
+            continue
+        board = board_of_status(numbered(status), boards)
+        if len(board.devices) < size:
+            continue
+        best = best_of.get(id(board)) or best_set(board, size)
+        best_of[id(board)] = best
+        if best.slowest * less >= held.chosen.slowest * more:
+            found.setdefault((best.slowest, best.way), (best, []))[1].append(name)
+    return max(found.values(), key=lambda entry: entry[0].slowest, default=None)
+
+
+def _below_family(
+    held: Held, snapshot: Snapshot, boards: Boards, best: Joined, nodes: list[str]
+) -> tuple[Reason, Remedy]:
+    chosen, size = held.chosen, len(held.chosen.indices)
+    family = family_of(board_of_status(numbered(snapshot.gpu[nodes[0]]), boards))
+    products = {node.name: node.labels.get(PRODUCT, "") for node in snapshot.nodes}
+    wanted = {products.get(name, "") for name in nodes}
+    others = {product for name, product in products.items() if name not in nodes}
+    patch: JsonObject = {}
+    if len(wanted) == 1 and not wanted & {"", *others}:
+        patch = {"spec": {"nodeSelector": {PRODUCT: next(iter(wanted))}}}
+        action = f"select those nodes: nodeSelector {PRODUCT}: {next(iter(wanted))}"
+    else:
+        action = "label nodes by how their GPUs are joined, and let the pod select the label"
+    reason = Reason(
+        Code.LINKS_BELOW_FAMILY,
+        Layer.SCHEDULER,
+        f"Node {held.topology.node}",
+        f"{held.topology.node} is of another family ({held.topology.family.told}) than {listed(nodes)} "
+        f"({family.told}): the slowest pair of its {size} GPUs has {link_told(chosen)}, "
+        f"there it has {link_told(best)}; {_FIRST}",
+        {
+            "node": held.topology.node,
+            "has": joined_json(chosen),
+            "nodes": [*nodes],
+            "there": joined_json(best),
+        },
+        action,
+        "NodeGPUStatus; NCCL's bandwidths",
+    )
+    return reason, Remedy(action, _gain(chosen, best), patch)
+
+
+def _gain(chosen: Joined, better: Joined) -> str:
+    if better.slowest == chosen.slowest:
+        return "nearer to one another" if better.total == chosen.total else "faster pairs"
+    return f"its slowest pair is {better.slowest / max(chosen.slowest, 1):.1f} times as fast"

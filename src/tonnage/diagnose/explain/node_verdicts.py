@@ -1,0 +1,224 @@
+"""Node by node: the refusals as verdicts, with holders and layers, which the scheduler does not name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tonnage.decide.kubernetes.requests import PODS, is_extended
+from tonnage.decide.kubernetes.scheduler.filtering import prepared, refusals_of
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.explain.alignment import behind, kubelet_reasons
+from tonnage.diagnose.explain.claims import with_survey
+from tonnage.diagnose.explain.node_entries import entries_of
+from tonnage.diagnose.explain.node_state import CORDONED, told_state
+from tonnage.diagnose.rules.not_advertised import layer_for
+from tonnage.diagnose.rules.renamed_resource import related_on
+from tonnage.diagnose.wording import listed_own
+from tonnage.model.cluster import Node, Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeList, NodeVerdict, Reason, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MOST_HOLDERS = 64
+_MOST_NAMED = 8
+_OFFERED = "status.allocatable["
+_OF_AMOUNTS = (Code.NOT_ADVERTISED, Code.TOO_LARGE, Code.INSUFFICIENT)
+
+
+class NodeVerdicts(NodeList):
+    """The verdict of every node, in name order, each made when it is looked at.
+
+    `alike` gives the nodes by classes that answer the same but for their names and the pods they hold.
+    """
+
+    def __init__(
+        self, pod: Pod, view: View, alike: Callable[[], Iterable[Sequence[str]]] | None = None
+    ) -> None:
+        self._pod = pod
+        self._view = view
+        self._alike = alike
+        self._names: tuple[str, ...] | None = None
+        self._checks: tuple[Check, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self._view.nodes)
+
+    def at(self, place: int) -> NodeVerdict:
+        """The verdict of one node, by its place in the order of names."""
+        return self.of(self._all()[place])
+
+    def _all(self) -> tuple[str, ...]:
+        if self._names is None:
+            self._names = tuple(self._view.nodes)
+        return self._names
+
+    def of(self, name: str) -> NodeVerdict:
+        """The verdict of one node."""
+        if self._checks is None:
+            self._checks = prepared(self._pod, self._view)
+        node = self._view.nodes[name]
+        return _verdict(self._pod, node, refusals_of(self._pod, node, self._view, self._checks), self._view)
+
+    def to_json(self) -> list[JsonValue]:
+        """An entry a node."""
+        if self._alike is None:
+            return super().to_json()
+        return entries_of(self._all(), self._alike(), self.of, self._held)
+
+    def _held(self, name: str, resource: str) -> tuple[list[JsonValue], str]:
+        return _held(self._view.nodes[name], resource, self._pod, self._view)
+
+    def holders_on(self, names: Iterable[str], resource: str) -> Iterator[str]:
+        """Pods that hold some of a resource on these nodes, node by node."""
+        return (pod for name in names for pod, _ in holders(self._view.nodes[name], resource))
+
+
+def each_alone(verdicts: Iterable[NodeVerdict]) -> tuple[NodeClass, ...]:
+    """Every node a class of its own."""
+    return tuple(NodeClass(verdict, (verdict.node,)) for verdict in verdicts)
+
+
+def classed(
+    verdicts: NodeVerdicts,
+    names: NDArray[np.object_],
+    classes: Iterable[NDArray[np.intp]],
+    asking: Callable[[str], NDArray[np.int64]],
+) -> tuple[NodeClass, ...]:
+    """Classes of nodes, given by their places among `names`, of which the first member is looked at.
+
+    `asking`: how many pods ask for a resource, node by node.
+    """
+    found: list[NodeClass] = []
+    for rows in classes:
+        members: tuple[str, ...] = tuple(names[rows].tolist())
+        told = verdicts.of(members[0])
+        short = [str(r.facts["resource"]) for r in told.reasons if "holders" in r.facts]
+        held: list[Holding] = []
+        for resource in short if len(members) > 1 else ():
+            pods = tuple(islice(verdicts.holders_on(members, resource), _MOST_NAMED))
+            held.append(Holding(resource, pods, int(asking(resource)[rows].sum())))
+        found.append(NodeClass(told, members, tuple(held)))
+    return tuple(found)
+
+
+def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
+    """Pods that hold some of a resource on a node, as (`namespace/name`, amount), by name."""
+    pairs = zip(node.pods, node.amounts, strict=True)
+    found = [
+        (f"{pod.namespace}/{pod.name}", amount)
+        for pod, amounts in pairs
+        if (amount := amounts.get(resource, 0)) > 0
+    ]
+    found.sort()
+    return tuple(found)
+
+
+def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View) -> NodeVerdict:
+    reasons = [
+        replace(_told_fully(reason, pod, node, view), hidden=index > 0)
+        for index, refusal in enumerate(refusals)
+        for reason in refusal.reasons
+    ]
+    unoffered = unread_amounts(node.node)
+    reasons = [r for r in _without_doubles(reasons) if not _hangs_on(r, unoffered)]
+    unread = tuple(_unreadable(node))
+    if not unread:
+        reasons += behind(pod, node, view) if reasons else kubelet_reasons(pod, node, view)
+    if any(reason.lasting for reason in reasons):
+        verdict = Verdict.NEVER
+    elif unread:
+        verdict = Verdict.UNKNOWN
+    else:
+        verdict = Verdict.NOT_NOW if reasons else Verdict.FITS
+    return NodeVerdict(node.name, verdict, (*reasons, *unread))
+
+
+def unread_amounts(node: Node) -> frozenset[str]:
+    """Resources of which a node offers what nobody can read; in sums they count as nothing."""
+    wheres = (problem.where for problem in node.problems)
+    return frozenset(
+        where.removeprefix(_OFFERED).removesuffix("]") for where in wheres if where.startswith(_OFFERED)
+    )
+
+
+def _hangs_on(reason: Reason, resources: frozenset[str]) -> bool:
+    if reason.code is Code.TOO_MANY_PODS:
+        return PODS in resources
+    return reason.code in _OF_AMOUNTS and reason.facts.get("resource") in resources
+
+
+def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
+    """Each once: a cordon has a taint of its own, and a node that is not ready two."""
+    cordoned = any(reason.code is Code.CORDONED for reason in reasons)
+    seen: set[tuple[str, str]] = set()
+    for reason in reasons:
+        if (reason.code, reason.message) in seen or (cordoned and reason.facts.get("key") == CORDONED):
+            continue
+        seen.add((reason.code, reason.message))
+        yield reason
+
+
+def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
+    resource = str(reason.facts.get("resource", ""))
+    if reason.code is Code.INSUFFICIENT and "/" in resource:
+        shown, told = _held(node, resource, pod, view)
+        return replace(reason, facts={**reason.facts, "holders": shown}, message=f"{reason.message}{told}")
+    if reason.code is Code.CLAIM_UNALLOCATABLE:
+        return with_survey(reason, pod, node, view)
+    if reason.code in (Code.CORDONED, Code.TAINT):
+        return told_state(reason, node.node)
+    if reason.code is not Code.NOT_ADVERTISED:
+        return reason
+    related = related_on(node.node, resource)
+    if related:
+        told = f"the node offers {', '.join(related)}, not {resource}"
+        facts: dict[str, JsonValue] = {**reason.facts, "instead": [*related]}
+        remedy = "ask for the name that is offered, or change the node's sharing or MIG configuration"
+        return replace(reason, layer=Layer.PLUGIN, message=told, facts=facts, remedy=remedy)
+    layer = layer_for(resource, node.node, view.snapshot.gpu.get(node.name))
+    if layer is not None and is_extended(resource):
+        told = f"the node has a GPU but does not offer {resource}"
+        return replace(reason, layer=layer, message=told, remedy=_below(layer, node.name))
+    return reason
+
+
+def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[list[JsonValue], str]:
+    """Holders of a resource, as facts and as the end of a message; with them those whom it is kept for."""
+    found = holders(node, resource)
+    shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in found[:_MOST_HOLDERS]]
+    told = f"; held by {listed_own([name for name, _ in found], pod.namespace)}" if found else ""
+    guests = view.guests(node.name, pod) if view.nominated else ()
+    kept = [one for one in holders(node.plus(guests), resource) if one not in found] if guests else []
+    if kept:
+        shown += [{"pod": name, "amount": n, "nominated": True} for name, n in kept[:_MOST_HOLDERS]]
+        names = listed_own([name for name, _ in kept], pod.namespace)
+        told += f"; kept for {names}, for which the node is cleared"
+    return shown, told
+
+
+def _below(layer: Layer, node: str) -> str:
+    part = {Layer.DRIVER: "driver", Layer.HARDWARE: "devices"}.get(layer, "device plugin")
+    return f"look at the {part} on {node}: tonnage doctor there names what is wrong"
+
+
+def _unreadable(node: NodeView) -> Iterable[Reason]:
+    problems = [(f"Node {node.name}", problem) for problem in node.node.problems]
+    problems += [(f"Pod {p.namespace}/{p.name}", problem) for p in node.pods for problem in p.problems]
+    for subject, problem in problems:
+        yield Reason(
+            Code.UNREADABLE,
+            Layer.SCHEDULER,
+            subject,
+            f"{problem.where}: {problem.what}",
+            {"field": problem.where},
+            problem.remedy or "correct the quantity",
+            "Kubernetes quantity",
+            lasting=False,
+        )

@@ -1,0 +1,184 @@
+"""Pods that the scheduler is done with: running, ended, or refused by the layers below it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.explain.bound_pods import ADMISSION, rejection_to_come
+from tonnage.diagnose.explain.device_preparation import driver_gone, handler_missing
+from tonnage.diagnose.explain.link_quality import held_by, link_reasons
+from tonnage.diagnose.explain.missing_node import node_gone
+from tonnage.diagnose.explain.neighbours import with_node_facts
+from tonnage.diagnose.explain.status_messages import known_event, known_trouble
+from tonnage.diagnose.explain.topology_failures import for_the_next, not_aligned
+from tonnage.diagnose.explain.unhealthy_devices import held_ills
+from tonnage.diagnose.rules.single_request import STRICT_KEY
+from tonnage.diagnose.topo.families import Boards
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import ContainerWait, Pod, Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
+
+_STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+_APPLICATION: Final = frozenset({"CrashLoopBackOff"})
+_PLUGIN_WORDS: Final = (
+    "invalid allocation request",
+    "GetPreferredAllocation",
+    "Allocate failed due to rpc error",
+)
+"""Words of kubelet's refusals that quote the device plugin."""
+_ONE_REPLICA: Final = "maximum request size for shared resources is 1"
+_UNEXPECTED: Final = "UnexpectedAdmissionError"
+
+
+def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanation:
+    """The explanation of a pod that has a node, or has ended."""
+    reason = _trouble(pod, snapshot)
+    boards: Boards = {}
+    held = held_by(pod, snapshot, boards)
+    links = held.to_json() if held is not None else None
+    placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot), links=links)
+    links_told = link_reasons(held, snapshot, boards) if held is not None else ()
+    besides = (*held_ills(pod, snapshot), *links_told) if reason is None else ()
+    return Explanation(
+        subject=subject,
+        verdict=_verdict(pod, reason),
+        layer=reason.layer if reason else None,
+        phase=pod.status.phase,
+        needs=device_needs(pod),
+        message=reason.message if reason else _told(pod, placement) + (held.told if held else ""),
+        upstream_message=pod.status.message or next((w.message for w in pod.status.waiting if w.message), ""),
+        placement=placement,
+        reasons=(reason,) if reason else tuple(found for found, _ in besides),
+        remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in besides),
+    )
+
+
+def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...]:
+    tried = for_the_next(pod, snapshot) if reason.code is Code.TOPOLOGY_AFFINITY else ()
+    check = reason.facts.get("check")
+    looked = (Remedy(f"look at {check}", "tells whether it is so"),) if isinstance(check, str) else ()
+    follows = "tells whether it is so" if reason.code is Code.NOT_READ else "the next pod can start"
+    return tuple(tried) or (*looked, Remedy(reason.remedy, follows))
+
+
+def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    """Ids of the devices that the node's agent says the pod holds, by resource."""
+    status = snapshot.gpu.get(pod.node_name)
+    found: dict[str, tuple[str, ...]] = {}
+    for device in status.devices if status is not None else ():
+        for holder in device.holders:
+            if (holder.namespace, holder.pod) == pod.key:
+                found[holder.resource] = (*found.get(holder.resource, ()), *holder.ids)
+    return found
+
+
+def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
+    if reason is None:
+        return Verdict.FITS
+    if reason.code is Code.NOT_READ:
+        return Verdict.UNKNOWN
+    if reason.code is Code.NODE_MISSING or (reason.source == ADMISSION and reason.lasting):
+        return Verdict.NEVER
+    return Verdict.NEVER if pod.status.phase == "Failed" else Verdict.NOT_NOW
+
+
+def _told(pod: Pod, placement: Placement) -> str:
+    node = pod.node_name or "no node"
+    if pod.status.phase == "Succeeded":
+        return f"ended well on {node}"
+    if pod.status.terminating:
+        return f"on {node}, being deleted"
+    devices = "; ".join(f"{name}: {', '.join(ids)}" for name, ids in sorted(placement.devices.items()))
+    state = "runs on" if pod.status.phase == "Running" else "is assigned to"
+    return f"{state} {node}{f' with {devices}' if devices else ''}"
+
+
+def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """What the layers below the scheduler say in the pod's own status."""
+    if pod.status.phase == "Failed":
+        found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
+        return found or _known(pod, snapshot) or _failed(pod)
+    gone = node_gone(pod, snapshot)
+    if gone is not None and gone.code is Code.NODE_MISSING:
+        return gone
+    unstarted = driver_gone(pod, snapshot) or handler_missing(pod, snapshot)
+    if unstarted is not None:
+        return unstarted
+    stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
+    if stuck is not None:
+        return _known(pod, snapshot) or _stuck(pod, stuck)
+    waits = pod.status.phase == "Pending" and not pod.status.ended
+    event = known_event(pod, snapshot.happenings) if waits else None
+    return event or gone or (rejection_to_come(pod, snapshot) if waits else None)
+
+
+def _known(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """What the catalogue of messages makes of the pod's status, with what the node's agent adds to it."""
+    found = known_trouble(pod)
+    return with_node_facts(found, pod, snapshot) if found is not None else None
+
+
+def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """KUB-4: the device plugin refused a container that asked for several of a shared resource."""
+    if _ONE_REPLICA not in pod.status.message:
+        return None
+    status = snapshot.gpu.get(pod.node_name)
+    named = f" by the device-plugin configuration {status.config}" if status and status.config else ""
+    asked = ", ".join(f"{n} {name}" for name, n in device_needs(pod).items())
+    return Reason(
+        Code.SHARED_REQUEST_TOO_LARGE,
+        Layer.PLUGIN,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"failed on {pod.node_name} ({pod.status.reason}): asks {asked}, and the device plugin gives a "
+        f"container one at most ({STRICT_KEY} is true there{named})",
+        {"reason": pod.status.reason, "config": status.config if status else ""},
+        "ask for one (more replicas of one device give no more compute), then delete the pod",
+        "Pod status.message, NodeGPUStatus",
+    )
+
+
+def _failed(pod: Pod) -> Reason:
+    """A pod that failed with words that nobody knows here."""
+    reason, message = pod.status.reason, pod.status.message
+    layer, code = Layer.KUBELET, Code.KUBELET_REJECTED
+    remedy = "delete the pod (its controller makes a new one); kubelet never takes it back"
+    if reason == _UNEXPECTED and any(word in message for word in _PLUGIN_WORDS):
+        layer = Layer.PLUGIN
+        remedy = "do what the plugin's words say, then delete the pod"
+    elif not reason:
+        layer, code = Layer.APPLICATION, Code.CONTAINER_FAILED
+        remedy = f"kubectl logs -n {pod.namespace} {pod.name} --previous"
+    told = f"failed on {pod.node_name or 'its node'}"
+    detail = ": ".join(part for part in (reason, message) if part)
+    return Reason(
+        code,
+        layer,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"{told}: {detail}" if detail else f"{told}: its containers ended with an error{_ends(pod)}",
+        {"reason": reason},
+        remedy,
+        "Pod status.reason and status.message",
+    )
+
+
+def _ends(pod: Pod) -> str:
+    told = [f"{end.container} with exit code {end.exit_code}" for end in pod.status.ended if end.exit_code]
+    return f" ({listed(told)})" if told else ""
+
+
+def _stuck(pod: Pod, wait: ContainerWait) -> Reason:
+    layer = Layer.APPLICATION if wait.reason in _APPLICATION else Layer.RUNTIME
+    return Reason(
+        Code.CONTAINER_WAITING,
+        layer,
+        f"Container {wait.container}",
+        f"on {pod.node_name}, container {wait.container} waits: {wait.reason}"
+        + (f": {wait.message}" if wait.message else ""),
+        {"reason": wait.reason},
+        f"kubectl logs -n {pod.namespace} {pod.name} -c {wait.container} --previous"
+        if layer is Layer.APPLICATION
+        else f"kubectl describe pod -n {pod.namespace} {pod.name}, and the node's container runtime",
+        "Pod status.containerStatuses",
+        lasting=False,
+    )

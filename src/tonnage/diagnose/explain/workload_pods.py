@@ -1,0 +1,104 @@
+"""The pods of a workload: whose they are, and what is told of those that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonnage.diagnose.cluster_view import Ground
+from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.scheduled_pods import explain_placed
+from tonnage.model.cluster import Pod, PodStatus, Snapshot
+from tonnage.model.verdict import Explanation, PodGroup, Subject, Verdict
+from tonnage.model.workloads import Workload, WorkloadKey
+
+_DEEPEST: Final = 4
+_MOST_ASKED: Final = 64
+"""Pods of one workload that are explained one by one."""
+_OWN_LABELS: Final = (
+    "statefulset.kubernetes.io/pod-name",
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+)
+"""What alone tells pods of one workload apart."""
+_WORST: Final = (Verdict.NEVER, Verdict.UNKNOWN, Verdict.NOT_NOW, Verdict.FITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A workload, the workloads that it made (newest first), and their pods."""
+
+    head: Workload
+    made: tuple[Workload, ...]
+    pods: tuple[Pod, ...]
+
+    @property
+    def everyone(self) -> tuple[Workload, ...]:
+        """The workload and those that it made."""
+        return (self.head, *self.made)
+
+    @property
+    def living(self) -> tuple[Pod, ...]:
+        """Pods that have not ended and are not going."""
+        return tuple(pod for pod in self.pods if not pod.finished and not pod.status.terminating)
+
+
+def family_of(workload: Workload, snapshot: Snapshot) -> Family:
+    """A workload with all that is made by it, however its owners are tangled."""
+    by_owner: dict[WorkloadKey, list[Workload]] = {}
+    for other in snapshot.workloads:
+        if other.owner is not None:
+            by_owner.setdefault(other.owner, []).append(other)
+    found: dict[WorkloadKey, Workload] = {workload.key: workload}
+    edge = [workload.key]
+    for _ in range(_DEEPEST):
+        children = [child for key in edge for child in by_owner.get(key, ()) if child.key not in found]
+        found |= {child.key: child for child in children}
+        edge = [child.key for child in children]
+    made = [other for key, other in found.items() if key != workload.key]
+    made.sort(key=lambda w: (-w.revision, -(w.created.timestamp() if w.created else 0.0), w.key))
+    pods = tuple(
+        pod
+        for pod in snapshot.pods
+        if pod.owner and WorkloadKey(pod.owner.kind, pod.namespace, pod.owner.name) in found
+    )
+    return Family(workload, tuple(made), pods)
+
+
+def groups_of(pods: Iterable[Pod], ground: Ground) -> tuple[PodGroup, ...]:
+    """Pods that are told alike together, the worst first."""
+    groups: dict[tuple[str, ...], list[tuple[str, Explanation]]] = {}
+    known: list[tuple[Pod, Explanation]] = []
+    for pod in sorted(pods, key=lambda p: p.name):
+        told = _told(pod, ground, known)
+        message = told.message.replace(pod.name, "it")
+        codes = sorted({reason.code.value for reason in told.reasons})
+        key = (told.verdict.value, str(told.layer), message if codes else "", *codes)
+        groups.setdefault(key, []).append((pod.name, told))
+    found = [PodGroup(tuple(name for name, _ in group), group[0][1]) for group in groups.values()]
+    return tuple(sorted(found, key=lambda g: (_WORST.index(g.told.verdict), -len(g.names), g.names)))
+
+
+def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict that leaves the least hope.
+
+    >>> worst_of([Verdict.FITS, Verdict.NOT_NOW]).value
+    'NOT_NOW'
+    """
+    return min(verdicts, key=_WORST.index, default=Verdict.FITS)
+
+
+def _told(pod: Pod, ground: Ground, known: list[tuple[Pod, Explanation]]) -> Explanation:
+    """What is said of a pod; of many that wait alike, what is said of the first."""
+    subject = Subject("Pod", pod.namespace, pod.name)
+    if pod.node_name or pod.finished:
+        return explain_placed(pod, subject, ground.view.snapshot)
+    labels = {key: value for key, value in pod.labels.items() if key not in _OWN_LABELS}
+    shape = replace(pod, name="", uid="", created=None, labels=labels, status=PodStatus())
+    same = next((told for other, told in known if other == shape), None)
+    if same is not None or len(known) >= _MOST_ASKED:
+        return replace(same or known[0][1], subject=subject)
+    told = explain_on(ground, pod, trying=not known)
+    known.append((shape, told))
+    return told

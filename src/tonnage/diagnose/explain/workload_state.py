@@ -1,0 +1,159 @@
+"""What a workload's own spec, conditions and Events say about the pods that it does not make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.diagnose.explain.workload_pods import Family
+from tonnage.model.cluster import Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Reason
+from tonnage.model.workloads import Workload
+
+_DENIED: Final = re.compile(
+    r'admission webhook "([^"]{1,253})" denied the request(?: without explanation|: ?)(.*)', re.DOTALL
+)
+_FAILED: Final = re.compile(r'failed calling webhook "([^"]{1,253})"')
+_QUOTA: Final = re.compile(r"(?:exceeded|failed) quota: ([^,:]{1,253})")
+_PREFIX: Final = "Error creating: "
+_LONGEST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the API server said to an owner that tried to make a pod, and whose object or Event holds it."""
+
+    text: str
+    source: str
+    about: str
+
+    def alike(self, explanation: Explanation) -> bool:
+        """Whether it is the refusal that is foreseen, so that its exact words may stand for ours."""
+        words = re.sub(r'^pods "[^"]*" is forbidden: ', "", explanation.upstream_message)
+        return words.split(":")[0] in self.text and (
+            not (quota := _QUOTA.search(words)) or f"quota: {quota[1]}" in self.text
+        )
+
+    def reasons(self) -> tuple[Reason, ...]:
+        """The refusal, of which nothing can be seen in other objects now."""
+        denied, failed = _DENIED.search(self.text), _FAILED.search(self.text)
+        if denied:
+            told = denied[2].strip() or "it does not say why"
+            return (
+                self._reason(
+                    Code.WEBHOOK_DENIED,
+                    f"the admission webhook {denied[1]} refuses its pods: {told}",
+                    "do what it says, in the pod template",
+                    {"webhook": denied[1], "said": told},
+                ),
+            )
+        if failed:
+            return (
+                self._reason(
+                    Code.WEBHOOK_UNREACHABLE,
+                    f"the API server could not ask the admission webhook {failed[1]}: {self.text}",
+                    "look at the webhook's Service, its endpoints, its pods and its certificate "
+                    "(kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations)",
+                    {"webhook": failed[1]},
+                ),
+            )
+        told = f"the API server refused its pods when that was last tried: {self.text}"
+        remedy = "if the cause is gone, wait: the controller tries again, after some minutes at most"
+        return (self._reason(Code.WORKLOAD_REFUSED, told, remedy, {}),)
+
+    def _reason(self, code: Code, told: str, remedy: str, facts: dict[str, str]) -> Reason:
+        layer = Layer.QUOTA if _QUOTA.search(self.text) else Layer.ADMISSION
+        return Reason(code, layer, self.about, told, {**facts}, remedy, self.source, lasting=False)
+
+
+def refused_before(family: Family, snapshot: Snapshot) -> Said | None:
+    """The newest refusal that the workload, or what it made, has met."""
+    for owner in reversed(family.everyone):
+        stated = owner.condition("ReplicaFailure")
+        if stated is not None and stated.reason == "FailedCreate":
+            return Said(stated.message[:_LONGEST], "condition ReplicaFailure", str(owner.key))
+    keys = {owner.key for owner in family.everyone}
+    events = [h for h in snapshot.happenings if h.about in keys and h.reason == "FailedCreate"]
+    if not events:
+        return None
+    newest = max(events, key=lambda h: h.last.timestamp() if h.last else 0.0)
+    text = newest.message.removeprefix(_PREFIX)[:_LONGEST]
+    return Said(text, "Event FailedCreate", str(newest.about))
+
+
+def state_reasons(family: Family) -> Iterator[Reason]:
+    """Why the workload makes no pods by its own word."""
+    head = family.head
+    kind, namespace, name = head.key
+    own = f"{kind.lower()} {name} -n {namespace}"
+    ended = head.condition("Failed") if kind == "Job" else None
+    if ended is not None:
+        told = f"it has failed ({ended.reason}): {ended.message}"
+        remedy = (
+            "see why its pods failed and mend that; then delete it "
+            f"(kubectl delete job {name} -n {namespace}) and apply its manifest again"
+        )
+        yield _reason(head, Code.WORKLOAD_ENDED, told, remedy, layer=Layer.APPLICATION)
+        return
+    if head.condition("Complete") and kind == "Job":
+        return
+    if head.paused and kind in ("Job", "CronJob"):
+        remedy = f'kubectl patch {own} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+        told = "it is suspended, so it makes no pods" + (
+            "; a queue (Kueue and the like) resumes it by itself" if kind == "Job" else ""
+        )
+        yield _reason(head, Code.WORKLOAD_PAUSED, told, remedy, lasting=False)
+    elif head.paused and not family.made:
+        told = "its rollout is paused, so it has made no pods"
+        remedy = f"kubectl rollout resume {own.replace(' ', '/', 1)}"
+        yield _reason(head, Code.WORKLOAD_PAUSED, told, remedy, lasting=False)
+    elif head.wanted == 0 and not family.living:
+        if kind == "DaemonSet":
+            told = "none of the nodes is one for its pods: its node selector, affinity or the nodes' taints"
+            remedy = (
+                f"kubectl get daemonset {name} -n {namespace} -o yaml: compare nodeSelector with the nodes"
+            )
+        elif kind == "Job":
+            told, remedy = "its parallelism is 0, so it makes no pods", f"kubectl edit {own}: set parallelism"
+        else:
+            told, remedy = "it is scaled to 0 replicas", f"kubectl scale {own} --replicas=1"
+        yield _reason(head, Code.WORKLOAD_ZERO, told, remedy)
+    else:
+        yield from _in_order(family)
+
+
+def _in_order(family: Family) -> Iterator[Reason]:
+    """A StatefulSet that waits for one of its pods before it makes the next."""
+    head = family.head
+    waiting = [pod for pod in family.living if pod.status.phase != "Running" or pod.status.waiting]
+    if not head.in_order or not waiting or len(family.living) >= (head.wanted or 0):
+        return
+    name = min(waiting, key=lambda pod: (len(pod.name), pod.name)).name
+    told = (
+        f"it makes its next pod only when {name} is ready ({len(family.living)} of {head.wanted} are there)"
+    )
+    remedy = f"tonnage explain pod {name} -n {head.key.namespace}; or set podManagementPolicy: Parallel"
+    yield _reason(head, Code.WORKLOAD_WAITS, told, remedy, layer=Layer.SCHEDULER, lasting=False)
+
+
+def aside_reasons(family: Family) -> Iterator[Reason]:
+    """What goes beside the cause."""
+    late = family.head.condition("Progressing", "False")
+    if late is not None and late.reason == "ProgressDeadlineExceeded":
+        seconds = family.head.numbers.get("progressDeadlineSeconds", 600)
+        told = f"its rollout has made no progress for {seconds} seconds ({late.reason})"
+        yield _reason(family.head, Code.WORKLOAD_DEADLINE, told, "", layer=Layer.APPLICATION, lasting=False)
+
+
+def _reason(
+    head: Workload,
+    code: Code,
+    told: str,
+    remedy: str,
+    *,
+    layer: Layer = Layer.ADMISSION,
+    lasting: bool = True,
+) -> Reason:
+    return Reason(code, layer, str(head.key), told, {}, remedy, f"{head.key.kind} spec and status", lasting)

@@ -1,0 +1,143 @@
+"""CEL selectors of classes and requests, compiled as the API server does, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
+from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
+from tonnage.diagnose.lint.items import mapping, mappings
+from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.remedies.selector_advice import advised
+from tonnage.documents.yaml_reader import Path
+from tonnage.model.json import JsonValue
+from tonnage.model.resource_claims import Device
+from tonnage.model.severity import Severity
+
+_NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")
+_GUARDED: Final = re.compile(r"device\.driver|has\(|\.\?|\bin\s+device")
+_MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z_][A-Za-z0-9_]{0,31})")
+_ONE_LINE: Final = 2048
+_MOST_TRIED: Final = 4096
+
+
+def drafts(
+    selectors: JsonValue, at: Path, world: World, before: tuple[str, ...] | None = None
+) -> Iterator[Draft]:
+    """Findings on the `cel.expression` of each selector.
+
+    `before` are the selectors of a request's class, which are asked first; None for those of a class.
+    """
+    found: list[tuple[Path, str]] = []
+    for index, selector in mappings(selectors):
+        expression = mapping(selector.get("cel")).get("expression")
+        if not isinstance(expression, str):
+            remedy = "write cel: {expression: ...}"
+            yield Draft(LintCode.SELECTOR_REFUSED, (*at, index), "a selector without expression", remedy)
+            return
+        found.append(((*at, index, "cel", "expression"), expression))
+    refused = [
+        _refused(expression, error, place, world)
+        for place, expression in found
+        if (error := _error(expression, world.minor))
+    ]
+    yield from refused
+    if refused or not found:
+        return
+    if world.cluster is not None and world.cluster.ground.view.supply.by_pool:
+        yield from _on_devices(found, before or (), world.cluster.ground.view.supply)
+    elif before is None and not _GUARDED.search(found[0][1]) and "device." in found[0][1]:
+        yield Draft(
+            LintCode.SELECTOR_DOUBTFUL,
+            found[0][0],
+            "the class does not say of which driver its devices are",
+            "begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
+            "a device without the attribute is an error, which ends the attempt on every node",
+        )
+
+
+def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: Supply) -> Iterator[Draft]:
+    """The selectors tried on the devices that there are, in the scheduler's order."""
+    selected, tried = 0, 0
+    for (driver, pool), device in islice(_devices(supply), _MOST_TRIED):
+        tried += 1
+        try:
+            if not all(supply.selects(expression, driver, device) for expression in before):
+                continue
+        except (CelError, UnsupportedError):
+            return
+        for place, expression in found:
+            try:
+                if not supply.selects(expression, driver, device):
+                    break
+            except UnsupportedError:
+                return
+            except CelError as error:
+                yield _fails(place, expression, str(error), f"{driver} {pool}/{device.name}", supply)
+                return
+        else:
+            selected += 1
+    if not selected and tried < _MOST_TRIED:
+        told = f"none of the {tried} devices of the cluster is selected"
+        remedy = "see what they publish: kubectl get resourceslices -o yaml"
+        yield Draft(LintCode.SELECTOR_DOUBTFUL, found[-1][0], told, remedy, severity=Severity.WARNING)
+
+
+def _fails(place: Path, expression: str, error: str, device: str, supply: Supply) -> Draft:
+    key = _MISSING_KEY.search(error)
+    better = advised(expression, key[1] if key else "", supply)
+    return Draft(
+        LintCode.SELECTOR_DOUBTFUL,
+        place,
+        f"the selector fails on the device {device}: {error}",
+        f"write {better}" if better else "ask with has() for what may be missing, after device.driver ==",
+        "an error on one device ends the attempt on every node",
+        severity=Severity.WARNING,
+    )
+
+
+def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], Device]]:
+    for pool, slices in supply.by_pool.items():
+        for one in slices:
+            for device in one.devices:
+                yield pool, device
+
+
+def _error(expression: str, minor: int) -> str:
+    """The API server's refusal; empty when it takes the expression, or when that cannot be known here."""
+    from tonnage.decide.kubernetes.claims.expressions import LONGEST, Selector
+
+    if len(expression) > LONGEST:
+        return f"Too long: may not be more than {LONGEST} bytes"
+    try:
+        return Selector(expression, minor).error
+    except UnsupportedError:
+        return ""
+
+
+def _refused(expression: str, error: str, place: Path, world: World) -> Draft:
+    advice = advised(expression, "", _supply(world))
+    sure = bool(advice) and _NVIDIA.search(expression) is not None and "capacity['gpu.nvidia.com']" in advice
+    return Draft(
+        LintCode.SELECTOR_REFUSED,
+        place,
+        f"the API server refuses the selector: {error}",
+        f"write {advice}" if advice else "correct the expression",
+        "device.attributes['x'] is all attributes of the domain x; a name comes after it" if advice else "",
+        SetText(place, advice) if sure and _is_plain(advice) else None,
+    )
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it may stand in YAML without quotes."""
+    return ": " not in text and " #" not in text and "\n" not in text and len(text) < _ONE_LINE
+
+
+def _supply(world: World) -> Supply:
+    if world.cluster is not None:
+        return world.cluster.ground.view.supply
+    return supply_of((), (), (), gates_of(world.minor))

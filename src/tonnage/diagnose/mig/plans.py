@@ -1,0 +1,209 @@
+"""What it takes to divide the GPUs of a node anew, and what a demand for memory takes; MIG-2 to MIG-6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tonnage.decide.node.mig.compute import Split
+from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
+from tonnage.decide.node.mig.layouts import NoLayout, written
+from tonnage.decide.node.mig.packing import Packing, pack
+from tonnage.decide.node.mig.plan import Instance
+from tonnage.diagnose.mig.products import Product, board_of, product_named
+from tonnage.diagnose.mig.resets import Resets, reset_json, reset_lines
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import usable_mib
+from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.json import JsonObject
+from tonnage.model.mig_names import parse_profile
+from tonnage.model.names import parse_device_id
+
+_NOWHERE = -1
+"""The start of an instance of which nobody tells it: it cannot be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a demand takes on GPUs of a product. `seen`: the memory of its profiles is not an estimate."""
+
+    product: Product
+    services: Mapping[int, int]
+    memory_mib: Mapping[str, int]
+    packing: Packing | NoLayout
+    seen: bool
+
+
+def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
+    """A node's GPUs, their instances and who uses those."""
+    return tuple(_gpu(place, device) for place, device in enumerate(status.devices))
+
+
+def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
+    """Whole GPUs of a product. Raises ConfigError: nobody knows it."""
+    found = product_named(product)
+    return tuple(MigGpu(index, found.name, device=found.device) for index in range(count))
+
+
+def demand_on(product: str, services: Mapping[int, int]) -> Demand:
+    """The fewest GPUs of a product for services by the MiB that each needs.
+
+    Raises:
+        ConfigError: nobody knows the product, or it cannot be divided.
+    """
+    found = product_named(product)
+    board = board_of(found)
+    memory, seen = usable_mib(board, found.key, found.memory_mib)
+    return Demand(found, services, memory, pack(board, memory, services), seen)
+
+
+def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:
+    """A GPU's part of an answer for scripts."""
+    answer: JsonObject = {"index": goal.gpu.index, "uuid": goal.gpu.uuid, "product": goal.gpu.product}
+    if goal.refusal is not None:
+        refusal: JsonObject = {"error": goal.refusal.why, "instead": [*goal.refusal.instead]}
+        return {**answer, **refusal, "askedAt": [*goal.where]}
+    if goal.plan is None:
+        return {**answer, "untouched": True}
+    return {
+        **answer,
+        "modeChange": goal.mode,
+        **reset_json(goal, resets),
+        "keep": [_instance_json(each) for each in goal.plan.keep],
+        "destroy": [_instance_json(each) for each in goal.plan.destroy],
+        "create": [
+            {"profile": name, "start": start, **_split_json(goal.plan.splits.get((name, start), ()))}
+            for name, start in goal.plan.create
+        ],
+        "evict": [*goal.evicts],
+    }
+
+
+def goal_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterator[str]:
+    """The same for a person; `turned`: the GPUs of the plan that take another mode."""
+    name = f"GPU {goal.gpu.index}"
+    if goal.refusal is not None:
+        yield f"{name}: cannot be done: {goal.refusal.why}"
+        if goal.refusal.instead:
+            yield f"  instead: {'; '.join(goal.refusal.instead)}"
+        if goal.where:
+            yield f"  asked for at {'; '.join(goal.where)}"
+        return
+    if goal.plan is None:
+        yield f"{name}: stays as it is; no entry is for it"
+        return
+    if goal.plan.nothing and not goal.mode:
+        yield f"{name}: is as it shall be ({_spots(goal.plan.keep) or 'no devices'})"
+        return
+    yield f"{name}: {goal.gpu.product}"
+    if goal.mode:
+        yield from reset_lines(goal, resets, turned)
+    for word, spots in (("keep", _spots(goal.plan.keep)), ("destroy", _spots(goal.plan.destroy))):
+        if spots:
+            yield f"  {word:<8} {spots}"
+    if goal.plan.create:
+        made = (f"{_split(spot[0], goal.plan.splits.get(spot, ()))}@{spot[1]}" for spot in goal.plan.create)
+        yield f"  create   {', '.join(made)}"
+    if goal.evicts:
+        yield f"  must go  {', '.join(goal.evicts)}"
+
+
+def demand_json(demand: Demand) -> JsonObject:
+    """The answer for scripts."""
+    answer: JsonObject = {
+        "product": demand.product.name,
+        "demand": [{"mib": mib, "count": count} for mib, count in sorted(demand.services.items())],
+        "memoryMiB": dict(demand.memory_mib),
+        "estimated": not demand.seen,
+    }
+    if isinstance(demand.packing, NoLayout):
+        return {**answer, "error": demand.packing.why, "instead": [*demand.packing.instead]}
+    return {
+        **answer,
+        "gpus": demand.packing.count,
+        "least": demand.packing.least,
+        "serves": {str(mib): name for mib, name in demand.packing.serves.items()},
+        "layouts": [{"gpus": number, "profiles": dict(layout)} for layout, number in demand.packing.gpus],
+    }
+
+
+def demand_lines(demand: Demand) -> Iterator[str]:
+    """The same for a person."""
+    packing = demand.packing
+    if isinstance(packing, NoLayout):
+        yield f"cannot be done: {packing.why}"
+        return
+    proven = "the fewest there can be" if packing.least else "perhaps one more than needed"
+    yield f"{packing.count} x {demand.product.name} ({proven})"
+    for layout, number in packing.gpus:
+        yield f"  {number} x {written(layout)}"
+    for mib, name in packing.serves.items():
+        has = demand.memory_mib[name]
+        yield f"{demand.services[mib]} x {mib} MiB on {name}, which has {has} MiB" + _missed(demand, mib)
+    if not demand.seen:
+        yield "The memory of its profiles is estimated; ask a node for what it has."
+
+
+def _missed(demand: Demand, mib: int) -> str:
+    """MIG-6: the next smaller profile, where it is only just too small."""
+    smaller = {name: has for name, has in demand.memory_mib.items() if mib * 0.9 <= has < mib}
+    if not smaller:
+        return ""
+    name = max(smaller, key=lambda each: smaller[each])
+    return f"; {name} has only {smaller[name]}"
+
+
+def _gpu(place: int, device: GpuDevice) -> MigGpu:
+    found: dict[tuple[str, int], Instance] = {}
+    for part in device.parts:
+        start = part.start if part.start is not None else _NOWHERE
+        profile, compute = _parts(part.profile)
+        key = (profile, start) if start != _NOWHERE else (part.uuid, start)
+        before = found.get(key, Instance(profile, start, part.uuid))
+        holders = tuple(sorted({*before.holders, *_holders(device, part.uuid)}))
+        split = tuple(sorted((*before.split, *compute), reverse=True))
+        found[key] = replace(before, holders=holders, split=split)
+    index = device.index if device.index is not None else place
+    whole = tuple(sorted(set(_holders(device, device.uuid))))
+    parts = tuple(found.values())
+    known = {model.product: model.pci_device for model in gpu_models().values()}
+    pci = known.get(device.product, "")
+    return MigGpu(index, device.product, device.uuid, parts, enabled=bool(parts), device=pci, holders=whole)
+
+
+def _parts(profile: str) -> tuple[str, Split]:
+    """A MIG device's GPU instance, and the compute slices that it has of it, unless all."""
+    try:
+        name = parse_profile(profile)
+    except ValueError:
+        return profile, ()
+    return name.gpu_instance, () if name.compute is None else (name.compute,)
+
+
+def _holders(device: GpuDevice, uuid: str) -> Iterator[str]:
+    for holder in device.holders:
+        if any(parse_device_id(each).uuid == uuid for each in holder.ids):
+            yield f"{holder.namespace}/{holder.pod}"
+
+
+def _instance_json(instance: Instance) -> JsonObject:
+    answer: JsonObject = {"profile": instance.profile, "start": instance.start, "uuid": instance.uuid}
+    return {**answer, "holders": [*instance.holders], **_split_json(instance.split)}
+
+
+def _split_json(split: Split) -> JsonObject:
+    return {"computeInstances": [*split]} if split else {}
+
+
+def _split(profile: str, split: Split) -> str:
+    """A GPU instance for a person: `3g.40gb of 2c+1c`."""
+    return f"{profile} of {'+'.join(f'{size}c' for size in split)}" if split else profile
+
+
+def _spots(instances: Sequence[Instance]) -> str:
+    ordered = sorted(instances, key=lambda each: each.start)
+    return ", ".join(
+        f"{_split(each.profile, each.split)}@{each.start if each.start != _NOWHERE else '?'}"
+        + (f" ({', '.join(each.holders)})" if each.holders else "")
+        for each in ordered
+    )

@@ -1,0 +1,156 @@
+"""What a GPU product can be divided into, by the catalogue alone; MIG-1, MIG-2, MIG-5."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.decide.node.mig.geometry import all_counts
+from tonnage.decide.node.mig.goal import INSTEAD
+from tonnage.decide.node.mig.layouts import placements, written
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, mig_boards, usable_mib
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
+from tonnage.model.mig_names import parse_profile
+
+_SHORT: Final = re.compile(r"[A-Z]+[0-9]+-[0-9]{2,3}")
+"""A model and the GB of its board; other GB are another board, or none."""
+HEAD: Final = ("PROFILE", "MOST", "COMPUTE", "MEMORY", "MIB", "MAY BEGIN AT")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """GPUs of one kind. `key` is that of the catalogue of GPUs, empty where only its board is known."""
+
+    name: str
+    key: str
+    memory_mib: int
+    device: str = ""
+    """Its PCI device id, where known."""
+
+
+def product_named(text: str) -> Product:
+    """By its key (`A100-80`), the driver's name or enough words of it. Raises ConfigError: unknown."""
+    models = gpu_models()
+    for key, model in models.items():
+        if text.casefold() in (key.casefold(), model.product.casefold()):
+            return Product(model.product, key, model.memory_mib, model.pci_device)
+    if named := _short_names().get(text.upper()):
+        return product_named(named)
+    board = None if _SHORT.fullmatch(text.upper()) else mig_board(text)
+    if board is not None:
+        return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
+    if is_undivided(text):
+        return Product(text, "", 0)
+    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=_known(text, tuple(models))))
+
+
+def _short_names() -> dict[str, str]:
+    """Names such as `H100-94`, model and GB of the board, and the name of a product that has it."""
+    found: dict[str, str] = {}
+    for board in mig_boards():
+        gb = max(parse_profile(name).gb for name in board.profiles)
+        for words in board.words:
+            spelt = _spelt(words)
+            if _SHORT.fullmatch(f"{spelt[0]}-{gb}"):
+                found[f"{spelt[0]}-{gb}"] = max(found.get(f"{spelt[0]}-{gb}", ""), " ".join(spelt), key=len)
+    return found
+
+
+def _known(text: str, models: tuple[str, ...]) -> str:
+    """What may be asked for, and first what is most like a text; every name can be given as it is written."""
+    boards = [" ".join(_spelt(words)) for board in mig_boards() for words in board.words]
+    known = {name.casefold(): name for name in (*boards, *models, *_short_names())}
+    like = [one for one in known if text.casefold() in one] if text else []
+    near = like or get_close_matches(text.casefold()[:60], known, n=3)
+    meant = f"did you mean {' or '.join(known[one] for one in near[:4])}? " if near else ""
+    return f"{meant}known: {'; '.join(sorted(known.values()))}"
+
+
+def _spelt(words: Iterable[str]) -> list[str]:
+    """The model's words before those of its memory."""
+    return sorted(
+        words, key=lambda word: (word[0].isdigit(), word not in ("RTX", "PRO"), word != "RTX", word)
+    )
+
+
+def board_of(product: Product) -> MigBoard:
+    """Raises ConfigError: it cannot be divided."""
+    board = mig_board(product.name)
+    if board is not None:
+        return board
+    known = is_undivided(product.name)
+    why = "it has no MIG" if known else "what fits on it is not in the catalogue"
+    raise ConfigError(Problem(f"{product.name} cannot be divided", why=why, remedy=" or ".join(INSTEAD)))
+
+
+def profiles_json(product: Product) -> JsonObject:
+    """The profiles of a product for scripts, the largest first."""
+    board = board_of(product)
+    memory, seen = usable_mib(board, product.key, product.memory_mib)
+    return {
+        "product": product.name,
+        "computeSlices": board.compute,
+        "memorySlices": board.memory,
+        "estimated": not seen,
+        "profiles": [
+            {
+                "name": each.name,
+                "most": each.most,
+                "computeSlices": each.compute,
+                "memorySlices": each.memory,
+                "memoryMiB": memory[parse_profile(each.name).plain],
+                "starts": [*each.starts],
+                **({"mediaEngines": each.media, "flowEngines": each.flow} if board.media else {}),
+            }
+            for each in _largest_first(board)
+        ],
+    }
+
+
+def profiles_rows(product: Product) -> Iterator[tuple[str, ...]]:
+    """The same for a person, under `HEAD`; a tilde is before memory that is estimated."""
+    board = board_of(product)
+    memory, seen = usable_mib(board, product.key, product.memory_mib)
+    for each in _largest_first(board):
+        yield (
+            each.name,
+            str(each.most),
+            f"{each.compute}/{board.compute}",
+            f"{each.memory}/{board.memory}",
+            f"{'' if seen else '~'}{memory[parse_profile(each.name).plain]}",
+            ",".join(map(str, each.starts)),
+        )
+
+
+def layouts_json(product: Product, *, media: bool) -> JsonObject:
+    """Every full layout of a product, each with places that it can have. `media`: also of media variants."""
+    layouts: list[JsonObject] = [
+        {
+            "profiles": dict(counts.items()),
+            "placed": [{"profile": name, "start": start} for name, start in placed],
+        }
+        for counts, placed in _full(board_of(product), media=media)
+    ]
+    return {"product": product.name, "layouts": [*layouts]}
+
+
+def layouts_rows(product: Product, *, media: bool) -> Iterator[tuple[str, str]]:
+    """The same for a person: a layout as it is asked for, and where its instances go."""
+    for counts, placed in _full(board_of(product), media=media):
+        yield written(counts), ", ".join(f"{name}@{start}" for name, start in placed)
+
+
+def _full(board: MigBoard, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
+    names = [name for name in board.profiles if media or name == parse_profile(name).plain]
+    for counts in all_counts(board, names, full=True):
+        placed = ((profile.name, start) for profile, start in placements(board, dict(counts)) or ())
+        yield dict(reversed(counts)), sorted(placed, key=lambda one: one[1])
+
+
+def _largest_first(board: MigBoard) -> list[MigProfile]:
+    return [*board.profiles.values()][::-1]

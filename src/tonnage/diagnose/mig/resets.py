@@ -1,0 +1,96 @@
+"""Which GPUs a plan may reset beside the one that it turns, and who would lose what there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tonnage.decide.node.mig.board import resets_of
+from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
+from tonnage.model.catalog.mig import mig_board
+from tonnage.model.devices import Device, Inventory
+from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.links import NVSWITCH, Link
+
+Resets = Mapping[int, tuple[MigGpu, ...]]
+"""The others that may be reset with a GPU, by its index. GPUs that turn without a reset are not in it."""
+_AMPERE: Final = re.compile(r"\bA(?:100|800|30)\b")
+_HOPPER: Final = "9.0"
+"""Or newer: of those without a node that is all that counts."""
+_NEWER: Final = "takes no reset, but nobody may use the GPU meanwhile"
+
+
+def resets_among(gpus: Sequence[MigGpu], status: GpuStatus | None = None) -> Resets:
+    """Of a node's GPUs, by how they are joined; without a node all are on a board as their product comes."""
+    told = {device.uuid: device for device in status.devices} if status is not None else {}
+    devices = [_device(gpu, told.get(gpu.uuid)) for gpu in gpus]
+    names = {device.uuid: gpu for device, gpu in zip(devices, gpus, strict=True)}
+    uuids = {gpu.index: uuid for uuid, gpu in names.items()}
+    links = [link for uuid in names if (one := told.get(uuid)) for link in _links(one, uuids)]
+    boards = resets_of(Inventory(tuple(devices), links=tuple(links)))
+    return {
+        names[uuid].index: tuple(names[other] for other in board if other != uuid)
+        for uuid, board in boards.items()
+    }
+
+
+def reset_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterator[str]:
+    """What turning MIG on or off does to the GPU and to others; `turned`: those that are turned, too."""
+    turn = f"MIG is turned {'off' if goal.gpu.enabled or goal.gpu.now else 'on'}"
+    others = resets.get(goal.gpu.index)
+    yield f"  mode     {turn}: {_NEWER if others is None else 'resets the GPU'}"
+    if not others:
+        return
+    beside = [gpu for gpu in others if gpu.index not in turned]
+    unless = ", unless the driver turns one alone; what they are divided into is made again" if beside else ""
+    yield f"  reset    with {_named(others)} of its board{unless}"
+    if lost := [f"{pod} loses {device}" for gpu in beside for pod, device in _held(gpu)]:
+        yield f"  then     {', '.join(lost)}"
+
+
+def reset_json(goal: GpuGoal, resets: Resets) -> JsonObject:
+    """The same for scripts; nothing where no reset is needed."""
+    others = resets.get(goal.gpu.index)
+    if not goal.mode or others is None:
+        return {}
+    items: list[JsonValue] = [
+        {
+            "index": gpu.index,
+            "uuid": gpu.uuid,
+            "holders": [{"pod": pod, "device": device} for pod, device in _held(gpu)],
+        }
+        for gpu in others
+    ]
+    return {"resetWith": items}
+
+
+def _device(gpu: MigGpu, told: GpuDevice | None) -> Device:
+    """As far as resets ask."""
+    capability = "8.0" if _AMPERE.search(gpu.product) else _HOPPER
+    if told is not None and told.compute_capability:
+        capability = told.compute_capability
+    able = mig_board(gpu.product, (each.profile for each in gpu.now)) is not None
+    mode = (gpu.enabled or bool(gpu.now)) if able else None
+    return Device(gpu.uuid or f"#{gpu.index}", gpu.index, gpu.product, 0, capability, mig_enabled=mode)
+
+
+def _links(told: GpuDevice, uuids: Mapping[int, str]) -> Iterator[Link]:
+    for each in told.links:
+        if each.switches:
+            yield Link(told.uuid, NVSWITCH, each.nvlinks, each.level)
+        yield from (
+            Link(told.uuid, uuids[peer], each.nvlinks, each.level) for peer in each.peers if peer in uuids
+        )
+
+
+def _held(gpu: MigGpu) -> Iterator[tuple[str, str]]:
+    """Pods and what each holds of it."""
+    yield from ((pod, f"GPU {gpu.index}") for pod in gpu.holders)
+    for one in gpu.now:
+        yield from ((pod, f"{one.profile} of GPU {gpu.index}") for pod in one.holders)
+
+
+def _named(gpus: Sequence[MigGpu]) -> str:
+    return f"GPU {', '.join(str(gpu.index) for gpu in gpus)}"

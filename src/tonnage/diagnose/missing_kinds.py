@@ -1,0 +1,135 @@
+"""Kinds that could not be read, where an answer would need them: nothing is guessed in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
+from tonnage.decide.kubernetes.volumes import UNBOUND
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.model.cluster import Pod
+from tonnage.model.verdict import Code, Layer, Reason, Verdict
+
+OF_CLAIMS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_OPEN = (Verdict.FITS, Verdict.NOT_NOW)
+
+
+def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[Reason, bool]]:
+    """Each kind that was not read and bears on the verdict, and whether the verdict hangs on it.
+
+    `new`: the pod is a manifest, which the API server has yet to accept.
+    """
+    snapshot = case.view.snapshot
+    for kind in sorted(snapshot.missing):
+        match kind:
+            case "Node":
+                yield _reason(case, kind, "where it could run is not known"), True
+            case "Pod" if verdict in _OPEN:
+                yield _reason(case, kind, "what the nodes have free is not known"), True
+            case "Namespace" if any(_by_labels(pod) for pod in (case.pod, *snapshot.pods)):
+                yield _reason(case, kind, "an affinity term chooses namespaces by their labels"), True
+            case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
+                told = "a node's device plugin may give out one of a shared resource at most"
+                yield _reason(case, kind, told, Layer.PLUGIN), True
+            case kind if kind in OF_CLAIMS and case.pod.claims:
+                yield _reason(case, kind, "its resource claims cannot be decided without them"), True
+            case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" if case.pod.volumes:
+                yield _reason(case, kind, "it has volumes"), True
+            case "PriorityClass" if new and case.pod.priority_class and verdict is not Verdict.FITS:
+                yield _reason(case, kind, "whom it may preempt is not known"), False
+            case "PodDisruptionBudget" if case.decision.victims:
+                yield _reason(case, kind, "other pods may have to go than those named"), False
+            case "ReplicaSet" | "StatefulSet" | "ReplicationController" | "Service" if (
+                len(case.decision.feasible) > 1
+            ):
+                yield _reason(case, kind, "it may be spread otherwise over the nodes that fit"), False
+            case _ if new:
+                yield from _before_it_exists(case, kind, verdict)
+            case _:
+                pass
+    yield from _not_given(case, new=new)
+
+
+def nodes_not_given(case: Case) -> bool:
+    """Whether some list of objects has no node, so that nobody can say that there are none."""
+    snapshot = case.view.snapshot
+    return not snapshot.nodes and "Node" not in snapshot.missing | snapshot.complete
+
+
+def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
+    """Kinds that a pod names one of, and of which some list of objects has none at all."""
+    pod, snapshot = case.pod, case.view.snapshot
+    known = snapshot.missing | snapshot.complete
+    if nodes_not_given(case) and not (case.decision.held or case.decision.gates):
+        yield _reason(case, "Node", "where it could run is not known"), True
+    if new and pod.runtime_class and not snapshot.runtime_classes and "RuntimeClass" not in known:
+        told = f"whether its runtime class {pod.runtime_class} exists, and what it adds, is not known"
+        yield _reason(case, "RuntimeClass", told, Layer.ADMISSION), True
+    if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in known:
+        told = "it brings a priority, and only its class may give it one"
+        yield _reason(case, "PriorityClass", told, Layer.ADMISSION), True
+    if case.decision.halted_by == VOLUMES:
+        yield from _volumes_not_given(case, known)
+    accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
+    own = pod.service_account not in ("", "default")
+    if new and own and not accounts and "ServiceAccount" not in known:
+        told = f"whether its service account {pod.service_account} exists is not known"
+        yield _reason(case, "ServiceAccount", told, Layer.ADMISSION), False
+    named = pod.priority_class and not pod.priority_class.startswith("system-")
+    if new and named and not snapshot.priority_classes and "PriorityClass" not in known:
+        told = f"whether its priority class {pod.priority_class} exists is not known"
+        yield _reason(case, "PriorityClass", told, Layer.ADMISSION), False
+
+
+def _volumes_not_given(case: Case, known: frozenset[str]) -> Iterator[tuple[Reason, bool]]:
+    """The first kind on which it hangs that the pod's volume claims stop it."""
+    snapshot, text = case.view.snapshot, case.decision.conflict
+    if not snapshot.volume_claims:
+        kind, told = "PersistentVolumeClaim", "whether its volume claims exist is not known"
+    elif text == UNBOUND and not snapshot.storage_classes:
+        kind, told = "StorageClass", "when its volume claims are bound is not known"
+    elif text.startswith("persistentvolume ") and not snapshot.volumes:
+        kind, told = "PersistentVolume", "whether its volumes exist is not known"
+    else:
+        return
+    if kind not in known:
+        yield _reason(case, kind, told), True
+
+
+def _before_it_exists(case: Case, kind: str, verdict: Verdict) -> Iterator[tuple[Reason, bool]]:
+    """The same for kinds that only the API server asks about, once."""
+    match kind:
+        case "ResourceQuota" if verdict in _OPEN:
+            yield _reason(case, kind, "a quota may refuse it", Layer.QUOTA), True
+        case "LimitRange" if verdict in _OPEN:
+            yield _reason(case, kind, "a limit range may refuse or change it", Layer.ADMISSION), True
+        case "RuntimeClass" if case.pod.runtime_class:
+            yield _reason(case, kind, "it names a runtime class", Layer.ADMISSION), True
+        case "ServiceAccount" if case.pod.service_account not in ("", "default"):
+            yield _reason(case, kind, "it names a service account", Layer.ADMISSION), True
+        case "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
+            yield _reason(case, kind, "a webhook may change or refuse it", Layer.ADMISSION), False
+        case "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding":
+            yield _reason(case, kind, "a policy may refuse it", Layer.ADMISSION), False
+        case _:
+            pass
+
+
+def _by_labels(pod: Pod) -> bool:
+    """Whether an inter-pod term of the pod selects namespaces by label."""
+    weighed = (preferred.term for preferred in pod.affinity.pods_preferred)
+    terms = (*pod.affinity.pods, *pod.affinity.anti, *weighed)
+    return any(term.namespace_selector is not None for term in terms)
+
+
+def _reason(case: Case, kind: str, told: str, layer: Layer = Layer.SCHEDULER) -> Reason:
+    return Reason(
+        Code.NOT_READ,
+        layer,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        f"objects of kind {kind} were not read: {told}",
+        {"kind": kind},
+        f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces",
+        "the API server's refusal",
+        lasting=False,
+    )

@@ -1,0 +1,106 @@
+"""What a pod asks for as a whole, against what its containers ask for: cpu and memory.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation (validatePodResources), core/v1 (defaultPodRequests), 1.35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from tonnage.diagnose import quantities
+from tonnage.diagnose.case import FieldError
+from tonnage.documents.pod_placement import mapping, mappings
+from tonnage.model.cluster import Manifest, WrittenAmounts
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.quantity import canonical_quantity, parse_quantity, quantity_format, write_quantity
+from tonnage.model.verdict import Code, Layer, Reason
+
+_NAMES: Final = ("cpu", "memory")
+_SOURCE: Final = "API server, pod validation"
+
+
+def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[FieldError]:
+    """`where` is the path of the spec."""
+    resources = mapping(spec.get("resources"))
+    limits, asked = _read(resources.get("limits")), _read(resources.get("requests"))
+    rows = {one.where: {**one.limits, **one.requests} for one in manifest.amounts}
+    together, at_first = (_together(part, spec, where) for part in (rows, _as_written(spec, where)))
+    requests = {**limits, **at_first, **asked} if limits else asked
+    whole = WrittenAmounts("", f"{where}.resources", limits, requests)
+    for error in quantities.of(whole):
+        yield replace(error, reason=replace(error.reason, subject="Pod"))
+    for name, amount in together.items():
+        if name in requests and parse_quantity(amount) > parse_quantity(requests[name]):
+            text = f"must be greater than or equal to aggregate container requests of {amount}"
+            told = f"the pod asks for {requests[name]} of {name}, and its containers for {amount}"
+            yield _error(f"{where}.resources.requests[{name}]", requests[name], text, told)
+    for index, written in enumerate(one for one in manifest.amounts if ".containers[" in one.where):
+        for name, amount in sorted(written.limits.items()):
+            if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
+                text = f"must be less than or equal to pod limits of {limits[name]}"
+                told = f"the limit of {name} of {written.container} is {amount}, the pod's {limits[name]}"
+                yield _error(f"{where}.resources.containers[{index}][{name}].limits", amount, text, told)
+
+
+def _error(path: str, value: str, text: str, told: str) -> FieldError:
+    remedy = "give the pod at least what its containers have"
+    reason = Reason(Code.POD_LEVEL, Layer.ADMISSION, "Pod", told, {"field": path}, remedy, _SOURCE)
+    return FieldError(path, f'Invalid value: "{value}": {text}', reason)
+
+
+def _read(value: JsonValue) -> dict[str, str]:
+    """Canonical; what is no quantity is told elsewhere."""
+    found = {}
+    for name, text in mapping(value).items():
+        try:
+            if name in _NAMES:
+                found[name] = canonical_quantity(str(text))
+        except ValueError:
+            continue
+    return found
+
+
+def _as_written(spec: JsonObject, where: str) -> dict[str, dict[str, str]]:
+    """What each container asks for before any limit range: by that a pod's own requests are completed."""
+    return {
+        f"{where}.{part}[{index}].resources": {
+            **_read(mapping(one.get("resources")).get("limits")),
+            **_read(mapping(one.get("resources")).get("requests")),
+        }
+        for part in ("initContainers", "containers")
+        for index, one in mappings(spec.get(part))
+    }
+
+
+def _together(rows: Mapping[str, Mapping[str, str]], spec: JsonObject, where: str) -> dict[str, str]:
+    """What all containers ask for at a time, side-cars with them; a limit alone counts as a request."""
+    always = {
+        f"{where}.initContainers[{index}].resources"
+        for index, one in mappings(spec.get("initContainers"))
+        if one.get("restartPolicy") == "Always"
+    }
+    first = [(path in always, row) for path, row in rows.items() if ".initContainers[" in path]
+    own = [row for path, row in rows.items() if ".initContainers[" not in path]
+    found = {}
+    for name in _NAMES:
+        texts = [row[name] for row in rows.values() if name in row]
+        if texts:
+            most = _most(name, own, first)
+            found[name] = write_quantity(most, quantity_format(texts[0]))
+    return found
+
+
+def _most(name: str, own: list[Mapping[str, str]], first: list[tuple[bool, Mapping[str, str]]]) -> Fraction:
+    """The larger of all that run together, and of each init step with the side-cars before it."""
+
+    def amount(row: Mapping[str, str]) -> Fraction:
+        return parse_quantity(row.get(name, "0"))
+
+    beside = peak = Fraction(0)
+    for stays, row in first:
+        peak = max(peak, beside + amount(row))
+        beside += amount(row) if stays else 0
+    return max(peak, beside + sum(map(amount, own), Fraction(0)))

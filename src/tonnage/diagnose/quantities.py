@@ -1,0 +1,107 @@
+"""ADM-1, ADM-2, ADM-3: devices come whole, with a limit, and requests equal limits.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation (validateContainerResourceRequirements), 1.35.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.kubernetes.requests import is_extended
+from tonnage.diagnose.case import FieldError
+from tonnage.model.cluster import Manifest, WrittenAmounts
+from tonnage.model.name_words import wrong_in_container_resource
+from tonnage.model.quantity import parse_quantity
+from tonnage.model.verdict import Code, Layer, Reason
+
+_HUGE_PAGES: Final = "hugepages-"
+_SOURCE: Final = "API server, pod validation"
+_INSTEAD: Final = (
+    "ask for a whole one; for a part of a GPU use a shared resource (time-slicing or MPS), "
+    "a MIG profile such as nvidia.com/mig-1g.10gb, or a ResourceClaim"
+)
+
+
+def errors(manifest: Manifest) -> Iterator[FieldError]:
+    """Everything wrong with the amounts that containers ask for, container by container."""
+    for written in manifest.amounts:
+        yield from of(written)
+
+
+def of(written: WrittenAmounts) -> Iterator[FieldError]:
+    """What is wrong with one container's. A limit that stands alone counts as a request, too, and is said
+    of twice.
+    """
+    requests = {**written.limits, **written.requests}
+    for name, text in sorted(written.limits.items()):
+        yield from _name(written, f"limits[{name}]", name)
+        yield from _amount(written, f"limits[{name}]", name, text)
+    for name, text in sorted(requests.items()):
+        yield from _name(written, f"requests[{name}]", name)
+        yield from _amount(written, f"requests[{name}]", name, text)
+        limit = written.limits.get(name)
+        if limit is not None:
+            yield from _against_limit(written, name, text, limit)
+        elif not _may_exceed(name):
+            yield _without_limit(written, name, text)
+
+
+def _may_exceed(name: str) -> bool:
+    """Whether a limit may be above the request: of devices and huge pages it may not."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith(_HUGE_PAGES)
+
+
+def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[FieldError]:
+    where = f"{written.where}.{field}"
+    for why in wrong_in_container_resource(name):
+        told = f"{name[:100]} is no resource that a container can ask for"
+        near = name.removeprefix("requests.").removeprefix("limits.")
+        remedy = f"write {near}" if near != name else "write domain/name, such as nvidia.com/gpu"
+        reason = _reason(Code.RESOURCE_NAME, written, told, {"resource": name, "field": where}, remedy)
+        yield FieldError(where, f"Invalid value: {json.dumps(name)}: {why}", reason)
+
+
+def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterator[FieldError]:
+    value = parse_quantity(text)
+    where = f"{written.where}.{field}"
+    facts = {"resource": name, "value": text, "field": where}
+    if value < 0:
+        reason = _reason(Code.NEGATIVE, written, f"{name}: {text} is below zero", facts, "ask for 0 or more")
+        yield FieldError(where, f'Invalid value: "{text}": must be greater than or equal to 0', reason)
+    if is_extended(name) and value.denominator != 1:
+        told = f"{name}: {text} is no whole number; devices cannot be asked for in parts"
+        reason = _reason(Code.NOT_AN_INTEGER, written, told, facts, _INSTEAD)
+        yield FieldError(where, f'Invalid value: "{text}": must be an integer', reason)
+
+
+def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) -> Iterator[FieldError]:
+    asked, allowed = parse_quantity(text), parse_quantity(limit)
+    where = f"{written.where}.requests"
+    facts = {"resource": name, "request": text, "limit": limit, "field": where}
+    if not _may_exceed(name) and asked != allowed:
+        told = f"{name} is {text} under requests and {limit} under limits; for a device they must be equal"
+        error, remedy = f"must be equal to {name} limit of {limit}", f"write {name} once, under limits"
+    elif asked > allowed:
+        told = f"{name} is {text} under requests and only {limit} under limits"
+        error = f"must be less than or equal to {name} limit of {limit}"
+        remedy = f"raise the limit of {name} to {text}, or lower the request"
+    else:
+        return
+    reason = _reason(Code.REQUEST_LIMIT_UNEQUAL, written, told, facts, remedy)
+    yield FieldError(where, f'Invalid value: "{text}": {error}', reason)
+
+
+def _without_limit(written: WrittenAmounts, name: str, text: str) -> FieldError:
+    where = f"{written.where}.limits"
+    told = f"{name} stands under requests alone; a device needs a limit"
+    facts = {"resource": name, "request": text, "field": where}
+    remedy = f"put {name}: {text} under limits (the request then follows by itself)"
+    reason = _reason(Code.LIMIT_MISSING, written, told, facts, remedy)
+    return FieldError(where, "Required value: Limit must be set for non overcommitable resources", reason)
+
+
+def _reason(code: Code, written: WrittenAmounts, told: str, facts: dict[str, str], remedy: str) -> Reason:
+    subject = f"Container {written.container}"
+    return Reason(code, Layer.ADMISSION, subject, told, {**facts}, remedy, _SOURCE)

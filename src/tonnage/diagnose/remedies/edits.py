@@ -1,0 +1,309 @@
+"""Changes to a manifest or to the cluster that would answer a reason, as values to try on the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from tonnage.decide.kubernetes.matching import failing_requirements
+from tonnage.decide.kubernetes.requests import is_extended, written_apart
+from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.blocking_pods import wait_for, wait_for_one
+from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.explain.node_state import CORDONED
+from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.labelling import label_node
+from tonnage.diagnose.rules.renamed_resource import is_same_device, misspelt
+from tonnage.model.cluster import Container, Node, Pod, SpreadConstraint
+from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
+from tonnage.model.verdict import Code, Reason
+
+_REPLICAS: Final = "nvidia.com/gpu.replicas"
+_COMPARING: Final = ("Gt", "Lt")
+
+
+def edits_for(
+    pod: Pod, node: NodeView, reasons: tuple[Reason, ...], now: datetime | None, *, less: bool = False
+) -> tuple[Edit, ...] | None:
+    """The edits that together would answer every reason of a node; None when some reason has no answer.
+
+    `less`: rather ask for less than wait.
+    """
+    edits: list[Edit] = []
+    for reason in reasons:
+        edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason, now)
+        if edit is None:
+            return None
+        if edit.key not in {known.key for known in edits}:
+            edits.append(edit)
+    return tuple(edits)
+
+
+def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
+    match reason.code:
+        case Code.TAINT if reason.lasting:
+            facts = reason.facts
+            return tolerate(pod, Taint(str(facts["key"]), str(facts["value"]), str(facts["effect"])))
+        case Code.NODE_AFFINITY:
+            return widen(pod, node.node) or label_node(pod, node.node)
+        case Code.CORDONED:
+            return uncordon(node)
+        case Code.NOT_ADVERTISED:
+            return rename(pod, node.node, str(reason.facts["resource"]))
+        case Code.TOO_LARGE:
+            return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free")) or _less(pod, reason)
+        case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
+            return wait_for(pod, node, reason, now)
+        case Code.TOPOLOGY_AFFINITY:
+            return fewer(pod, reason)
+        case Code.SPREAD_SKEW:
+            return spread_wider(pod, reason)
+        case Code.POD_ANTI_AFFINITY | Code.POD_ANTI_AFFINITY_OF_OTHERS | Code.HOST_PORT_TAKEN:
+            return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")), now)
+        case _:
+            return None
+
+
+def fewer(pod: Pod, reason: Reason) -> Edit | None:
+    """Ask for as many devices as one NUMA node has, in a pod that asks for one kind."""
+    most = reason.facts.get("most")
+    if not isinstance(most, dict) or len(most) != 1:
+        return None
+    [(resource, count)] = most.items()
+    return shrink(pod, resource, count) if isinstance(count, int) else None
+
+
+def could_ask_less(reasons: Iterable[Reason]) -> bool:
+    """Whether a node is short of something of which a part would do, or a rule could be a wish."""
+    return any(
+        r.code is Code.SPREAD_SKEW
+        or (r.code is Code.INSUFFICIENT and not is_extended(str(r.facts["resource"])))
+        for r in reasons
+    )
+
+
+def _less(pod: Pod, reason: Reason) -> Edit | None:
+    """As much CPU, memory or disk as is free, where one container asks for it; spreading as a wish."""
+    if reason.code is Code.SPREAD_SKEW:
+        return spread_softly(pod, reason)
+    resource, free = str(reason.facts.get("resource", "")), _fact(reason, "free")
+    asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
+    short = reason.code in (Code.INSUFFICIENT, Code.TOO_LARGE)
+    if not short or is_extended(resource) or free < 1 or len(asking) != 1:
+        return None
+
+    def changed(container: Container) -> Container:
+        if container is not asking[0]:
+            return container
+        requested = container.requested | {resource}
+        return replace(container, requests={**container.requests, resource: free}, requested=requested)
+
+    def on_pod(other: Pod) -> Pod:
+        kept, init = map(changed, other.containers), map(changed, other.init_containers)
+        return replace(other, containers=tuple(kept), init_containers=tuple(init))
+
+    written, asked = written_apart(resource, free, asking[0].requests[resource])
+    told = f"request {written} {resource}"
+    lost = 4 * (asking[0].requests[resource] - free) // asking[0].requests[resource]
+    action = f"{told}, which is free, not {asked}"
+    return Edit(told, action, 6 + max(0, lost), on_pod=on_pod)
+
+
+def spread_wider(pod: Pod, reason: Reason) -> Edit | None:
+    """Allow as uneven a spreading as one more pod makes."""
+    key, skew = str(reason.facts["key"]), _fact(reason, "skew")
+    told = f"raise maxSkew over {key} to {skew}"
+    cost = 4 + skew - _fact(reason, "max_skew")
+    return _spread(pod, key, Edit(told, told, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew)))
+
+
+def spread_softly(pod: Pod, reason: Reason) -> Edit | None:
+    """Make a rule of spreading a wish; minDomains is refused of wishes."""
+    key = str(reason.facts["key"])
+    told = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
+    return _spread(pod, key, Edit(told, told, 7), lambda c: replace(c, hard=False, min_domains=1))
+
+
+def _spread(
+    pod: Pod, key: str, edit: Edit, change: Callable[[SpreadConstraint], SpreadConstraint]
+) -> Edit | None:
+    """The edit as a change of the pod's one constraint over `key`: patches know them by it."""
+    if sum(c.topology_key == key for c in pod.spread) != 1:
+        return None
+
+    def on_pod(other: Pod) -> Pod:
+        return replace(other, spread=tuple(change(c) if c.topology_key == key else c for c in other.spread))
+
+    return replace(edit, on_pod=on_pod)
+
+
+def tolerate(asking: Pod, taint: Taint) -> Edit:
+    """Tolerate one taint, by its value where it has one.
+
+    Tolerations by comparison go: where their gate is off the API server refuses the whole pod for them.
+    """
+    operator = "Equal" if taint.value else "Exists"
+    toleration = Toleration(taint.key, operator, taint.value, taint.effect)
+
+    compares = any(t.operator in _COMPARING for t in asking.tolerations)
+    instead = ", in place of what compares values (operators Gt and Lt)" if compares else ""
+
+    def on_pod(pod: Pod) -> Pod:
+        kept = (t for t in pod.tolerations if t.operator not in _COMPARING)
+        return replace(pod, tolerations=(*kept, toleration))
+
+    return Edit(f"tolerate {taint}", f"tolerate the taint {taint}{instead}", 1, on_pod=on_pod)
+
+
+def widen(pod: Pod, node: Node, *others: Node) -> Edit | None:
+    """Let nodeSelector and required affinity take the node's values too, where the node has the labels.
+
+    With `others` also theirs, where they differ from what is wanted in the same labels.
+    """
+    wanted = {key: value for key, value in pod.node_selector.items() if node.labels.get(key) != value}
+    terms = [failing_requirements(term, node) for term in pod.affinity.node or ()]
+    failing = min(terms, key=len) if terms and all(terms) else ()
+    if any(key not in node.labels for key in wanted) or not all(_can_widen(r, node) for r in failing):
+        return None
+    keys = (*sorted(wanted), *(requirement.key for requirement in failing))
+    if not keys:
+        return None
+    more = {key: tuple(dict.fromkeys(_values(key, (node, *others)))) for key in keys}
+    told = [f"{key}: {' or '.join(dict.fromkeys((wanted[key], *more[key])))}" for key in sorted(wanted)]
+    told += [f"{r.key}: {' or '.join(dict.fromkeys((*r.values, *more[r.key])))}" for r in failing]
+
+    def on_pod(other: Pod) -> Pod:
+        return _widened(other, more, wanted, failing)
+
+    key, shape = f"widen {'; '.join(told)}", f"widen {', '.join(keys)}"
+    return Edit(key, f"accept {'; '.join(told)}", 2, shape=shape, on_pod=on_pod)
+
+
+def _values(key: str, nodes: Iterable[Node]) -> Iterator[str]:
+    return (node.labels[key] for node in nodes if key in node.labels)
+
+
+def uncordon(node: NodeView) -> Edit:
+    """Open a cordoned node: the cluster takes its taint away then."""
+
+    def on_view(view: View) -> View:
+        current = view.nodes[node.name]
+        taints = tuple(taint for taint in current.node.taints if taint.key != CORDONED)
+        opened = replace(current.node, unschedulable=False, taints=taints)
+        return view.with_node(replace(current, node=opened))
+
+    return Edit(
+        f"uncordon {node.name}", f"uncordon {node.name}: kubectl uncordon {node.name}", 20, on_view=on_view
+    )
+
+
+def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
+    """Ask for the device by the name under which the node offers it; for a whole one instead of a part."""
+    there = [name for name, amount in sorted(node.allocatable.items()) if amount > 0]
+    same = next((name for name in there if is_same_device(name, resource)), None)
+    whole = f"{resource.split('/', maxsplit=1)[0]}/gpu"
+    larger = whole if "/mig-" in resource and whole in there else None
+    name = same or larger or misspelt(resource, there)
+    shares = name.endswith(SHARED_SUFFIX) or (name == larger and _is_shared(node))
+    if not name or (shares and _most_asked(pod, resource) > 1):
+        return None  # several replicas are no substitute for several GPUs
+
+    def on_pod(other: Pod) -> Pod:
+        return _with_amounts(
+            other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
+        )
+
+    told = f": a {'share of a' if shares else 'whole'} GPU instead of a part" if name == larger else ""
+    told = ": a share of a GPU instead of a whole one" if shares and not told else told
+    action = f"ask for {name} instead of {resource}{told}"
+    return Edit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
+
+
+def _is_shared(node: Node) -> bool:
+    """Whether the node's GPUs are given out several times under their own name."""
+    return node.labels.get(_REPLICAS, "1") not in ("0", "1", "")
+
+
+def _most_asked(pod: Pod, resource: str) -> int:
+    return max(c.requests.get(resource, 0) for c in (*pod.containers, *pod.init_containers))
+
+
+def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
+    """Ask for fewer devices: as many as are free, in a pod whose one container asks for them."""
+    asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
+    if most < 1 or len(asking) != 1 or resource not in device_needs(pod):
+        return None
+
+    def on_pod(other: Pod) -> Pod:
+        return _with_amounts(
+            other, lambda amounts: {n: most if n == resource else a for n, a in amounts.items()}
+        )
+
+    return Edit(
+        f"shrink {resource} {most}",
+        f"ask for {most} {resource}",
+        5 + asking[0].requests[resource] - most,
+        on_pod=on_pod,
+    )
+
+
+def single(resource: str) -> Edit:
+    """Ask for one of a resource in every container that asks for more."""
+
+    def on_pod(pod: Pod) -> Pod:
+        return _with_amounts(
+            pod, lambda amounts: {n: min(a, 1) if n == resource else a for n, a in amounts.items()}
+        )
+
+    return Edit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
+
+
+def _fact(reason: Reason, name: str) -> int:
+    value = reason.facts.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _can_widen(requirement: Requirement, node: Node) -> bool:
+    return requirement.operator == "In" and requirement.key in node.labels
+
+
+def _widened(
+    pod: Pod, more: Mapping[str, tuple[str, ...]], wanted: Mapping[str, str], failing: tuple[Requirement, ...]
+) -> Pod:
+    keys = {requirement.key for requirement in failing}
+
+    def wider(requirement: Requirement) -> Requirement:
+        if requirement.key not in keys or requirement.operator != "In":
+            return requirement
+        values = dict.fromkeys((*requirement.values, *more[requirement.key]))
+        return replace(requirement, values=tuple(values))
+
+    added = tuple(
+        Requirement(key, "In", tuple(dict.fromkeys((value, *more[key]))))
+        for key, value in sorted(wanted.items())
+    )
+    terms = pod.affinity.node
+    if terms is not None:
+        terms = tuple(
+            replace(term, expressions=(*(wider(r) for r in term.expressions), *added)) for term in terms
+        )
+    elif added:
+        terms = (NodeSelectorTerm(added),)
+    selector = {key: value for key, value in pod.node_selector.items() if key not in wanted}
+    return replace(pod, node_selector=selector, affinity=replace(pod.affinity, node=terms))
+
+
+def _with_amounts(pod: Pod, change: Callable[[dict[str, int]], dict[str, int]]) -> Pod:
+    def changed(container: Container) -> Container:
+        return replace(
+            container, requests=change(dict(container.requests)), limits=change(dict(container.limits))
+        )
+
+    return replace(
+        pod,
+        containers=tuple(changed(c) for c in pod.containers),
+        init_containers=tuple(changed(c) for c in pod.init_containers),
+    )

@@ -1,0 +1,302 @@
+"""Changes that would let a pod in, each tried on the same rules before it is offered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Final
+
+from tonnage.decide.kubernetes.admission.chain import Refusal
+from tonnage.decide.kubernetes.admission.charges import pod_charges
+from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, with_amounts
+from tonnage.decide.kubernetes.admission.pod_security import ENFORCE, Insecure
+from tonnage.decide.kubernetes.admission.priority import OtherPriority, without
+from tonnage.decide.kubernetes.admission.quota import OverQuota, Undeclared, fits
+from tonnage.decide.kubernetes.admission.references import NotThere
+from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
+from tonnage.diagnose.sibling_pods import kept_pods
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Manifest, PriorityClass, Snapshot, WrittenAmounts
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.policies import RuntimeClass
+from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
+
+_SECURE: Final[JsonObject] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+_SECURE_CONTAINER: Final[JsonObject] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Something to do against a refusal, and what manifest and cluster would be then."""
+
+    action: str
+    manifest: Manifest
+    snapshot: Snapshot
+    patch: JsonObject
+
+
+def fixes_for(refusal: Refusal, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    """What may help against a refusal, cheapest first."""
+    match refusal:
+        case NotThere():
+            yield from _make_or_rename(refusal, manifest, snapshot)
+        case OutOfRange():
+            yield from _within(refusal, manifest, snapshot)
+        case Insecure():
+            yield from _secure(refusal, manifest, snapshot)
+        case OverQuota():
+            yield from _free_or_raise(refusal, manifest, snapshot)
+        case OtherPriority(field=field):
+            left = without(field, manifest, snapshot)
+            yield Fix(f"leave {field} out", left, snapshot, {"spec": {field: None}})
+        case Undeclared():
+            yield from _declare(refusal, manifest, snapshot)
+        case _:
+            return
+
+
+def _make_or_rename(refusal: NotThere, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    name, namespace = refusal.name, manifest.pod.namespace
+    field = _FIELDS[refusal.kind]
+    for near in get_close_matches(name, refusal.others, n=1):
+        told = f"did you mean {near}? Name that one"
+        yield Fix(told, _naming(refusal, manifest, near), snapshot, {"spec": {field: near}})
+    match refusal.kind:
+        case "ServiceAccount":
+            accounts = snapshot.service_accounts | {(namespace, name)}
+            there = replace(snapshot, service_accounts=accounts)
+            told = f"kubectl create serviceaccount {name} -n {namespace}"
+        case "PriorityClass":
+            there = replace(snapshot, priority_classes=(*snapshot.priority_classes, PriorityClass(name, 0)))
+            told = f"kubectl create priorityclass {name} --value=1000 (which value is yours to choose)"
+        case _:
+            there = replace(snapshot, runtime_classes=(*snapshot.runtime_classes, RuntimeClass(name)))
+            told = f"create the RuntimeClass {name}, with a handler that the nodes' container runtimes have"
+    yield Fix(told, manifest, there, {})
+    told = f"leave {field} out, if nothing needs it"
+    yield Fix(told, _naming(refusal, manifest, ""), snapshot, {"spec": {field: None}})
+
+
+_FIELDS: Final = {
+    "ServiceAccount": "serviceAccountName",
+    "PriorityClass": "priorityClassName",
+    "RuntimeClass": "runtimeClassName",
+}
+
+
+def _naming(refusal: NotThere, manifest: Manifest, name: str) -> Manifest:
+    """The manifest that names another one, or none."""
+    match refusal.kind:
+        case "ServiceAccount":
+            pod = replace(manifest.pod, service_account=name)
+        case "PriorityClass":
+            pod = replace(manifest.pod, priority_class=name)
+        case _:
+            pod = replace(manifest.pod, runtime_class=name)
+    return replace(manifest, pod=pod)
+
+
+def _within(refusal: OutOfRange, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    """Amounts as far as the bounds of containers go; or without the limit range."""
+    amounts = manifest.amounts
+    for breach in refusal.breaches:
+        row = {breach.resource: breach.allowed}
+        if breach.bound in ("min", "max"):
+            amounts = tuple(
+                replace(one, limits={**one.limits, **row}, requests={**one.requests, **row})
+                if one.container == breach.where
+                else one
+                for one in amounts
+            )
+    if amounts != manifest.amounts:
+        yield _asking(amounts, manifest, snapshot)
+    key = refusal.namespace, refusal.name
+    others = tuple(one for one in snapshot.limit_ranges if (one.namespace, one.name) != key)
+    told = f"have the limit range changed: kubectl edit limitrange {refusal.name} -n {refusal.namespace}"
+    yield Fix(told, manifest, replace(snapshot, limit_ranges=others), {})
+
+
+def _asking(amounts: tuple[WrittenAmounts, ...], manifest: Manifest, snapshot: Snapshot) -> Fix:
+    """The fix that is to ask for other amounts."""
+    parts: dict[str, list[JsonValue]] = {}
+    told: list[str] = []
+    for old, new in zip(manifest.amounts, amounts, strict=True):
+        limits = {n: v for n, v in new.limits.items() if old.limits.get(n) != v}
+        requests = {n: v for n, v in new.requests.items() if old.requests.get(n) != v and n in old.requests}
+        if not limits and not requests:
+            continue
+        resources: JsonObject = {}
+        if limits:
+            resources["limits"] = {**limits}
+        if requests:
+            resources["requests"] = {**requests}
+        section = "initContainers" if ".initContainers[" in new.where else "containers"
+        parts.setdefault(section, []).append({"name": new.container, "resources": resources})
+        told += [f"{name}: {value}" for name, value in (limits or requests).items()]
+    patch: JsonObject = {"spec": {**parts}}
+    return Fix(f"ask for {', '.join(dict.fromkeys(told))}", with_amounts(manifest, amounts), snapshot, patch)
+
+
+def _secure(refusal: Insecure, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    """What can be set without knowing the program; else the namespace's label."""
+    template, patch = _secured(manifest.written, refusal)
+    yield Fix("set in the pod what is asked for", replace(manifest, written=template), snapshot, patch)
+    namespace = manifest.pod.namespace
+    for level in ("baseline", "privileged"):
+        labels = {**snapshot.namespaces.get(namespace, {}), ENFORCE: level}
+        there = replace(snapshot, namespaces={**snapshot.namespaces, namespace: labels})
+        told = f"kubectl label namespace {namespace} {ENFORCE}={level} --overwrite (for all of its pods)"
+        yield Fix(told, manifest, there, {})
+
+
+def _secured(template: JsonObject, refusal: Insecure) -> tuple[JsonObject, JsonObject]:
+    """The template with a security context that asks for no privilege, and the patch that makes it so."""
+    spec = mapping(template.get("spec"))
+    strict = refusal.level == "restricted"
+    patch: JsonObject = {"securityContext": {**_SECURE}} if strict else {}
+    changed: JsonObject = {**spec}
+    if strict:
+        changed["securityContext"] = {**mapping(spec.get("securityContext")), **_SECURE}
+    for section in ("initContainers", "containers"):
+        found = mappings(spec.get(section))
+        if found and strict:
+            changed[section] = [
+                {**one, "securityContext": {**mapping(one.get("securityContext")), **_SECURE_CONTAINER}}
+                for one in found
+            ]
+            patch[section] = [
+                {"name": one.get("name", ""), "securityContext": {**_SECURE_CONTAINER}} for one in found
+            ]
+    return {**template, "spec": changed}, {"spec": patch} if patch else {}
+
+
+def _free_or_raise(refusal: OverQuota, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    quota = refusal.quota
+    if refusal.wanted_is_enough:
+        caught_up = replace(quota, hard={**quota.wanted})
+        as_wanted = tuple(caught_up if one == quota else one for one in snapshot.quotas)
+        told = f"wait until the quota controller has taken over what the spec of {quota.name} says"
+        yield Fix(told, manifest, replace(snapshot, quotas=as_wanted), {})
+        return
+    row = refusal.rows[0]
+    asked, used, hard = (parse_quantity(text) for text in (row.asked, row.used, row.hard))
+    yield from _smaller(row.key, hard - used, manifest, snapshot)
+    going: list[str] = []
+    freed = Fraction(0)
+    kept = kept_pods(manifest, snapshot)
+    users = (user for user in refusal.users if user[0] not in kept)
+    for name, amount in sorted(users, key=lambda user: (parse_quantity(user[1]), user[0])):
+        if asked + used - freed <= hard:
+            break
+        going, freed = [*going, name], freed + parse_quantity(amount)
+    if going and asked + used - freed <= hard:
+        there = _without(going, refusal, snapshot)
+        yield Fix(f"wait for {listed(going)} to end, or end it", manifest, there, {})
+    more = {
+        one.key: write_quantity(
+            parse_quantity(one.asked) + parse_quantity(one.used), quantity_format(one.hard)
+        )
+        for one in refusal.rows
+        if not fits(one, quota.wanted)
+    }
+    raised = replace(quota, hard={**quota.hard, **quota.wanted, **more})
+    quotas = tuple(raised if one == quota else one for one in snapshot.quotas)
+    patch = json.dumps({"spec": {"hard": more}})
+    told = f"raise it: kubectl patch resourcequota {quota.name} -n {quota.namespace} -p '{patch}'"
+    yield Fix(told, manifest, replace(snapshot, quotas=quotas), {})
+
+
+def _smaller(key: str, left: Fraction, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    """A pod of one container may do with what is left of a device."""
+    name = key.removeprefix("requests.")
+    asking = [one for one in manifest.amounts if name in one.limits]
+    if "/" not in name or name == key or left < 1 or len(asking) != 1:
+        return
+    row = {name: write_quantity(left)}
+    amounts = tuple(
+        replace(one, limits={**one.limits, **row}, requests={**one.requests, **row})
+        if one is asking[0]
+        else one
+        for one in manifest.amounts
+    )
+    yield _asking(amounts, manifest, snapshot)
+
+
+def _without(going: list[str], refusal: OverQuota, snapshot: Snapshot) -> Snapshot:
+    """The cluster after pods of the quota's namespace have ended, what they used given back."""
+    quota = refusal.quota
+    gone = {(quota.namespace, name) for name in going}
+    pods = tuple(pod for pod in snapshot.pods if pod.key not in gone)
+    claims = tuple(claim for claim in snapshot.claims if claim.key not in gone)
+    used = {**quota.used}
+    for pod in snapshot.pods:
+        if pod.key in gone:
+            for key, amount in pod_charges(pod).items():
+                if key in used:
+                    used[key] = write_quantity(parse_quantity(used[key]) - amount)
+    quotas = tuple(replace(one, used=used) if one == quota else one for one in snapshot.quotas)
+    return replace(snapshot, pods=pods, claims=claims, quotas=quotas)
+
+
+def _declare(refusal: Undeclared, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    """A limit as high as the request, or the other way round; else what a container of an example has."""
+    amounts = []
+    for one in manifest.amounts:
+        limits, requests = {**one.limits}, {**one.requests}
+        for key, names in refusal.missing:
+            resource = key.removeprefix("requests.").removeprefix("limits.")
+            if one.container not in names:
+                continue
+            known = requests.get(resource) or limits.get(resource)
+            known = known or _example(resource, len(names), manifest, snapshot)
+            (limits if key.startswith("limits.") else requests)[resource] = known
+        amounts.append(replace(one, limits=limits, requests={**limits, **requests}))
+    fix = _asking(tuple(amounts), manifest, snapshot)
+    named = [
+        f"{name}: {value}"
+        for old, new in zip(manifest.amounts, amounts, strict=True)
+        for name, value in {**new.requests, **new.limits}.items()
+        if name not in old.limits and (name in new.limits or name not in old.requests)
+    ]
+    for_instance = ", ".join(dict.fromkeys(named))
+    told = f"declare it in the container, as much as it needs; for instance {for_instance}"
+    yield replace(fix, action=told, patch=_declaring(tuple(amounts), manifest))
+
+
+_EXAMPLE: Final = {"cpu": "4", "memory": "16Gi"}
+_STEP: Final = {"cpu": Fraction(1, 1000), "memory": Fraction(2**20)}
+
+
+def _example(resource: str, containers: int, manifest: Manifest, snapshot: Snapshot) -> str:
+    """An amount for each of some containers, no more than the namespace's quotas have left."""
+    most = parse_quantity(_EXAMPLE[resource])
+    asked = pod_charges(manifest.pod)
+    for quota in snapshot.quotas:
+        for key in (resource, f"requests.{resource}", f"limits.{resource}"):
+            if quota.namespace == manifest.pod.namespace and key in quota.hard:
+                used = parse_quantity(quota.used.get(key, "0")) + asked.get(key, 0)
+                most = min(most, (parse_quantity(quota.hard[key]) - used) / containers)
+    most -= most % _STEP[resource]
+    form = quantity_format(_EXAMPLE[resource])
+    return write_quantity(most, form) if most > 0 else _EXAMPLE[resource]
+
+
+def _declaring(amounts: tuple[WrittenAmounts, ...], manifest: Manifest) -> JsonObject:
+    """A patch with every amount that the manifest itself does not name."""
+    spec: dict[str, list[JsonValue]] = {}
+    for old, new in zip(manifest.amounts, amounts, strict=True):
+        limits: JsonObject = {n: v for n, v in new.limits.items() if n not in old.limits}
+        requests: JsonObject = {
+            n: v for n, v in new.requests.items() if n not in old.requests and n not in new.limits
+        }
+        resources: JsonObject = {k: v for k, v in (("limits", limits), ("requests", requests)) if v}
+        if resources:
+            section = "initContainers" if ".initContainers[" in new.where else "containers"
+            spec.setdefault(section, []).append({"name": new.container, "resources": resources})
+    return {"spec": {**spec}}

@@ -1,0 +1,56 @@
+"""Edits that together answer all reasons of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.kubernetes.view import View
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.remedies.edit import Edit
+from tonnage.model.cluster import Pod
+
+_TOGETHER_COST: Final = 10
+"""What needing several changes at once adds for each but the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Edits, and the node that they are for."""
+
+    edits: tuple[Edit, ...]
+    node: str
+
+    @property
+    def cost(self) -> int:
+        """By which plans are ordered, the cheapest first."""
+        return sum(e.cost for e in self.edits) + _TOGETHER_COST * (len(self.edits) - 1)
+
+    @property
+    def key(self) -> frozenset[str]:
+        """Plans with one key are the same."""
+        return frozenset(e.key for e in self.edits)
+
+    @property
+    def changes(self) -> tuple[Edit, ...]:
+        """What is to be done beside waiting."""
+        return tuple(e for e in self.edits if not e.waits_for)
+
+    @property
+    def waits(self) -> tuple[Edit, ...]:
+        """What only takes time."""
+        return tuple(e for e in self.edits if e.waits_for)
+
+    @property
+    def shape(self) -> frozenset[str]:
+        """What kind of changes it makes, whatever values they accept."""
+        return frozenset(e.shape or e.key for e in self.changes)
+
+
+def applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:
+    """The pod and the cluster after all of them."""
+    pod, view = case.pod, case.view
+    for edit in edits:
+        pod, view = edit.on_pod(pod), edit.on_view(view)
+    return pod, view

@@ -1,0 +1,153 @@
+"""What to do, tried on the engine before it is offered, cheapest first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tonnage.decide.kubernetes.scheduler.filtering import first_refusal
+from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.cluster_view import Ground
+from tonnage.diagnose.explain.alignment import refuses
+from tonnage.diagnose.explain.disruption_budgets import breaking, broken
+from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
+from tonnage.diagnose.remedies.edits import could_ask_less, edits_for, single
+from tonnage.diagnose.remedies.patch import patch_of
+from tonnage.diagnose.remedies.plan import Plan, applied
+from tonnage.diagnose.remedies.waiting_plans import waiting
+from tonnage.diagnose.rules.devices_ill import repairs
+from tonnage.diagnose.wording import listed, own
+from tonnage.model.cluster import Pod
+from tonnage.model.json import JsonObject
+from tonnage.model.verdict import Code, Reason, Remedy
+
+_MOST_TRIALS: Final = 24
+_MOST_OFFERED: Final = 6
+_MOST_NAMED: Final = 4
+_PREEMPTS: Final = "PreemptLowerPriority"
+
+
+def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
+    """Remedies for a pod that no node takes, each of which makes the engine place it."""
+    found: dict[frozenset[str], tuple[int, Remedy]] = {}
+    waits: list[Plan] = []
+    repaired = [Plan((edit,), name) for name, edit in repairs(case)]
+    for plan in (*_plans(case, ground)[:_MOST_TRIALS], *repaired):
+        needed = _least(plan, case, ground)
+        if needed is None or needed.key in found:
+            continue
+        if case.decision.nominated and not needed.changes:
+            continue  # the scheduler ends pods for it: there are none to end by hand
+        if len(needed.waits) == 1:
+            waits.append(needed)
+        else:
+            found[needed.key] = (needed.cost, _remedy(needed, case, ground))
+    merged = waiting(waits, tuple(found), case)
+    alone = [(plan.cost, _remedy(plan, case, ground)) for plan in merged.alone]
+    ranked = [*_cleared(case), *found.values(), *alone, *merged.together, *_by_priority(case, ground)]
+    ranked.sort(key=lambda pair: pair[0])
+    return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
+
+
+def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+    """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
+    names = {str(r.facts["resource"]) for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE}
+    edits = tuple(single(name) for name in sorted(names))
+    plan = Plan(edits, str(case.decision.chosen))
+    return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()
+
+
+def _least(plan: Plan, case: Case, ground: Ground) -> Plan | None:
+    """The plan without the edits that it does not need, the dearest left out first; None when it fails."""
+    if not _chosen(plan, case, ground):
+        return None
+    for edit in sorted(plan.edits, key=lambda e: -e.cost) if len(plan.edits) > 1 else ():
+        others = Plan(tuple(other for other in plan.edits if other is not edit), plan.node)
+        if others.edits and _chosen(others, case, ground):
+            plan = others
+    return plan
+
+
+def _chosen(plan: Plan, case: Case, ground: Ground) -> str | None:
+    """Where the engine places the changed pod; None as well where that node's kubelet would not take it.
+
+    In a large cluster only the plan's own node is tried.
+    """
+    pod, view = applied(plan.edits, case)
+    if ground.engine is None:
+        chosen = schedule_on(pod, view).chosen
+    else:
+        chosen = None if first_refusal(pod, view.nodes[plan.node], view) else plan.node
+    status = view.snapshot.gpu.get(chosen or "")
+    strict = status.single_requests if status is not None else frozenset[str]()
+    asked = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
+    if chosen is None or any(amount > 1 for amount in asked):
+        return None
+    return None if refuses(pod, view.nodes[chosen], view) else chosen
+
+
+def _cleared(case: Case) -> list[tuple[int, Remedy]]:
+    """A preemption under way needs nothing but time."""
+    node, going = case.decision.nominated, case.decision.victims
+    if node is None:
+        return []
+    victims = listed(own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in going)
+    return [(0, Remedy(f"wait until {victims} {'has' if len(going) == 1 else 'have'} ended", f"fits {node}"))]
+
+
+def _plans(case: Case, ground: Ground) -> list[Plan]:
+    """One plan for each distinct way in which a node could be made to take the pod, cheapest first."""
+    plans: dict[frozenset[str], Plan] = {}
+    verdicts = NodeVerdicts(case.pod, case.view)
+    for one in case.classes:
+        others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
+        for verdict in (one.told, *others):
+            for less in (False, True) if could_ask_less(verdict.reasons) else (False,):
+                node, now = case.view.nodes[verdict.node], case.view.snapshot.now
+                edits = edits_for(case.pod, node, verdict.reasons, now, less=less)
+                if edits:
+                    plan = Plan(edits, verdict.node)
+                    plans.setdefault(plan.key, plan)
+    return sorted(plans.values(), key=lambda plan: (plan.cost, sorted(plan.key)))
+
+
+def _remedy(plan: Plan, case: Case, ground: Ground) -> Remedy:
+    action = "; and ".join(edit.action for edit in plan.edits)
+    pod, view = applied(plan.edits, case)
+    changed = ground.engine is not None and view is not case.view  # a node that waits for pods to end
+    effect = f"fits {plan.node if changed else ground.chosen(pod, view)}"
+    if len(plan.edits) > 1:
+        effect += " (all of it is needed: no part alone is enough)"
+    return Remedy(action, effect, patch_of(case.pod, pod))
+
+
+def _by_priority(case: Case, ground: Ground) -> list[tuple[int, Remedy]]:
+    """The lowest priority class with which the pod would push others aside, and whom."""
+    pod = case.pod
+    if case.decision.nominated is not None:
+        return []
+    least = pod.priority + pod.may_preempt
+    classes = sorted(case.view.snapshot.priority_classes, key=lambda cls: (cls.value, cls.name))
+    for cls in classes:
+        if cls.value < least or not cls.may_preempt or cls.name.startswith("system-"):
+            continue
+        raised = replace(pod, priority=cls.value, priority_class=cls.name, may_preempt=True)
+        if effect := _evicting(raised, ground):
+            policy: JsonObject = {} if pod.may_preempt else {"preemptionPolicy": None}
+            patch: JsonObject = {"spec": {"priorityClassName": cls.name, **policy}}
+            return [(50, Remedy(f"use the priority class {cls.name}", effect, patch))]
+    if not pod.may_preempt and (effect := _evicting(replace(pod, may_preempt=True), ground)):
+        action = f"let it preempt: a priority class of {pod.priority} with preemptionPolicy {_PREEMPTS}"
+        return [(50, Remedy(action, effect))]
+    return []
+
+
+def _evicting(pod: Pod, ground: Ground) -> str:
+    """The effect of preemption, where it would clear a node for the pod."""
+    decision = ground.decision(pod)
+    if decision.nominated is None:
+        return ""
+    victims = (own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
+    broke = breaking(broken(decision.victims, ground.view.snapshot.budgets), pod.namespace)
+    return f"fits {decision.nominated} after evicting {listed(victims)}{broke}"

@@ -1,0 +1,41 @@
+"""Remedies of a pod that no scheduler serves: whatever else helps, one must take it on as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.cluster_view import Ground
+from tonnage.diagnose.rules.schedulers import DEFAULT
+from tonnage.model.json import JsonObject
+from tonnage.model.verdict import Code, Reason, Remedy
+
+_LEAVE = "leave it to the default scheduler"
+_ALL = " (all of it is needed: no part alone is enough)"
+_REFUSED_LATER = (Code.TOPOLOGY_AFFINITY, Code.SHARED_REQUEST_TOO_LARGE)
+"""What refuses a pod on the node that the scheduler takes."""
+
+
+def served(
+    remedies: tuple[Remedy, ...], case: Case, ground: Ground, reasons: tuple[Reason, ...]
+) -> tuple[Remedy, ...]:
+    """The remedies as they help a pod whose scheduler is silent; the same where it is not."""
+    silent = next((reason for reason in reasons if reason.code is Code.SCHEDULER_SILENT), None)
+    if silent is None:
+        return remedies
+    if not silent.lasting:
+        once = ", once kube-scheduler is at work"
+        return tuple(replace(one, effect=one.effect + once) for one in remedies)
+    parts = case.asked != case.pod  # what it asks of its own scheduler the default one does not know
+    asked = replace(case.asked, scheduler_name=DEFAULT)
+    chosen = ground.chosen(asked, case.view) if parts else case.decision.chosen
+    if chosen is not None and not any(reason.code in _REFUSED_LATER for reason in reasons):
+        patch: JsonObject = {"spec": {"schedulerName": DEFAULT}}
+        return (Remedy(_LEAVE, f"fits {chosen}", patch),)
+    return () if parts else tuple(_as_well(one) for one in remedies)
+
+
+def _as_well(remedy: Remedy) -> Remedy:
+    spec = remedy.patch.get("spec")
+    patch: JsonObject = {"spec": {"schedulerName": DEFAULT, **(spec if isinstance(spec, dict) else {})}}
+    return Remedy(f"{_LEAVE}; and {remedy.action}", remedy.effect.removesuffix(_ALL) + _ALL, patch)

@@ -1,0 +1,60 @@
+"""Plans that wait, made few: they differ only in whom to wait for, or in the values that they accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.edits import widen
+from tonnage.diagnose.remedies.patch import patch_of
+from tonnage.diagnose.remedies.plan import Plan, applied
+from tonnage.model.verdict import Remedy
+
+_MOST_NAMED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Plans that stand alone, and remedies that stand for several, with their cost."""
+
+    alone: tuple[Plan, ...]
+    together: tuple[tuple[int, Remedy], ...]
+
+
+def waiting(plans: Iterable[Plan], done: Iterable[frozenset[str]], case: Case) -> Merged:
+    """The plans, of which each waits for one thing, merged.
+
+    Left out are those that change all that another one does, and more, and still wait; and those that need
+    what one of `done`, changes without waiting, makes do with.
+    """
+    without = [*done]
+    groups: dict[frozenset[str], dict[frozenset[str], Plan]] = {}
+    for plan in plans:
+        keys = frozenset(edit.key for edit in plan.changes)
+        if not keys or not any(enough <= keys for enough in without):
+            groups.setdefault(plan.shape, {}).setdefault(plan.key, plan)
+    least = [shape for shape in groups if not any(other < shape for other in groups if other or not shape)]
+    kept = [[*groups[shape].values()] for shape in least]
+    alone = tuple(group[0] for group in kept if len(group) == 1)
+    return Merged(alone, tuple((group[0].cost, _any_of(group, case)) for group in kept if len(group) > 1))
+
+
+def _any_of(plans: list[Plan], case: Case) -> Remedy:
+    shown = [plan.waits[0].waits_for for plan in plans[:_MOST_NAMED]]
+    told = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
+    changes = tuple(_for_all(edit, plans, case) for edit in plans[0].changes)
+    pod, _ = applied(changes, case)
+    last = f"wait for these to end, or end them: {told}"
+    action = "; and ".join([*(edit.action for edit in changes), last])
+    return Remedy(action, "fits the node that they leave", patch_of(case.pod, pod))
+
+
+def _for_all(edit: Edit, plans: list[Plan], case: Case) -> Edit:
+    """The change so that it does for the node of every plan."""
+    if not edit.shape:
+        return edit
+    nodes = [case.view.nodes[plan.node].node for plan in plans]
+    return widen(case.pod, *nodes) or edit

@@ -1,0 +1,97 @@
+"""Topologies as text: the matrix in the form that `nvidia-smi topo -m` has made known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.decide.node.preference.board import Joined
+from tonnage.diagnose.topo.topology import SIZES, Comparison, NodeTopology
+
+_LEGEND = {
+    "SYS": "over PCIe and the link between NUMA nodes",
+    "NODE": "over PCIe and between host bridges within a NUMA node",
+    "PHB": "over PCIe and a host bridge (the processor)",
+    "PXB": "over several PCIe switches, not the processor",
+    "PIX": "over one PCIe switch",
+    "BOARD": "on one board",
+    "XGMI": "AMD's links between GPUs",
+}
+
+
+def matrix_lines(topology: NodeTopology) -> Iterator[str]:
+    """The matrix with NUMA node, PCI address, resource and holders of each GPU, and what its words mean."""
+    names = [f"GPU{row.index}" for row in topology.rows]
+    head = ["", *names, "NUMA", "PCI", "RESOURCE", "HELD BY"]
+    lines = [head]
+    for name, ways, row in zip(names, topology.board.ways, topology.rows, strict=True):
+        numa = "-" if row.numa_node is None else str(row.numa_node)
+        held = ", ".join(row.holders) or ("-" if row.healthy else "unhealthy")
+        lines.append([name, *ways, numa, row.pci_bus_id or "-", row.resource or "-", held])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    for line in lines:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    yield ""
+    yield from _legend({way for ways in topology.board.ways for way in ways})
+
+
+def _legend(words: set[str]) -> Iterator[str]:
+    yield "X = itself"
+    for word in sorted(words - {"X"}, key=lambda w: (not w.startswith("NV"), w)):
+        if word.startswith("NV"):
+            yield f"{word} = {word[2:]} NVLinks side by side (their number, not a distance)"
+        else:
+            yield f"{word} = {_LEGEND[word]}"
+
+
+def best_lines(topology: NodeTopology) -> Iterator[str]:
+    """The best sets of the usual sizes."""
+    for size in SIZES:
+        if size <= len(topology.rows):
+            yield f"best {size}: {set_told(topology.best(size))}"
+
+
+def link_told(found: Joined) -> str:
+    """How the slowest pair of a set is joined.
+
+    >>> link_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
+    '240 GB/s over NV12'
+    """
+    return f"{found.slowest / 10:g} GB/s over {found.way}"
+
+
+def set_told(found: Joined) -> str:
+    """A set in a line: which GPUs, how its slowest pair is joined, on which NUMA nodes.
+
+    >>> set_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
+    'GPU 0, 1: slowest pair 0-1 over NV12, 240 GB/s; NUMA node 0'
+    """
+    names = ", ".join(map(str, found.indices))
+    if found.pair is None:
+        return f"GPU {names}: no pair"
+    numa = ", ".join(map(str, found.numa_nodes))
+    where = f"; NUMA node{'s' if len(found.numa_nodes) > 1 else ''} {numa}" if numa else ""
+    pair = "-".join(map(str, found.pair))
+    return f"GPU {names}: slowest pair {pair} over {found.way}, {found.slowest / 10:g} GB/s{where}"
+
+
+def comparison_lines(compared: Comparison) -> Iterator[str]:
+    """A chosen set beside the best: what it loses, and whether that could be had now."""
+    yield f"chosen: {set_told(compared.chosen)}"
+    if compared.is_best:
+        yield "no other set of its size is better joined on this node"
+        return
+    yield f"best:   {set_told(compared.best)}{_times(compared.chosen, compared.best)}"
+    free = compared.best_free
+    if free.worth <= compared.chosen.worth:
+        yield "of what is free now, nothing is better"
+    elif free.indices != compared.best.indices:
+        yield f"free:   {set_told(free)}{_times(compared.chosen, free)}"
+    else:
+        yield "the best set is free now"
+
+
+def _times(chosen: Joined, better: Joined) -> str:
+    """How many times as fast the slowest pair is; nothing where only the rest differs."""
+    if better.slowest == chosen.slowest:
+        return " (others are faster)" if better.total > chosen.total else " (as fast, nearer over PCI)"
+    return f" ({better.slowest / chosen.slowest:.1f} times as fast)"

@@ -1,0 +1,211 @@
+"""How the GPUs of a node are joined, as values: the matrix, the best sets, and a chosen set beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tonnage.decide.node.preference.board import Board, Joined, best_set, joined
+from tonnage.diagnose.rules.product_undecided import PRODUCT
+from tonnage.diagnose.topo.contradictions import topo_doubts
+from tonnage.diagnose.topo.families import (
+    Boards,
+    Family,
+    board_of_status,
+    family_of,
+    numbered,
+    pools_that_differ,
+)
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Snapshot
+from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.json import JsonObject, JsonValue
+
+SIZES = (2, 4, 8)
+FASTER = (3, 2)
+"""Another family counts when it is at least this many times as fast, as a fraction."""
+_MOST_THOROUGH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """A GPU beside its row of the matrix. `numa_node` None: it has none, or it is not known."""
+
+    index: int
+    uuid: str
+    product: str
+    numa_node: int | None
+    pci_bus_id: str
+    resource: str = ""
+    healthy: bool = True
+    holders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTopology:
+    """A node's board with who holds what."""
+
+    node: str
+    board: Board
+    family: Family
+    rows: tuple[GpuRow, ...] = ()
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """Indices of healthy GPUs that nobody holds."""
+        return tuple(row.index for row in self.rows if row.healthy and not row.holders)
+
+    @property
+    def fastest_pair(self) -> str:
+        """How the best two are joined; empty where there is but one."""
+        board, places = self.board, range(len(self.board.devices))
+        pairs = ((board.tenths(i, j), board.ways[i][j]) for i in places for j in places[:i])
+        tenths, way = max(pairs, default=(0, ""))
+        return f"{way}, {tenths / 10:g} GB/s" if way else ""
+
+    def best(self, size: int, among: Sequence[int] | None = None) -> Joined:
+        """The best set of that size."""
+        return best_set(self.board, size, among, thorough=len(self.rows) <= _MOST_THOROUGH)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A set beside the best of its size: of the whole node, and of what is free or in the set itself."""
+
+    chosen: Joined
+    best: Joined
+    best_free: Joined
+
+    @property
+    def is_best(self) -> bool:
+        """No other set of its size is better joined."""
+        return self.chosen.worth >= self.best.worth
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTopology:
+    """Every node with GPUs, and what their families mean for pods. `silent`: nodes with GPUs and no agent."""
+
+    nodes: tuple[NodeTopology, ...]
+    notes: tuple[str, ...] = ()
+    silent: tuple[str, ...] = field(default=())
+
+
+def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
+    """The topology of a node as its agent describes it. Only devices with an index of their own."""
+    kept = numbered(status)
+    board = board_of_status(kept, boards)
+    rows = tuple(
+        GpuRow(
+            device.index or 0,
+            device.uuid,
+            device.product,
+            device.numa_node,
+            device.pci_bus_id,
+            device.resource,
+            device.healthy,
+            tuple(dict.fromkeys(f"{h.namespace}/{h.pod}" for h in device.holders)),
+        )
+        for device in kept
+    )
+    return NodeTopology(status.node, board, family_of(board), rows)
+
+
+def topology_of_board(node: str, board: Board) -> NodeTopology:
+    """The topology of this machine, as its driver describes it."""
+    rows = tuple(
+        GpuRow(d.index, d.uuid, d.product, d.numa_node, d.pci_bus_id, healthy=d.healthy)
+        for d in board.devices
+    )
+    return NodeTopology(node, board, family_of(board), rows)
+
+
+def fleet_topology(snapshot: Snapshot) -> FleetTopology:
+    """Nodes whose agents describe GPUs, by name."""
+    boards: Boards = {}
+    there = {node.name for node in snapshot.nodes}
+    stray = [name for name in sorted(snapshot.gpu) if there and name not in there]
+    described = [one for name, one in sorted(snapshot.gpu.items()) if one.devices and name not in stray]
+    found = tuple(topology_of_status(status, boards) for status in described)
+    labels = {node.name: node.labels.get(PRODUCT, "") for node in snapshot.nodes}
+    rows = [
+        (topology.node, resource, labels.get(topology.node, ""), topology.family)
+        for topology in found
+        for resource in {row.resource for row in topology.rows if row.resource}
+    ]
+    told = {topology.node for topology in found}
+    silent = tuple(
+        node.name
+        for node in snapshot.nodes
+        if node.name not in told and any(_is_gpu(name) and n for name, n in node.capacity.items())
+    )
+    doubts = [told for status in described for told in topo_doubts(status)]
+    if stray:
+        doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: there is no such node, so it is left out")
+    return FleetTopology(found, (*pools_that_differ(rows), *doubts), silent)
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.startswith(("nvidia.com/", "amd.com/gpu", "habana.ai/gaudi"))
+
+
+def comparison(topology: NodeTopology, indices: Iterable[int]) -> Comparison:
+    """TOP-2: how a set compares with the best possible."""
+    chosen = joined(topology.board, indices)
+    size = len(chosen.indices)
+    usable = sorted({*topology.free, *chosen.indices})
+    return Comparison(chosen, topology.best(size), topology.best(size, usable))
+
+
+def joined_json(found: Joined) -> JsonObject:
+    """A set as `topo -o json` prints it."""
+    slowest: JsonObject | None = None
+    if found.pair is not None:
+        slowest = {"pair": [*found.pair], "link": found.way, "gb_s": found.slowest / 10}
+    return {
+        "gpus": [*found.indices],
+        "slowest": slowest,
+        "total_gb_s": found.total / 10,
+        "numa_nodes": [*found.numa_nodes],
+    }
+
+
+def node_json(topology: NodeTopology, compared: Comparison | None = None) -> JsonObject:
+    """A node as `topo -o json` prints it."""
+    board, size = topology.board, len(topology.rows)
+    rows: list[JsonValue] = [
+        {
+            "index": row.index,
+            "uuid": row.uuid,
+            "product": row.product,
+            "numa_node": row.numa_node,
+            "pci_bus_id": row.pci_bus_id,
+            "resource": row.resource,
+            "healthy": row.healthy,
+            "holders": [*row.holders],
+        }
+        for row in topology.rows
+    ]
+    places = range(len(board.devices))
+    family = topology.family
+    body: JsonObject = {
+        "node": topology.node,
+        "family": {
+            "kind": family.kind.value,
+            "links": family.links,
+            "groups": [[*group] for group in family.groups],
+            "told": family.told,
+        },
+        "gpus": rows,
+        "matrix": [[*row] for row in board.ways],
+        "gb_s": [[board.tenths(i, j) / 10 for j in places] for i in places],
+        "best": {str(n): joined_json(topology.best(n)) for n in SIZES if n <= size},
+    }
+    if compared is not None:
+        body["set"] = {
+            **joined_json(compared.chosen),
+            "is_best": compared.is_best,
+            "best": joined_json(compared.best),
+            "best_free": joined_json(compared.best_free),
+        }
+    return body

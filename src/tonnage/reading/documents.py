@@ -1,0 +1,331 @@
+"""Kubernetes objects out of parsed JSON or YAML: a cluster in a `kind: List`, manifests of pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonValue
+from tonnage.model.quantity import canonical_quantity
+from tonnage.model.workloads import Workload
+from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
+from tonnage.reading.nodes import with_manager
+from tonnage.reading.nulls import converted
+from tonnage.reading.policies import with_priority
+from tonnage.wire import kinds
+from tonnage.wire import objects as w
+from tonnage.wire.decode import decoded_json
+from tonnage.wire.kinds import Kind
+
+READ_KINDS: Final[tuple[Kind[Any], ...]] = (
+    kinds.POD,
+    kinds.NODE,
+    kinds.NAMESPACE,
+    kinds.PRIORITY_CLASS,
+    kinds.DISRUPTION_BUDGET,
+    kinds.SERVICE,
+    kinds.REPLICATION_CONTROLLER,
+    kinds.RESOURCE_QUOTA,
+    kinds.NODE_GPU_STATUS,
+    kinds.RESOURCE_SLICE,
+    kinds.DEVICE_CLASS,
+    kinds.RESOURCE_CLAIM,
+    kinds.RESOURCE_CLAIM_TEMPLATE,
+    kinds.DEVICE_TAINT_RULE,
+    kinds.VOLUME_CLAIM,
+    kinds.STORAGE_CLASS,
+    kinds.LIMIT_RANGE,
+    kinds.RUNTIME_CLASS,
+    kinds.SERVICE_ACCOUNT,
+    kinds.MUTATING_WEBHOOKS,
+    kinds.VALIDATING_WEBHOOKS,
+    kinds.ADMISSION_POLICY,
+    kinds.ADMISSION_POLICY_BINDING,
+    *kinds.POD_MAKERS,
+    kinds.KUEUE_WORKLOAD,
+    kinds.PERSISTENT_VOLUME,
+    kinds.CSI_NODE,
+    kinds.CSI_DRIVER,
+    kinds.STORAGE_CAPACITY,
+    kinds.VOLUME_ATTACHMENT,
+)
+"""Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
+_OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")
+READ: Final[dict[tuple[str, str], Kind[Any]]] = {
+    (kinds.EVENT.api_version, kinds.EVENT.kind): kinds.EVENT,
+    **{(kind.api_version, kind.kind): kind for kind in READ_KINDS},
+    ("kueue.x-k8s.io/v1beta2", "Workload"): kinds.KUEUE_WORKLOAD,
+    **{
+        (f"{kind.group}/{version}", kind.kind): kind
+        for kind in READ_KINDS
+        if kind.group == kinds.RESOURCE_CLAIM.group
+        for version in _OLDER_VERSIONS
+    },
+}
+"""By apiVersion and kind, older versions too."""
+_TEMPLATES: Final = {
+    "Deployment": "Deployment.apps",
+    "ReplicaSet": "ReplicaSet.apps",
+    "StatefulSet": "StatefulSet.apps",
+    "DaemonSet": "DaemonSet.apps",
+    "Job": "Job.batch",
+    "CronJob": "CronJob.batch",
+}
+"""Kinds with the template of a pod, with the name that the API server gives them in refusals."""
+_OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+_DEEPEST_LIST: Final = 4
+
+
+def _versions(item: dict[str, JsonValue]) -> tuple[str, str]:
+    return str(item.get("apiVersion", "")), str(item.get("kind", ""))
+
+
+def snapshot_from_documents(
+    documents: Iterable[JsonValue], *, server_version: str = "", now: datetime | None = None
+) -> Snapshot:
+    """A cluster out of objects and lists of objects; kinds that bear on nothing here are passed over.
+
+    Raises:
+        ConfigError: objects that cannot be read, each with its place: `[2].items[7].spec.nodeName`.
+    """
+    objects: list[Readable] = []
+    problems: list[Problem] = []
+    known: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]] = {}
+    found = False
+    for where, item in _items(documents, "", 0):
+        found = True
+        kind = READ.get((str(item.get("apiVersion", "")), str(item.get("kind", ""))))
+        if kind is None:
+            if not item.get("kind"):
+                problems.append(Problem("no Kubernetes object: it has no kind", where))
+            continue
+        try:
+            obj = converted(item, kind.type)
+            problems += _misnamed(obj, item, where, known)
+            cordoned = isinstance(obj, w.Node) and obj.spec.unschedulable
+            objects.append(with_manager(node_from(obj), item) if cordoned else obj)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(where, str(error)))
+    if not found:
+        problems.append(
+            Problem("no Kubernetes object in it", remedy="give a List: kubectl get nodes,pods -A -o yaml")
+        )
+    if problems:
+        raise ConfigError(*problems)
+    return snapshot_from(objects, server_version=server_version, now=now)
+
+
+def _misnamed(
+    obj: w.Object,
+    item: dict[str, JsonValue],
+    where: str,
+    known: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]],
+) -> Iterator[Problem]:
+    """An object without a name, or with that of another; `known` has those before, and gets this one."""
+    kind, meta = str(item.get("kind", "")), obj.metadata
+    if not meta.name:
+        yield Problem("it is missing", f"{where}.metadata.name")
+        return
+    first, same = known.setdefault((kind, meta.namespace, meta.name), (where, item))
+    if same != item:
+        yield Problem(f"another {kind} {meta.name} than {first}", where, remedy="give each object once")
+
+
+def manifests_from_documents(
+    documents: Iterable[JsonValue], *, namespace: str = "default", classes: Iterable[PriorityClass] = ()
+) -> tuple[Manifest, ...]:
+    """The pods that documents make: Pods, and the templates of workloads. `classes` resolve priorities.
+
+    Raises:
+        ConfigError: objects that cannot be read, each with its place; or nothing that makes a pod.
+    """
+    found: list[Manifest] = []
+    problems: list[Problem] = []
+    known, items = tuple(classes), list(_items(documents, "", 0))
+    beside = tuple(_versions(item) for _, item in items if item.get("kind") in _OF_CLAIMS)
+    for where, item in items:
+        try:
+            manifest = _manifest(item, namespace)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(where, str(error)))
+            continue
+        if manifest is not None:
+            pod = with_priority(manifest.pod, known)
+            found.append(replace(manifest, pod=pod, beside=beside))
+    if not found and not problems:
+        kinds_read = ", ".join(["Pod", *_TEMPLATES])
+        problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))
+    if problems:
+        raise ConfigError(*problems)
+    return tuple(found)
+
+
+def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
+    """The cluster with the namespaces, claims, templates and device classes that come in the same documents.
+
+    Raises:
+        ConfigError: one of them cannot be read.
+    """
+    found = [item for _, item in _items(documents, "", 0)]
+    items = [dict(item) for item in found if item.get("kind") in _OF_CLAIMS]
+    spaces = snapshot_from_documents([i for i in found if i.get("kind") == "Namespace"] or [{"kind": "List"}])
+    snapshot = replace(snapshot, namespaces={**snapshot.namespaces, **spaces.namespaces})
+    if not items:
+        return snapshot
+    for item in items:
+        metadata = item.get("metadata")
+        if isinstance(metadata, dict) and not metadata.get("namespace"):
+            item["metadata"] = {**metadata, "namespace": namespace}
+    added = snapshot_from_documents(items)
+    return replace(
+        snapshot,
+        claims=_replaced(snapshot.claims, added.claims),
+        claim_templates=_replaced(snapshot.claim_templates, added.claim_templates),
+        device_classes=_replaced(snapshot.device_classes, added.device_classes),
+    )
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Named)
+
+
+def _replaced(old: tuple[_T, ...], new: tuple[_T, ...]) -> tuple[_T, ...]:
+    """The old ones and the new; a new one stands for an old one of its name and namespace."""
+
+    def key(one: _T) -> tuple[str, str]:
+        return str(getattr(one, "namespace", "")), one.name
+
+    names = {key(one) for one in new}
+    return (*(one for one in old if key(one) not in names), *new)
+
+
+def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:
+    kind = item.get("kind")
+    if kind == "Pod":
+        written = _in_namespace(converted(item, w.Pod), namespace)
+        pod = pod_from(written)
+        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"), written=item)
+    if not isinstance(kind, str) or kind not in _TEMPLATES:
+        return None
+    spec = item.get("spec")
+    where = "spec"
+    if kind == "CronJob":
+        job = spec.get("jobTemplate") if isinstance(spec, dict) else None
+        spec, where = (job.get("spec") if isinstance(job, dict) else None), "spec.jobTemplate.spec"
+    template = spec.get("template") if isinstance(spec, dict) else None
+    outer = converted({"metadata": item.get("metadata") or {}}, w.Object)
+    space = outer.metadata.namespace or namespace
+    made = _of_template(kind, space, outer.metadata.name, template, f"{where}.template.spec")
+    return replace(made, replicas=_replicas(kind, spec))
+
+
+def _of_template(kind: str, namespace: str, name: str, template: JsonValue, where: str) -> Manifest:
+    """The manifest of a workload with a pod template; it stands at `where` without its metadata."""
+    written = template if isinstance(template, dict) else {}
+    inner = converted(written, w.Pod)
+    inner.metadata.name, inner.metadata.namespace = name, namespace
+    pod = replace(pod_from(inner), owner=Owner(kind, name))
+    return Manifest(_TEMPLATES[kind], name, pod, _amounts(inner, where), written=written)
+
+
+def manifest_of(workload: Workload, classes: Iterable[PriorityClass] = ()) -> Manifest:
+    """The pods that a workload of the cluster makes. `classes` resolve priorities.
+
+    Raises:
+        ConfigError: its template cannot be read.
+    """
+    kind, namespace, name = workload.key
+    where = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
+    try:
+        template: JsonValue = decoded_json(workload.template or b"{}", object)
+        found = _of_template(kind, namespace, name, template, f"{where}.template.spec")
+    except msgspec.DecodeError as error:
+        raise ConfigError(_problem(str(workload.key), str(error))) from None
+    wanted = workload.wanted if workload.wanted is not None else 1
+    return replace(found, pod=with_priority(found.pod, tuple(classes)), replicas=wanted)
+
+
+def _replicas(kind: str, spec: JsonValue) -> int:
+    """How many pods a workload has at a time; one where it does not say. A DaemonSet's hang on the nodes."""
+    told = spec if isinstance(spec, dict) else {}
+    wanted = told.get("parallelism" if kind == "Job" else "replicas")
+    completions = told.get("completions") if kind == "Job" else None
+    count = wanted if isinstance(wanted, int) and wanted >= 0 else 1
+    return min(count, completions) if isinstance(completions, int) and completions >= 0 else count
+
+
+def _amounts(pod: w.Pod, where: str) -> tuple[WrittenAmounts, ...]:
+    return tuple(
+        WrittenAmounts(
+            container.name,
+            f"{where}.{section}[{index}].resources",
+            _canonical(container.resources.limits),
+            _canonical(container.resources.requests),
+        )
+        for section, containers in (
+            ("containers", pod.spec.containers),
+            ("initContainers", pod.spec.init_containers),
+        )
+        for index, container in enumerate(containers)
+    )
+
+
+def _canonical(quantities: Mapping[str, str | int | float]) -> dict[str, str]:
+    """Readable quantities as the API server writes them; the others are problems of the pod."""
+    found: dict[str, str] = {}
+    for name, quantity in quantities.items():
+        with suppress(ValueError):
+            found[name] = canonical_quantity(str(quantity))
+    return found
+
+
+def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:
+    pod.metadata.namespace = pod.metadata.namespace or namespace
+    return pod
+
+
+def _items(
+    documents: Iterable[JsonValue], where: str, depth: int
+) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Single objects with their place; lists (`List`, `PodList`) are opened, what is none there is empty."""
+    for index, document in enumerate(documents):
+        place = f"{where}[{index}]"
+        if not isinstance(document, dict):
+            if depth:
+                yield place, {}
+            continue
+        items = document.get("items")
+        if (
+            isinstance(items, list)
+            and str(document.get("kind", "")).endswith("List")
+            and depth < _DEEPEST_LIST
+        ):
+            yield from _items(_with_kind(document, items), f"{place}.items", depth + 1)
+        elif document.get("kind") or depth:
+            yield place, document
+
+
+def _with_kind(outer: dict[str, JsonValue], items: list[JsonValue]) -> Iterator[JsonValue]:
+    """Items of a typed list (`PodList`) may leave their kind out."""
+    kind = str(outer.get("kind", "")).removesuffix("List")
+    for item in items:
+        if kind and isinstance(item, dict) and not item.get("kind"):
+            yield {**item, "kind": kind, "apiVersion": outer.get("apiVersion", "")}
+        else:
+            yield item
+
+
+def _problem(where: str, error: str) -> Problem:
+    what, _, path = error.partition(" - at `$")
+    return Problem(what, where=where + path.rstrip("`"))

@@ -1,0 +1,34 @@
+"""What containers have that are being resized in place, as far as kubelet says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tonnage.model.cluster import HeldAmounts
+from tonnage.reading.parts import Notes, amounts
+from tonnage.wire import objects as w
+
+
+def held_by(spec: w.PodSpec, status: w.PodStatus) -> tuple[HeldAmounts, ...]:
+    """Amounts of containers that have something else than they ask."""
+    statuses = [*status.container_statuses, *status.init_container_statuses]
+    if not any("resources" in one or "allocatedResources" in one for one in statuses):
+        return ()
+    by_name = {one.get("name", ""): one for one in statuses}
+    found = (_held(obj, by_name.get(obj.name, {})) for obj in (*spec.containers, *spec.init_containers))
+    return tuple(held for held in found if held is not None)
+
+
+def _held(container: w.Container, status: Mapping[str, Any]) -> HeldAmounts | None:
+    resources, allocated = status.get("resources"), status.get("allocatedResources")
+    actual = resources.get("requests") or {} if isinstance(resources, dict) else None
+    asked = container.resources.requests
+    if actual in (None, asked) and allocated in (None, asked):
+        return None
+    notes = Notes()  # what nobody can read of it counts for nothing
+    return HeldAmounts(
+        container.name,
+        amounts(allocated, "", notes) if isinstance(allocated, dict) else None,
+        amounts(actual, "", notes) if isinstance(actual, dict) else None,
+    )

@@ -1,0 +1,1 @@
+"""Admission plugins over the store: they ask `decide.kubernetes.admission`, and never store."""

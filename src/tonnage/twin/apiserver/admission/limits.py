@@ -1,0 +1,112 @@
+"""LimitRange: what containers get that ask for nothing, and which pods and volume claims are refused.
+
+Source: plugin/pkg/admission/limitranger of k8s.io/kubernetes (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, breaches, claim_breaches
+from tonnage.model.cluster import Manifest, WrittenAmounts
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping, mappings, put, text
+from tonnage.model.policies import LimitRange
+from tonnage.model.quantity import canonical_quantity
+from tonnage.reading.cluster import snapshot_from
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import CLAIM, POD
+from tonnage.twin.apiserver.statuses import forbidden
+from tonnage.twin.apiserver.storage.store import Resource, Store
+from tonnage.wire.objects import Pod
+from tonnage.wire.policies import LimitRange as WrittenLimits
+
+LIMIT_RANGE: Final[Resource] = ("", "limitranges")
+_ANNOTATION: Final = "kubernetes.io/limit-ranger"
+_PARTS: Final = (("containers", "container"), ("initContainers", "init container"))
+
+
+class LimitDefaults:
+    """A new pod's containers get the amounts that they do not name."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Complete a new pod."""
+        if request.resource != POD or request.subresource or obj is None or old is not None:
+            return
+        for stored in self._store.list(LIMIT_RANGE, namespace=request.namespace):
+            items = [one for one in mappings(stored.object, "spec", "limits") if one["type"] == "Container"]
+            added = [
+                words
+                for part, kind in _PARTS
+                for container in mappings(obj, "spec", part)
+                for words in _completed(container, items, kind)
+            ]
+            if added:
+                told = f"LimitRanger plugin set: {'; '.join(added)}"
+                put(obj, told, "metadata", "annotations", _ANNOTATION)
+
+
+def _completed(container: JsonObject, items: list[JsonObject], kind: str) -> Iterator[str]:
+    for part, key in (("requests", "defaultRequest"), ("limits", "default")):
+        given = {name: amount for item in items for name, amount in mapping(item, key).items()}
+        own = mapping(container, "resources", part)
+        fresh = sorted(given.keys() - own.keys())
+        if fresh:
+            amounts = {**own, **{name: given[name] for name in fresh}}
+            put(container, dict(sorted(amounts.items())), "resources", part)
+            yield f"{', '.join(fresh)} {part.removesuffix('s')} for {kind} {text(container, 'name')}"
+
+
+class LimitBounds:
+    """Pods and volume claims keep within the limit ranges of their namespace."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Refuse a new or resized pod, or a new or changed claim, that is out of range."""
+        resized = request.subresource == "resize"
+        if (request.subresource and not resized) or obj is None or request.resource not in (POD, CLAIM):
+            return
+        kept = request.resource == POD and not resized
+        if old is not None and (kept or text(old, "metadata", "deletionTimestamp")):
+            return
+        stored = self._store.list(LIMIT_RANGE, namespace=request.namespace)
+        if not stored:
+            return
+        ranges = snapshot_from([msgspec.convert(one.object, WrittenLimits) for one in stored]).limit_ranges
+        for refusal in _refusals(request, obj, ranges):
+            raise forbidden(request.resource, text(obj, "metadata", "name"), refusal.text)
+
+
+def _refusals(request: Request, obj: JsonObject, ranges: tuple[LimitRange, ...]) -> tuple[OutOfRange, ...]:
+    if request.resource == CLAIM:
+        asked = _canonical(mapping(obj, "spec", "resources", "requests"))
+        return claim_breaches(request.namespace, asked, ranges)
+    return breaches(written_manifest(obj), ranges)
+
+
+def written_manifest(pod: JsonObject) -> Manifest:
+    """A pod as the rules of admission look at it."""
+    [read] = snapshot_from([msgspec.convert(pod, Pod)]).pods
+    amounts = tuple(
+        WrittenAmounts(
+            text(container, "name"),
+            "",
+            _canonical(mapping(container, "resources", "limits")),
+            _canonical(mapping(container, "resources", "requests")),
+        )
+        for part, _ in _PARTS
+        for container in mappings(pod, "spec", part)
+    )
+    return Manifest("Pod", read.name, read, amounts, written=pod)
+
+
+def _canonical(amounts: JsonObject) -> dict[str, str]:
+    return {name: canonical_quantity(str(amount)) for name, amount in amounts.items()}

@@ -1,0 +1,154 @@
+"""Pod Security: namespaces' labels decide which pods are refused and of which clients are warned.
+
+Source: k8s.io/pod-security-admission (admission), plugin/pkg/admission/security/podsecurity (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tonnage.decide.kubernetes.admission.pod_security import (
+    PREFIX,
+    Demand,
+    Insecure,
+    Policy,
+    against,
+    policy_of,
+)
+from tonnage.decide.kubernetes.api.pod_containers import every_container
+from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
+from tonnage.decide.kubernetes.api.selectors import labels_of
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import flag, mapping, mappings, text
+from tonnage.twin.apiserver.pods.births import TEMPLATES
+from tonnage.twin.apiserver.pods.parts import POD_PARTS
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
+from tonnage.twin.apiserver.statuses import forbidden
+from tonnage.twin.apiserver.storage.store import Store
+
+MINOR: Final = 35
+_MOST_PODS: Final = 3000
+"""Pods of a namespace that are held against its new level."""
+_LOOKED_AT: Final = ("", *POD_PARTS)
+
+
+class PodSecurity:
+    """Asked of pods, of what has a template of pods, and of namespaces."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Refuse what the namespace enforces; warn and note for the audit as it wants."""
+        if obj is None or request.subresource not in _LOOKED_AT:
+            return
+        if request.resource == NAMESPACE:
+            self._namespace(request, obj, old)
+            return
+        path = TEMPLATES.get(request.resource)
+        if request.resource != POD and path is None:
+            return
+        namespace = self._store.get(NAMESPACE, ("", request.namespace))
+        policy = policy_of(labels_of(namespace.object if namespace is not None else {}))
+        if policy == Policy():
+            return
+        if path is not None:
+            template = mapping(obj, *path)
+            if template:
+                _told(request, policy, template)
+        elif old is None or _changed(obj, old):
+            found = against(obj, policy.enforce, minor=MINOR)
+            request.notes.audit[f"{PREFIX}enforce-policy"] = str(policy.enforce)
+            _told(request, policy, obj, refused=found is not None)
+            if found is not None:
+                raise forbidden(POD, text(obj, "metadata", "name"), found.text)
+
+    def _namespace(self, request: Request, namespace: JsonObject, old: JsonObject | None) -> None:
+        policy = policy_of(labels_of(namespace))
+        before = policy_of(labels_of(old)) if old is not None else Policy()
+        name = text(namespace, "metadata", "name")
+        if policy.unread and policy.unread != before.unread:
+            faults = tuple(
+                invalid(f"metadata.labels[{label}]", value, why) for label, value, why in policy.unread
+            )
+            raise InvalidError(invalid_status(request.served.row, name, faults))
+        new, was = policy.enforce, before.enforce
+        if old is None or new == was or new.level == "privileged":
+            return
+        if new.version == was.version and new.strictness <= was.strictness:
+            return
+        for words in self._misfits(name, new):
+            request.notes.warn(words)
+
+    def _misfits(self, namespace: str, demand: Demand) -> Iterator[str]:
+        """Warnings of pods that are there already."""
+        pods = _one_of_each_owner([one.object for one in self._store.list(POD, namespace=namespace)])
+        names: dict[str, list[str]] = {}
+        for pod in pods[:_MOST_PODS]:
+            found = against(pod, demand, minor=MINOR)
+            if found is not None:
+                names.setdefault(_reasons(found), []).append(text(pod, "metadata", "name"))
+        if len(pods) > _MOST_PODS:
+            yield (
+                f"new PodSecurity enforce level only checked against the first {_MOST_PODS} of {len(pods)} "
+                "existing pods"
+            )
+        if names:
+            yield (
+                f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level '
+                f'"{demand}"'
+            )
+        yield from sorted(f"{_counted(found)}: {why}" for why, found in names.items())
+
+
+def _told(request: Request, policy: Policy, template: JsonObject, *, refused: bool = False) -> None:
+    audited = against(template, policy.audit, minor=MINOR)
+    if audited is not None:
+        request.notes.audit[f"{PREFIX}audit-violations"] = _would(audited)
+    warned = against(template, policy.warn, minor=MINOR)
+    if warned is not None and not refused:
+        request.notes.warn(_would(warned))
+
+
+def _would(found: Insecure) -> str:
+    return f'would violate PodSecurity "{found.policy}": {found.told}'
+
+
+def _reasons(found: Insecure) -> str:
+    return ", ".join(what for what, _ in found.violations)
+
+
+def _counted(names: list[str]) -> str:
+    first, others = min(names), len(names) - 1
+    match others:
+        case 0:
+            return first
+        case 1:
+            return f"{first} (and 1 other pod)"
+        case _:
+            return f"{first} (and {others} other pods)"
+
+
+def _changed(pod: JsonObject, old: JsonObject) -> bool:
+    """Whether an update touches what the standards look at: containers, their images."""
+    return _looks(pod) != _looks(old)
+
+
+def _looks(pod: JsonObject) -> list[tuple[str, str, str]]:
+    found = every_container(mapping(pod, "spec"), "")
+    return [(where, text(one, "name"), text(one, "image")) for one, where in found]
+
+
+def _one_of_each_owner(pods: Iterable[JsonObject]) -> list[JsonObject]:
+    """Pods, the first of each controller before its other ones."""
+    first: list[JsonObject] = []
+    rest: list[JsonObject] = []
+    seen: set[str] = set()
+    for pod in pods:
+        owners = mappings(pod, "metadata", "ownerReferences")
+        uid = next((text(one, "uid") for one in owners if flag(one, "controller")), "")
+        (rest if uid and uid in seen else first).append(pod)
+        seen.add(uid)
+    return [*first, *rest]

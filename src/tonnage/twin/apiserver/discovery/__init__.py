@@ -1,0 +1,1 @@
+"""What the server says about itself: groups, OpenAPI, health, metrics; never about objects."""

@@ -1,1 +1,0 @@
-"""What the API server does to objects, as pure functions: decode, default, validate, patch, select."""

@@ -1,7 +1,0 @@
-"""Rules about objects: one module a subject, each rule a generator of field errors.
-
-A rule takes the part that it is about and the field path of that part.
-
-Source: the validation packages of k8s.io/{kubernetes,apimachinery,apiextensions-apiserver}, v1.35; messages
-are theirs, word for word.
-"""

@@ -1,0 +1,1 @@
+"""What the server does to pods alone: birth, eviction, statuses; pods are never run here."""

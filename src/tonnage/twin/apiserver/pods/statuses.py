@@ -1,0 +1,55 @@
+"""What the server makes of a status that somebody writes into a pod.
+
+Source: pkg/registry/core/pod/strategy.go (podStatusStrategy), pkg/api/pod/util.go, v1.35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import at, mapping, mappings, number, text
+from tonnage.twin.apiserver.warnings.network import odd_address
+
+_GATED: Final = ("resources", "allocatedResources", "extendedResourceClaimStatus")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_SEEN: Final = "observedGeneration"
+
+
+def complete_status(pod: JsonObject, old: JsonObject) -> None:
+    """Keep the class of service and what generations were seen; drop what is behind gates, all off.
+
+    The gates are InPlacePodLevelResourcesVerticalScaling, DRAExtendedResource and ResourceHealthStatus.
+    """
+    status, before = mapping(pod, "status"), mapping(old, "status")
+    if not text(status, "qosClass"):
+        _keep(status, before, "qosClass")
+    for key in _GATED:
+        status.pop(key, None)
+    for key in _STATUSES:
+        for one in mappings(status, key):
+            one.pop("allocatedResourcesStatus", None)
+    if not number(status, _SEEN):
+        _keep(status, before, _SEEN)
+    seen = [(text(one, "type"), number(one, _SEEN)) for one in mappings(before, "conditions")]
+    for condition in mappings(status, "conditions"):
+        known = next((row for row in seen if row[0] == text(condition, "type")), None)
+        if known is None:
+            continue
+        seen.remove(known)
+        if not number(condition, _SEEN) and known[1]:
+            condition[_SEEN] = known[1]
+
+
+def _keep(status: JsonObject, before: JsonObject, key: str) -> None:
+    status.pop(key, None)
+    if at(before, key) is not None:
+        status[key] = before[key]
+
+
+def odd_addresses(pod: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    """Warnings about addresses of a pod and of its node."""
+    for key in ("podIPs", "hostIPs"):
+        for index, one in enumerate(mappings(pod, "status", key)):
+            yield from odd_address(text(one, "ip"), f"status.{key}[{index}].ip")

@@ -1,0 +1,1 @@
+"""Tables that `kubectl get` shows: columns by kind out of an object, and never out of the store."""

@@ -1,0 +1,149 @@
+"""Request bodies: read up to a bound, then JSON, YAML or protobuf to a JSON value."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from starlette.types import Receive
+
+from tonnage.decide.kubernetes.api.body import UNREAD, BodyError, parse_json
+from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import text
+from tonnage.ports import PatchType
+from tonnage.twin.apiserver.statuses import bad_request, too_large, unsupported_media_type
+from tonnage.wire.schema import Schema
+
+LIMIT: Final = 3 << 20
+"""Bytes of a body; etcd's own limit, and what upstream takes."""
+_SHOWN: Final = 30
+"""Bytes of a body that an error shows."""
+_TYPED: Final = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+"""As what Go's decoder reads a body first."""
+_READ_S: Final = 30.0
+_ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_PARAMETER: Final = re.compile(r"""[!#-'*+.^-z|~\w-]+\s*=\s*([!#-'*+.^-z|~\w-]+|"[^"]*")""")
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
+    """The whole body. Raises ApiError 413 as soon as it is known to be too large, without reading on."""
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and (len(length) > 12 or int(length) > LIMIT):
+        raise too_large(LIMIT)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_READ_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise bad_request("the client went away before its request was complete")
+                chunk = message.get("body", b"")
+                size += len(chunk)
+                if size > LIMIT:
+                    raise too_large(LIMIT)
+                chunks.append(chunk)
+                if not message.get("more_body", False):
+                    return b"".join(chunks)
+    except TimeoutError:
+        raise bad_request(f"the request body did not arrive within {_READ_S:.0f} seconds") from None
+
+
+def parse_object(schema: Schema, data: bytes, content_type: str, kind: str, *, custom: str = "") -> JsonValue:
+    """The object of a write; one of a custom kind names that itself, and its version, which is `custom`.
+
+    Raises ApiError 400, of what cannot be read with its beginning, 415.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers (transformDecodeError, summarizeData), v1.35.
+    """
+    try:
+        body = parse_typed(schema, data, content_type)
+        if custom and not text(body, "kind"):
+            raise BodyError(f"Object 'Kind' is missing in '{data.decode('utf-8', 'replace')}'")
+    except BodyError as error:
+        said = f"{error.detail} ({_beginning(data)})"
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
+    if custom and (version := text(body, "apiVersion")) != custom:
+        said = f"the API version in the data ({version}) does not match the expected API version ({custom})"
+        raise bad_request(said)
+    return body
+
+
+def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:
+    """The object of a body. Raises BodyError, and ApiError 415."""
+    kind = media_type(content_type)
+    value = _READERS[kind](schema, data) if data or kind == _ACCEPTED[2] else parse_json(data)
+    if not isinstance(value, dict | None):
+        raise BodyError(f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}")
+    version = text(value, "apiVersion")
+    if version.count("/") > 1:
+        raise BodyError(f"unexpected GroupVersion string: {version}")
+    return {} if value is None else value
+
+
+def parse_patch(data: bytes, patch_type: PatchType) -> JsonValue:
+    """The JSON of a patch. Raises ApiError 400.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers/patch.go (applyJSPatch, strategicPatchObject), v1.35.
+    """
+    prefix = "" if patch_type is PatchType.STRATEGIC else "error decoding patch: "
+    try:
+        patch = parse_json(data)
+    except BodyError as error:
+        raise bad_request(prefix + error.detail.removeprefix(UNREAD)) from None
+    if patch is None and patch_type is PatchType.MERGE:
+        raise bad_request("Invalid JSON Patch")
+    if patch_type is not PatchType.JSON and not isinstance(patch, dict | None):
+        said = f"json: cannot unmarshal {describe(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(prefix + said)
+    return patch
+
+
+def _beginning(data: bytes) -> str:
+    if not data:
+        return "<empty>"
+    shown = data[:_SHOWN]
+    text = shown.decode("utf-8", "replace") if data.startswith(b"{") else shown.hex()
+    return text + " ..." if len(data) > _SHOWN else text
+
+
+def media_type(content_type: str) -> str:
+    """The type that a header names, of those that are read. Raises ApiError 415."""
+    kind, *parameters = (part.strip() for part in (content_type or _ACCEPTED[0]).split(";"))
+    kind = kind.lower()
+    # One that ends with a semicolon is well-formed.
+    readable = all(_PARAMETER.fullmatch(one) for one in parameters[:-1])
+    readable = readable and (
+        not parameters or not parameters[-1] or bool(_PARAMETER.fullmatch(parameters[-1]))
+    )
+    if kind not in _READERS or not readable:
+        raise unsupported_media_type(_ACCEPTED)
+    return kind
+
+
+def _protobuf(schema: Schema, data: bytes) -> JsonValue:
+    from tonnage.decide.kubernetes.api.protobuf import decode_envelope
+
+    return decode_envelope(schema, data)
+
+
+def _yaml(data: bytes) -> JsonValue:
+    from tonnage.model.errors import ConfigError
+    from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
+
+    try:
+        return parse_yaml(data)
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+
+
+_READERS: Final[Mapping[str, Callable[[Schema, bytes], JsonValue]]] = {
+    "application/json": lambda _schema, data: parse_json(data),
+    "application/vnd.kubernetes.protobuf": _protobuf,
+    "application/yaml": lambda _schema, data: _yaml(data),
+}

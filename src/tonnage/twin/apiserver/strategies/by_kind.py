@@ -1,0 +1,342 @@
+"""What the server itself writes into an object, per kind: metadata, status, generation.
+
+Source: the registry strategies of k8s.io/kubernetes (pkg/registry/*/*/strategy.go) and
+apiserver's rest.FillObjectMetaSystemFields, BeforeCreate, BeforeUpdate (v1.35).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, copied, drop, mapping, number, opened, put, text
+from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.twin.apiserver.admission.device_gates import DEVICE_GATES, forget_freed_devices
+from tonnage.twin.apiserver.discovery.api_services import API_SERVICE
+from tonnage.twin.apiserver.pods.births import TEMPLATES, complete_pod, drop_gated_of_pods
+from tonnage.twin.apiserver.pods.parts import POD_PARTS, with_part
+from tonnage.twin.apiserver.pods.statuses import complete_status
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import (
+    DEPLOYMENT,
+    DEVICE_CLAIM,
+    ENDPOINT_SLICE,
+    JOB,
+    NAMESPACE,
+    NODE,
+    POD,
+    VOLUME,
+)
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.strategies.births import AT_BIRTH
+from tonnage.twin.apiserver.strategies.changes import AT_CHANGE
+from tonnage.twin.apiserver.strategies.volumes import date_phase
+
+_COUNTED: Final[frozenset[Resource]] = frozenset(
+    {
+        POD,
+        ("", "podtemplates"),
+        ("", "replicationcontrollers"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apps", "daemonsets"),
+        ("apps", "deployments"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        ("batch", "cronjobs"),
+        ("batch", "jobs"),
+        ENDPOINT_SLICE,
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+        ("networking.k8s.io", "ingressclasses"),
+        ("networking.k8s.io", "ingresses"),
+        ("networking.k8s.io", "networkpolicies"),
+        ("policy", "poddisruptionbudgets"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "resourceslices"),
+        ("scheduling.k8s.io", "priorityclasses"),
+    }
+)
+"""Kinds whose metadata.generation counts changes of what is desired."""
+_COUNTED_FROM_NONE: Final = frozenset({("storage.k8s.io", "csidrivers")})
+"""Such kinds that have none before the first change."""
+
+CREATED_BY_UPDATE: Final[frozenset[Resource]] = frozenset(
+    {
+        ("", "endpoints"),
+        ("", "events"),
+        ("", "limitranges"),
+        ("", "services"),
+        ("coordination.k8s.io", "leases"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("rbac.authorization.k8s.io", "roles"),
+    }
+)
+"""Kinds of which an update makes the object that is not there yet."""
+
+UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
+    {
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("coordination.k8s.io", "leases"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("policy", "poddisruptionbudgets"),
+        ("storage.k8s.io", "csidrivers"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csistoragecapacities"),
+        ("storage.k8s.io", "volumeattachments"),
+    }
+)
+"""Kinds whose update must say which version it is of, as all custom ones."""
+
+_COUNTED_WITH_EMPTIES: Final = frozenset(
+    {
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("networking.k8s.io", "networkpolicies"),
+    }
+)
+"""Kinds of which an empty list or map that is sent counts as a change, though none is kept."""
+_PARTS: Final = ("status", "approval", "finalize", *POD_PARTS)
+_NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
+"""Kinds whose generation stays what it was at birth."""
+
+_FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
+    POD: {"phase": "Pending"},
+    NAMESPACE: {"phase": "Active"},
+    ("", "persistentvolumes"): {"phase": "Pending"},
+    ("", "persistentvolumeclaims"): {"phase": "Pending"},
+}
+# A kubelet registers its node with capacity and conditions.
+_STATUS_AT_BIRTH: Final = frozenset({NODE, ("networking.k8s.io", "servicecidrs")})
+_STATUS_IN_CHANGES: Final = frozenset({("networking.k8s.io", "servicecidrs")})
+"""Kinds whose status a write of the whole object changes, too, though it is written apart."""
+_COUNTED_AS_SENT: Final = frozenset({ENDPOINT_SLICE, ("resource.k8s.io", "resourceslices")})
+"""Kinds of which a change counts even if it is of fields that are dropped."""
+
+
+_NEVER_OF_NODES: Final = (("spec", "configSource"), ("status", "config"), ("status", "declaredFeatures"))
+"""Fields of nodes that were once, or are behind gates."""
+_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+_METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
+    POD: ("labels", "annotations", "finalizers"),
+    DEPLOYMENT: ("annotations", "finalizers", "ownerReferences"),
+    **dict.fromkeys(
+        (
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+            ("apiregistration.k8s.io", "apiservices"),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+            ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+            ("networking.k8s.io", "servicecidrs"),
+            DEVICE_CLAIM,
+            ("storage.k8s.io", "volumeattachments"),
+        ),
+        (),
+    ),
+}
+"""What of the metadata a writer of `status` may change: of custom kinds nothing, of others everything."""
+
+
+def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject | None) -> None:
+    """Make `obj` what a fresh object looks like. `empty_status` is what the kind's status is when unset."""
+    served = request.served
+    metadata = mapping(obj, "metadata")
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
+        metadata.pop(key, None)
+    if counts_generations(served) and served.key not in _COUNTED_FROM_NONE:
+        metadata["generation"] = 1
+    if served.has_status and served.key not in _STATUS_AT_BIRTH:
+        first = _FIRST_STATUS.get(served.key, empty_status)
+        if first is None:
+            obj.pop("status", None)
+        else:
+            obj["status"] = copied(first)
+    if rule := AT_BIRTH.get(served.key):
+        rule(obj, request.user)
+    _drop_gated(served, obj, {})
+    if served.key == POD:
+        request.notes.warn(*complete_pod(obj))
+
+
+def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
+    """Drop fields that a server of this version takes only with a feature gate, if they are new."""
+    path = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+    if served.key == ("apps", "statefulsets") and at(old, *path) is None:
+        drop(obj, *path)
+    if served.key == NODE:
+        for part, key in _NEVER_OF_NODES:
+            drop(obj, part, key)
+    if served.key == POD:
+        drop_gated_of_pods(mapping(obj, "spec"))
+    elif served.key in TEMPLATES:
+        drop_gated_of_pods(mapping(obj, *TEMPLATES[served.key], "spec"))
+    if rule := DEVICE_GATES.get(served.key):
+        rule(obj)
+
+
+def finish_create(request: Request, obj: JsonObject) -> None:
+    """What reading a new object back from its store adds to it, unchecked."""
+    labels = mapping(obj, "spec", "template", "metadata", "labels")
+    if request.resource == JOB and labels and not mapping(obj, "metadata", "labels"):
+        put(obj, copied(labels), "metadata", "labels")
+    if request.resource == ("", "namespaces") and not request.options.dry_run:
+        put(obj, text(obj, "metadata", "name"), "metadata", "labels", NAMESPACE_NAME)
+
+
+def prepare_update(
+    request: Request, obj: JsonObject, old: JsonObject, now: str, body: JsonValue = None
+) -> JsonObject:
+    """What `obj`, read from the body that was sent to this (sub)resource, makes of `old`."""
+    served = request.served
+    if request.subresource in _PARTS:
+        return _with_part(request, obj, old, now)
+    if served.has_status and served.key not in _STATUS_IN_CHANGES:
+        obj.pop("status", None)
+        if "status" in old:
+            obj["status"] = copied(mapping(old, "status"))
+    keep_identity(obj, old)
+    if served.key in _COUNTED_AS_SENT:
+        count_generation(served, obj, old)
+    if rule := AT_CHANGE.get(served.key):
+        rule(obj, old)
+    _drop_gated(served, obj, old)
+    if served.key not in _COUNTED_AS_SENT:
+        count_generation(served, obj, old)
+    before = number(old, "metadata", "generation")
+    if served.key in _COUNTED_WITH_EMPTIES and number(obj, "metadata", "generation") == before:
+        changed = any(_has_empties(at(body, key), at(obj, key)) for key in ("spec", "webhooks"))
+        put(obj, before + changed, "metadata", "generation")
+    return obj
+
+
+def _has_empties(sent: JsonValue, obj: JsonValue) -> bool:
+    """Whether a selector or a peer that was sent has an empty list or map that nothing was filled into."""
+    if isinstance(sent, dict):
+        known = mapping(obj)
+        if sent.get("matchLabels") == {}:
+            return True
+        return any(_has_empties(value, known.get(key)) for key, value in sent.items())
+    if not isinstance(sent, list) or not sent:
+        return sent == [] and not obj
+    return isinstance(obj, list) and any(map(_has_empties, sent, obj))
+
+
+def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
+    """The old object with the part of `obj` that the subresource stands for."""
+    served = request.served
+    if request.subresource == "status":
+        result = _with_status(served, obj, old)
+        if served.key == POD:
+            complete_status(result, old)
+        elif served.key == NODE:
+            drop(result, "status", "config")
+        elif served.key == VOLUME:
+            date_phase(result, old, now)
+        elif served.key == DEVICE_CLAIM:
+            _drop_gated(served, result, old)
+            forget_freed_devices(result, old)
+    elif request.subresource == "approval":
+        result = _with_status(served, obj, old)
+    elif request.subresource == "finalize":
+        result = {key: value for key, value in obj.items() if key != "status"}
+        result["spec"] = {key: value for key, value in mapping(obj, "spec").items() if value}
+        result["status"] = mapping(old, "status")
+        keep_identity(result, old)
+    else:
+        result = with_part(request.subresource, obj, old)
+        _drop_gated(served, result, old)
+        count_generation(served, result, old)
+    if served.custom is None:
+        _leave_identity(request, result, obj)
+    return result
+
+
+def _leave_identity(request: Request, result: JsonObject, obj: JsonObject) -> None:
+    """Leave what the writer of a part says of identity in the object, to be refused where it is another."""
+    said = mapping(obj, "metadata")
+    keys = ["generateName", "uid", "deletionGracePeriodSeconds"]
+    served = request.served
+    ends = _METADATA_OF_STATUS.get(served.key, _METADATA) or served.key == API_SERVICE
+    if request.subresource == "status" and ends and served.key != POD:
+        keys += [] if at(result, "metadata", "deletionTimestamp") else ["deletionTimestamp"]
+    for key in keys:
+        if said.get(key):
+            put(result, said[key], "metadata", key)
+
+
+def drop_identity(obj: JsonObject) -> None:
+    """Take from a new object what only the server writes; it is written once admission has completed it."""
+    metadata = mapping(obj, "metadata")
+    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        metadata.pop(key, None)
+
+
+def keep_identity(obj: JsonObject, old: JsonObject) -> None:
+    """Give `obj` what no writer changes. Another uid is left to be refused."""
+    metadata, known = mapping(obj, "metadata"), mapping(old, "metadata")
+    for key in ("creationTimestamp", "generation"):
+        metadata.pop(key, None)
+        if key in known:
+            metadata[key] = known[key]
+    # What a writer sets of these where nothing was is left to be refused, too.
+    for key in ("uid", "deletionGracePeriodSeconds"):
+        if key in known and not metadata.get(key):
+            metadata[key] = known[key]
+    if "deletionTimestamp" in known:
+        metadata["deletionTimestamp"] = known["deletionTimestamp"]
+    for key in ("managedFields", "selfLink"):
+        metadata.pop(key, None)
+
+
+def counts_generations(served: Served) -> bool:
+    """Whether metadata.generation means something for the kind."""
+    return served.custom is not None or served.key in _COUNTED | _COUNTED_FROM_NONE
+
+
+def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
+    """Raise metadata.generation above the old object's when what is desired has changed."""
+    if "generation" in mapping(old, "metadata"):
+        put(obj, at(old, "metadata", "generation"), "metadata", "generation")
+    if served.key in _NEVER_RAISED:
+        return
+    if not counts_generations(served):
+        return
+    wanted, before = _desired(served, obj), _desired(served, old)
+    # Custom kinds may tell 1 from true, which Python does not.
+    if wanted != before or (served.custom is not None and not same_json(wanted, before)):
+        put(obj, number(old, "metadata", "generation") + 1, "metadata", "generation")
+
+
+def _desired(served: Served, obj: JsonObject) -> JsonObject:
+    passed_over = {"metadata", "status", "apiVersion", "kind"} if served.has_status else {"metadata"}
+    desired: JsonObject = {key: value for key, value in obj.items() if key not in passed_over}
+    if served.key == DEPLOYMENT:
+        desired["annotations"] = mapping(obj, "metadata", "annotations")
+    if served.key == ENDPOINT_SLICE:
+        desired["labels"] = mapping(obj, "metadata", "labels")
+    return desired
+
+
+def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject:
+    result = opened(old)
+    drop(result, "status")
+    if "status" in obj:
+        result["status"] = mapping(obj, "status")
+    custom: tuple[str, ...] = () if served.custom is not None else _METADATA
+    for key in _METADATA_OF_STATUS.get(served.key, custom):
+        drop(result, "metadata", key)
+        if key in mapping(obj, "metadata"):
+            put(result, mapping(obj, "metadata")[key], "metadata", key)
+    return result

@@ -1,0 +1,1 @@
+"""Warnings that go with an answer, by kind; they never refuse anything."""

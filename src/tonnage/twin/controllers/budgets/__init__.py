@@ -1,0 +1,1 @@
+"""Disruption budgets: what may be evicted now, and never the eviction."""

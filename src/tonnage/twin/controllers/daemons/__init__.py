@@ -1,0 +1,1 @@
+"""DaemonSets: which nodes run their pods, and how they are renewed; never more than one a node."""

@@ -1,0 +1,101 @@
+"""Where a DaemonSet's pods belong, and what a pod for one node looks like.
+
+Source: k8s.io/kubernetes/pkg/controller/daemon (v1.35).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tonnage.decide.kubernetes.matching import untolerated
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import CONTROLLER_REVISION_HASH
+from tonnage.twin.controllers.selection import node_matches
+from tonnage.wire.objects import DaemonSet, Node, PodSpec, Toleration
+
+GENERATION_LABEL: Final = "pod-template-generation"
+_EVERYWHERE: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a node should get a pod, and whether one that is there may stay."""
+
+    should_run: bool
+    may_stay: bool
+
+
+def tolerations_of(spec: PodSpec) -> list[Toleration]:
+    """The template's tolerations and those that every daemon pod has."""
+    known = {
+        (t.key, t.effect) for t in spec.tolerations if t.operator == "Exists" and t.toleration_seconds is None
+    }
+    wanted = (*_EVERYWHERE, _HOST_NETWORK) if spec.host_network else _EVERYWHERE
+    added = [
+        Toleration(key=key, operator="Exists", effect=effect)
+        for key, effect in wanted
+        if (key, effect) not in known
+    ]
+    return [*spec.tolerations, *added]
+
+
+def fit_of(daemon_set: DaemonSet, node: Node) -> Fit:
+    """What the node's name, labels and taints say; resources are the scheduler's business."""
+    spec = template_spec(daemon_set)
+    if spec.node_name and spec.node_name != node.metadata.name:
+        return Fit(False, False)
+    if not node_matches(node.metadata.name, node.metadata.labels, spec.node_selector, spec.affinity):
+        return Fit(False, False)
+    tolerations = tolerations_of(spec)
+    if untolerated(node.spec.taints, tolerations, ("NoExecute",)):
+        return Fit(False, False)
+    return Fit(not untolerated(node.spec.taints, tolerations, ("NoSchedule",)), True)
+
+
+def template_spec(daemon_set: DaemonSet) -> PodSpec:
+    """The pod template's spec, as far as placement needs it."""
+    return msgspec.convert(daemon_set.spec.template.get("spec") or {}, PodSpec)
+
+
+def pod_template(daemon_set: DaemonSet, node: str, revision: str) -> JsonObject:
+    """The template of a pod for one node: bound to it by node affinity, tolerating what daemons tolerate."""
+    template = daemon_set.spec.template
+    metadata: JsonObject = template.get("metadata") or {}
+    spec: JsonObject = dict(template.get("spec") or {})
+    known = metadata.get("labels")
+    labels: JsonObject = {
+        **(known if isinstance(known, dict) else {}),
+        CONTROLLER_REVISION_HASH: revision,
+        GENERATION_LABEL: str(daemon_set.metadata.generation),
+    }
+    spec["affinity"] = _affinity_for(spec.get("affinity"), node)
+    tolerations: list[JsonValue] = msgspec.to_builtins(tolerations_of(template_spec(daemon_set)))
+    spec["tolerations"] = tolerations
+    return {"metadata": {**metadata, "labels": labels}, "spec": spec}
+
+
+def _affinity_for(affinity: JsonValue, node: str) -> JsonObject:
+    known = dict(affinity) if isinstance(affinity, dict) else {}
+    inner = known.get("nodeAffinity")
+    node_affinity: JsonObject = dict(inner) if isinstance(inner, dict) else {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
+    fields: list[JsonValue] = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    bound: list[JsonValue] = [
+        {**term, "matchFields": fields}
+        for term in (terms if isinstance(terms, list) else [{}])
+        if isinstance(term, dict)
+    ]
+    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": bound}
+    return {**known, "nodeAffinity": node_affinity}

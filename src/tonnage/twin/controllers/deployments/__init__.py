@@ -1,0 +1,1 @@
+"""Deployments: which ReplicaSets they have, of what size; they never touch pods."""

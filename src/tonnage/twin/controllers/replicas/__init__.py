@@ -1,0 +1,1 @@
+"""ReplicaSets: as many pods as are wanted, and never another's."""

@@ -1,0 +1,1 @@
+"""Services: addresses, endpoints and slices; no packet ever passes here."""

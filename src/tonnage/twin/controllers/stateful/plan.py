@@ -1,0 +1,156 @@
+"""What a StatefulSet does next: make a pod, delete one, or wait for one.
+
+In order, unless pods may come and go in parallel: one pod at a time, the next once the last is available.
+
+Source: updateStatefulSet in pkg/controller/statefulset/stateful_set_control.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from tonnage.twin.controllers.pod_state import available_in_s, is_ready
+from tonnage.twin.controllers.stateful.template import ordinal_of, revision_of, start_of
+from tonnage.wire.objects import Pod
+from tonnage.wire.workloads import StatefulSet, StatefulSetStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ordinals to make, each of the present revision or of the one before; pods to delete.
+
+    `updates` is how many of those are deleted to be made anew. Of `lacking` pods missing claims are made;
+    claims of `owning` ones get the owners that the retention policy says.
+    """
+
+    make: list[tuple[int, bool]] = field(default_factory=list)
+    delete: list[Pod] = field(default_factory=list)
+    updates: int = 0
+    lacking: list[Pod] = field(default_factory=list)
+    owning: list[Pod] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Pods by their place, None where one is missing, and those that are too many, the last first."""
+
+    replicas: list[Pod | None]
+    condemned: list[Pod]
+
+
+def _order(stateful_set: StatefulSet, pods: list[Pod]) -> _Order:
+    start, count = start_of(stateful_set), stateful_set.spec.replicas
+    by_ordinal = {ordinal_of(pod, stateful_set): pod for pod in pods}
+    numbers = [number for number in by_ordinal if number is not None]
+    outside = sorted((n for n in numbers if not start <= n < start + count), reverse=True)
+    return _Order([by_ordinal.get(start + i) for i in range(count)], [by_ordinal[n] for n in outside])
+
+
+def _waits(pod: Pod | None, stateful_set: StatefulSet, now: datetime) -> bool:
+    """Whether the pod is not available, or not for long."""
+    if pod is None or pod.metadata.deletion_timestamp is not None:
+        return True
+    return available_in_s(pod, stateful_set.spec.min_ready_seconds, now) != 0
+
+
+def plan(stateful_set: StatefulSet, pods: list[Pod], current: str, update: str, now: datetime) -> Plan:
+    """The next step. `current` and `update` name revisions."""
+    found = _order(stateful_set, pods)
+    result = Plan()
+    ordered = stateful_set.spec.pod_management_policy != "Parallel"
+    if not _fill(stateful_set, found, result, now, ordered=ordered):
+        return result
+    if not _shrink(stateful_set, found, result, now, ordered=ordered):
+        return result
+    if stateful_set.spec.update_strategy.get("type") == "OnDelete":
+        return result
+    return _roll(stateful_set, found, result, update, now)
+
+
+def _fill(stateful_set: StatefulSet, found: _Order, result: Plan, now: datetime, *, ordered: bool) -> bool:
+    """Have every pod there and available; whether to go on."""
+    start = start_of(stateful_set)
+    rolling = stateful_set.spec.update_strategy.get("rollingUpdate")
+    kept = stateful_set.status.current_replicas if rolling is None else rolling.get("partition", 0)
+    if stateful_set.spec.update_strategy.get("type") == "OnDelete":
+        kept = 0
+    for place, pod in enumerate(found.replicas):
+        if pod is None:
+            result.make.append((start + place, place >= kept))
+        elif pod.status.phase in ("Failed", "Succeeded"):
+            if pod.metadata.deletion_timestamp is None:
+                result.delete.append(pod)
+        else:
+            if pod.status.phase == "Pending":
+                result.lacking.append(pod)
+            waits = _waits(pod, stateful_set, now)
+            if not ordered or not waits:
+                result.owning.append(pod)
+            if not waits:
+                continue
+        if ordered:
+            return False
+    result.owning.extend(found.condemned)
+    return True
+
+
+def _shrink(stateful_set: StatefulSet, found: _Order, result: Plan, now: datetime, *, ordered: bool) -> bool:
+    """Delete pods that are too many, the last first; whether to go on."""
+    # No replica is unavailable where it is asked for in order, so the first one that is stands among these.
+    sick = [pod for pod in reversed(found.condemned) if _waits(pod, stateful_set, now)]
+    for pod in found.condemned:
+        if pod.metadata.deletion_timestamp is not None:
+            if ordered:
+                return False
+            continue
+        if ordered and _waits(pod, stateful_set, now) and pod is not sick[0]:
+            return False
+        result.delete.append(pod)
+        if ordered:
+            return False
+    return True
+
+
+def _roll(stateful_set: StatefulSet, found: _Order, result: Plan, update: str, now: datetime) -> Plan:
+    """Delete the last pod that is of another revision, once those after it are available."""
+    partition = (stateful_set.spec.update_strategy.get("rollingUpdate") or {}).get("partition", 0)
+    for pod in reversed(found.replicas[partition:]):
+        if pod is None:
+            return result
+        if revision_of(pod) != update and pod.metadata.deletion_timestamp is None:
+            return replace(result, delete=[*result.delete, pod], updates=1)
+        if _waits(pod, stateful_set, now):
+            return result
+    return result
+
+
+def status_of(
+    stateful_set: StatefulSet, pods: list[Pod], current: str, update: str, now: datetime
+) -> StatefulSetStatus:
+    """The status before anything is done."""
+    spec = stateful_set.spec
+    mine = [pod for pod in pods if ordinal_of(pod, stateful_set) is not None]
+    living = [pod for pod in mine if pod.metadata.deletion_timestamp is None]
+    ready = [pod for pod in mine if pod.status.phase == "Running" and is_ready(pod)]
+    return StatefulSetStatus(
+        observed_generation=stateful_set.metadata.generation,
+        replicas=len(mine),
+        ready_replicas=len(ready),
+        available_replicas=sum(available_in_s(pod, spec.min_ready_seconds, now) == 0 for pod in ready),
+        current_replicas=sum(revision_of(pod) == current for pod in living),
+        updated_replicas=sum(revision_of(pod) == update for pod in living),
+        current_revision=current,
+        update_revision=update,
+        collision_count=stateful_set.status.collision_count or 0,
+        conditions=stateful_set.status.conditions,
+    )
+
+
+def complete(stateful_set: StatefulSet, status: StatefulSetStatus) -> None:
+    """End a rolling update of which nothing is left to do."""
+    wanted = stateful_set.spec.replicas
+    rolling = stateful_set.spec.update_strategy.get("type") == "RollingUpdate"
+    if rolling and status.updated_replicas == status.ready_replicas == status.replicas == wanted:
+        status.current_replicas = status.updated_replicas
+        status.current_revision = status.update_revision

@@ -1,0 +1,258 @@
+"""Pretended devices out of a small file that may change at any time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from tonnage.documents.hardware import Hardware, HardwareDevice
+from tonnage.documents.source import parse_document
+from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.devices import (
+    ComputeMode,
+    Device,
+    Inventory,
+    MigDevice,
+    RawEvent,
+    RawEventKind,
+    Sample,
+    SetComputeMode,
+    Vitals,
+)
+from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.health import RecoveryAction
+from tonnage.model.json import parsed_json
+from tonnage.model.links import NVSWITCH, PCI_WORDS, Link
+from tonnage.model.mig import DividedGpu, MigStep
+from tonnage.ports import Clock
+from tonnage.twin.devices.bounded_files import bounded_bytes
+from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid
+
+_POLL_S: Final = 0.2
+_LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
+_PROFILE: Final = re.compile(r"([1-7])g\.([0-9]+)gb")
+_REASONS: Final = {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost", "hung": "does not answer"}
+
+
+class ScenarioBackend:
+    """A DeviceBackend over `documents.hardware`; the file is read again whenever it changed."""
+
+    def __init__(self, file: Path, clock: Clock) -> None:
+        self._file = file
+        self._modes = file.with_name(f"{file.name}.modes")
+        self._layouts = ScenarioLayouts(file.with_name(f"{file.name}.mig"))
+        self._clock = clock
+        self._heard: bytes | None = None
+        """The file as `events` knows it: a later scan must not hide from it what befell meanwhile."""
+        self._told: dict[str, tuple[int, ...]] | None = None
+        """The errors of each device that are no news any more; None before the first scan."""
+
+    async def scan(self) -> Inventory:
+        if self._heard is None:
+            self._heard = self._identity()
+        hardware = self._read()
+        if self._told is None:
+            self._told = {entry.uuid: entry.xids for entry in hardware.devices}
+        made = self._layouts.changed(hardware)
+        devices = tuple(_device(entry, index, made.get(entry.uuid)) for entry, index in hardware.indexed())
+        return Inventory(
+            devices,
+            hardware.driver_version,
+            hardware.cuda_version,
+            links=tuple(_links(hardware)),
+            vitals=tuple(_vitals(entry, _nvlinks(hardware, index)) for entry, index in hardware.indexed()),
+            incarnation=hardware.boot,
+        )
+
+    async def events(self) -> AsyncIterator[RawEvent]:
+        while True:
+            await self._clock.sleep(_POLL_S)
+            now = self._identity()
+            if now != self._heard:
+                self._heard = now
+                for event in self._news():
+                    yield event
+                yield RawEvent(RawEventKind.CHANGED)
+
+    async def sample(self) -> tuple[Sample, ...]:
+        return tuple(
+            Sample(
+                entry.uuid,
+                entry.memory_used_mib,
+                entry.utilization_percent,
+                entry.temperature_c,
+                float(gpu_models()[entry.model].power_limit_w) / 6,
+            )
+            for entry, _ in self._read().indexed()
+            if entry.health not in ("lost", "hung")
+        )
+
+    async def apply(self, step: SetComputeMode | MigStep) -> None:
+        hardware = self._read()
+        entry = next((each for each in hardware.devices if each.uuid == step.uuid), None)
+        if entry is None or entry.health in ("lost", "hung"):
+            why = "no such device" if entry is None else _REASONS[entry.health]
+            what = "the compute mode" if isinstance(step, SetComputeMode) else "the MIG layout"
+            raise HardwareError(Problem(f"{what} of {step.uuid} cannot be set", str(self._file), why))
+        if not isinstance(step, SetComputeMode):
+            self._layouts.take(hardware, step)
+            return
+        modes = self.modes()
+        if modes.get(step.uuid, ComputeMode.DEFAULT) != step.mode:
+            known = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
+            fresh = self._modes.with_name(f".{self._modes.name}.new")
+            fresh.write_text(json.dumps({"boot": hardware.boot, "modes": known}), encoding="utf-8")
+            fresh.replace(self._modes)
+
+    async def divided(self) -> tuple[DividedGpu, ...]:
+        hardware = self._read()
+        layouts = self._layouts.read(hardware)
+        return tuple(
+            layouts[entry.uuid].gpu(index, gpu_models()[entry.model])
+            for entry, index in hardware.indexed()
+            if entry.uuid in layouts and entry.health not in ("lost", "hung")
+        )
+
+    def modes(self) -> dict[str, ComputeMode]:
+        """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
+        try:
+            kept: Any = parsed_json(bounded_bytes(self._modes, MAX_BYTES))
+            modes = {str(uuid): ComputeMode(mode) for uuid, mode in kept["modes"].items()}
+            boot = kept["boot"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not what `apply` writes
+            return {}
+        return modes if boot == self._read().boot else {}
+
+    def stuck_s(self) -> float:
+        return 0.0
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _news(self) -> tuple[RawEvent, ...]:
+        """The errors that devices have reported since; of a file that cannot be read the next scan tells."""
+        try:
+            devices = self._read().devices
+        except (HardwareError, ConfigError):
+            return ()
+        told, self._told = self._told or {}, {entry.uuid: entry.xids for entry in devices}
+        events: list[RawEvent] = []
+        for entry in devices:
+            old = told.get(entry.uuid, ())
+            new = entry.xids[len(old) :] if entry.xids[: len(old)] == old else entry.xids
+            events += (RawEvent(RawEventKind.XID, entry.uuid, code) for code in new)
+        return tuple(events)
+
+    def _identity(self) -> bytes:
+        """What the file says; its content rather than its times, which a fast writer may leave equal."""
+        try:
+            told = bounded_bytes(self._file, MAX_BYTES)
+        except OSError as error:
+            return str(error.errno).encode()
+        return told + self._layouts.bytes()
+
+    def _read(self) -> Hardware:
+        try:
+            with self._file.open("rb") as stream:
+                text = stream.read(MAX_BYTES + 1).decode("utf-8")
+        except (OSError, UnicodeError) as error:
+            raise HardwareError(
+                Problem("the scenario's devices cannot be read", str(self._file), str(error))
+            ) from None
+        return parse_document(text, Hardware, source=str(self._file))
+
+
+def _links(hardware: Hardware) -> Iterator[Link]:
+    """Those that the file gives; else NVLinks to the switches of the boards that the models come on."""
+    uuids = {index: entry.uuid for entry, index in hardware.indexed()}
+    for link in hardware.links:
+        one, other = link.gpus
+        level = _LEVELS[link.path] if link.path else None
+        yield Link(uuids[one], uuids[other], link.nvlinks, level)
+        yield Link(uuids[other], uuids[one], link.nvlinks, level)
+    if not hardware.links:
+        for entry, _ in hardware.indexed():
+            if count := gpu_models()[entry.model].nvswitch_links:
+                yield Link(entry.uuid, NVSWITCH, count)
+
+
+def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) -> Device:
+    model = gpu_models()[entry.model]
+    reason = entry.reason or _REASONS[entry.health]
+    return Device(
+        uuid=entry.uuid,
+        index=index,
+        product=model.product,
+        memory_mib=model.memory_mib,
+        compute_capability=model.compute_capability,
+        pci_bus_id=f"00000000:{index + 1:02X}:00.0",
+        minor=index,
+        numa_node=entry.numa,
+        healthy=entry.health == "healthy",
+        reason=reason if entry.health != "healthy" else "",
+        mig_enabled=(entry.mig is not None if layout is None else layout.enabled) if model.mig else None,
+        migs=tuple(_parts(entry, layout)),
+    )
+
+
+def _parts(entry: HardwareDevice, layout: ScenarioLayout | None) -> Iterator[MigDevice]:
+    """The file's MIG devices, or those that were made since."""
+    if layout is None:
+        yield from (_part(entry, place, profile) for place, profile in enumerate(entry.mig or ()))
+        return
+    places = count()
+    for instance in layout.instances:
+        for one in instance.computes:
+            part = _part(entry, instance.id, part_name(instance, one))
+            size = layout.sizes.get(instance.profile, 1)
+            yield replace(
+                part,
+                uuid=one.uuid,
+                index=next(places),
+                compute_instance=one.id,
+                placement=(instance.start, size),
+            )
+
+
+def _part(entry: HardwareDevice, place: int, profile: str) -> MigDevice:
+    """Each in a GPU instance of its own; its memory is what its name says."""
+    slices, gib = _PROFILE.findall(profile)[0]
+    return MigDevice(
+        part_uuid(entry.uuid, place, profile),
+        place,
+        profile,
+        gpu_instance=place,
+        compute_instance=0,
+        memory_mib=int(gib) << 10,
+        gpu_slices=int(slices),
+        compute_slices=int(profile[0]),
+        healthy=entry.health == "healthy",
+        reason="" if entry.health == "healthy" else entry.reason or _REASONS[entry.health],
+    )
+
+
+def _nvlinks(hardware: Hardware, index: int) -> int:
+    """NVLinks of one device when none is down."""
+    if hardware.links:
+        return sum(link.nvlinks for link in hardware.links if index in link.gpus)
+    return next(gpu_models()[entry.model].nvswitch_links for entry, i in hardware.indexed() if i == index)
+
+
+def _vitals(entry: HardwareDevice, links: int) -> Vitals:
+    if entry.health == "hung":
+        return Vitals(entry.uuid, hangs=True)
+    return Vitals(
+        entry.uuid,
+        uncorrected_errors=entry.ecc_uncorrected,
+        remap_pending=entry.row_remap == "pending",
+        remap_failed=entry.row_remap == "failed",
+        recovery_action=RecoveryAction[entry.recovery_action.replace("-", "_").upper()],
+        nvlinks_up=max(0, links - entry.nvlinks_down) if links else None,
+        nvlink_errors=entry.nvlink_errors if links else None,
+    )

@@ -1,0 +1,260 @@
+"""MIG layouts of pretended devices: what was made of them since their file was written, kept beside it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tonnage.documents.hardware import Hardware, HardwareDevice
+from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.json import parsed_json
+from tonnage.model.mig import (
+    ComputeInstance,
+    CreateComputeInstance,
+    CreateGpuInstance,
+    DestroyComputeInstance,
+    DestroyGpuInstance,
+    DividedGpu,
+    GpuInstance,
+    MigStep,
+    ResetGpu,
+    SetMigMode,
+)
+from tonnage.twin.devices.bounded_files import bounded_bytes
+
+_UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")
+"""Namespace of made-up uuids of MIG devices: the same place on a device always has the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioLayout:
+    """How one device is divided; `sizes` are memory slices by profile. A mode may wait for a reset."""
+
+    uuid: str
+    enabled: bool
+    pending: bool
+    instances: tuple[GpuInstance, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def gpu(self, index: int, model: GpuModel) -> DividedGpu:
+        """As the port has it; nobody but kubelet's pods uses it."""
+        made, product, device = self.instances, model.product, model.pci_device
+        return DividedGpu(self.uuid, index, product, self.enabled, self.pending, made, device=device)
+
+
+class ScenarioLayouts:
+    """Layouts by device. Those of a file that says something else meanwhile, or of another boot, are void."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def bytes(self) -> bytes:
+        """What was written last; empty for nothing."""
+        try:
+            return bounded_bytes(self._file, MAX_BYTES)
+        except OSError:
+            return b""
+
+    def changed(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
+        """The layouts that are not the file's own."""
+        try:
+            return self._kept(parsed_json(self.bytes()), hardware)
+        except (ValueError, KeyError, TypeError, AttributeError):  # not what `take` writes
+            return {}
+
+    @staticmethod
+    def _kept(kept: Any, hardware: Hardware) -> dict[str, ScenarioLayout]:
+        found: dict[str, ScenarioLayout] = {}
+        for entry in hardware.devices:
+            row, board = kept.get(entry.uuid), _board(entry)
+            if board is not None and row is not None and row["basis"] == _basis(hardware, entry):
+                instances = tuple(_instance(each) for each in row["instances"])
+                modes = row["enabled"], row.get("pending", row["enabled"])
+                found[entry.uuid] = ScenarioLayout(entry.uuid, *modes, instances, _sizes(board))
+        return found
+
+    def read(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
+        """The layout of every device that can be divided, unless its own in the file is impossible."""
+        changed = self.changed(hardware)
+        boards = ((entry, _board(entry)) for entry in hardware.devices)
+        found = (changed.get(entry.uuid) or _told(entry, board) for entry, board in boards if board)
+        return {layout.uuid: layout for layout in found if layout is not None}
+
+    def take(self, hardware: Hardware, step: MigStep) -> None:
+        """Take the step. Raises HardwareError: a driver would refuse it."""
+        layouts = self.read(hardware)
+        entry = next(each for each in hardware.devices if each.uuid == step.uuid)
+        board = _board(entry)
+        if board is None or step.uuid not in layouts:
+            raise _refused(step, "it cannot be divided")
+        changed = self.changed(hardware)
+        if isinstance(step, ResetGpu):
+            changed |= _reset(hardware, layouts, step)
+        else:
+            changed[step.uuid] = _after(layouts[step.uuid], board, step, waits=entry.mig_reset)
+        known = {each.uuid: each for each in hardware.devices}
+        rows = {key: _row(one, _basis(hardware, known[key])) for key, one in changed.items()}
+        fresh = self._file.with_name(f".{self._file.name}.new")
+        fresh.write_text(json.dumps(rows), encoding="utf-8")
+        fresh.replace(self._file)
+
+
+def part_uuid(device: str, place: int, profile: str) -> str:
+    """The made-up uuid of a MIG device."""
+    return f"MIG-{uuid.uuid5(_UUIDS, f'{device}/{place}/{profile}')}"
+
+
+def part_name(instance: GpuInstance, compute: ComputeInstance) -> str:
+    """The profile of a MIG device: with its compute slices where it has not all of them."""
+    whole = compute.slices == _slices(instance.profile)
+    return instance.profile if whole else f"{compute.slices}c.{instance.profile}"
+
+
+def _slices(profile: str) -> int:
+    return int(profile.partition("g.")[0])
+
+
+def _board(entry: HardwareDevice) -> MigBoard | None:
+    return mig_board(gpu_models()[entry.model].product)
+
+
+def _sizes(board: MigBoard) -> dict[str, int]:
+    return {name: profile.memory for name, profile in board.profiles.items()}
+
+
+def _basis(hardware: Hardware, entry: HardwareDevice) -> list[Any]:
+    return [hardware.boot, None if entry.mig is None else list(entry.mig)]
+
+
+def _told(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
+    """The file's own layout, each part in a GPU instance of its own, as `scan` has it; None: impossible."""
+    parts = [text.rpartition("c.")[2] for text in entry.mig or ()]
+    starts = _starts(board, parts, 0)
+    if starts is None:
+        return None
+    instances = tuple(
+        GpuInstance(place, part, start, (_compute(entry.uuid, place, text),))
+        for place, (part, start, text) in enumerate(zip(parts, starts, entry.mig or (), strict=True))
+    )
+    enabled = entry.mig is not None
+    return ScenarioLayout(entry.uuid, enabled, enabled, instances, _sizes(board))
+
+
+def _starts(board: MigBoard, parts: list[str], taken: int) -> tuple[int, ...] | None:
+    """Where each of the parts begins, beside what is `taken` (a bit for each memory slice); None: nowhere."""
+    if not parts:
+        return ()
+    profile = board.profiles.get(parts[0])
+    for start in profile.starts if profile is not None else ():
+        mask = ((1 << profile.memory) - 1) << start if profile is not None else 0
+        if not taken & mask and (rest := _starts(board, parts[1:], taken | mask)) is not None:
+            return (start, *rest)
+    return None
+
+
+def _compute(device: str, place: int, profile: str, number: int = 0) -> ComputeInstance:
+    own = part_uuid(device, place, profile if not number else f"{profile}/{number}")
+    return ComputeInstance(number, int(profile[0]), own)
+
+
+def _reset(
+    hardware: Hardware, layouts: Mapping[str, ScenarioLayout], step: ResetGpu
+) -> dict[str, ScenarioLayout]:
+    """What a reset makes of them: modes that waited take effect, and instances are gone."""
+    models = {entry.uuid: gpu_models()[entry.model] for entry in hardware.devices}
+    uuids = {step.uuid, *step.others}
+    if not uuids <= layouts.keys():
+        raise _refused(step, "Not Found")
+    switched = {uuid for uuid, model in models.items() if model.nvswitch_links}
+    if not hardware.links and uuids & switched and not switched <= uuids:
+        raise _refused(step, "GPUs behind NVSwitches are reset together")
+    return {uuid: replace(layouts[uuid], enabled=layouts[uuid].pending, instances=()) for uuid in uuids}
+
+
+def _after(layout: ScenarioLayout, board: MigBoard, step: MigStep, *, waits: bool) -> ScenarioLayout:
+    """The layout after the step. `waits`: another mode waits for a reset."""
+    match step:
+        case SetMigMode(_, enabled):
+            if layout.instances:
+                raise _refused(step, "In use by another client")
+            return replace(layout, pending=enabled, enabled=layout.enabled if waits else enabled)
+        case ResetGpu():
+            raise AssertionError("one of several: see _reset")
+        case CreateGpuInstance(_, profile, start):
+            return _with_instance(layout, board, profile, start)
+        case CreateComputeInstance(_, instance, slices):
+            return _with_compute(layout, instance, slices)
+        case DestroyComputeInstance(_, instance, compute):
+            found = _found(layout, instance)
+            left = tuple(one for one in found.computes if one.id != compute)
+            return _with(layout, replace(found, computes=left))
+        case DestroyGpuInstance(_, instance):
+            if _found(layout, instance).computes:
+                raise _refused(step, "In use by another client")
+            left_over = tuple(one for one in layout.instances if one.id != instance.id)
+            return replace(layout, instances=left_over)
+
+
+def _with_instance(layout: ScenarioLayout, board: MigBoard, name: str, start: int) -> ScenarioLayout:
+    step = CreateGpuInstance(layout.uuid, name, start)
+    profile = board.profiles.get(name)
+    if not layout.enabled or profile is None or start not in profile.starts:
+        raise _refused(step, "Not Supported" if profile is not None else "Invalid Argument")
+    taken = {place for one in layout.instances for place in _span(layout, one)}
+    full = sum(one.profile == name for one in layout.instances) >= profile.most
+    if full or taken & set(range(start, start + profile.memory)):
+        raise _refused(step, "Insufficient Resources")
+    number = next(n for n in range(64) if all(one.id != n for one in layout.instances))
+    return replace(layout, instances=(*layout.instances, GpuInstance(number, name, start)))
+
+
+def _span(layout: ScenarioLayout, one: GpuInstance) -> Iterator[int]:
+    yield from range(one.start, one.start + layout.sizes.get(one.profile, 1))
+
+
+def _with_compute(layout: ScenarioLayout, instance: GpuInstance, slices: int) -> ScenarioLayout:
+    found = _found(layout, instance)
+    whole = _slices(found.profile)
+    if sum(found.slices) + slices > whole:
+        raise _refused(CreateComputeInstance(layout.uuid, instance, slices), "Insufficient Resources")
+    number = next(n for n in range(8) if all(one.id != n for one in found.computes))
+    name = found.profile if slices == whole else f"{slices}c.{found.profile}"
+    made = replace(_compute(layout.uuid, found.id, name, number), slices=slices)
+    return _with(layout, replace(found, computes=(*found.computes, made)))
+
+
+def _found(layout: ScenarioLayout, instance: GpuInstance) -> GpuInstance:
+    wanted = instance.id, instance.profile, instance.start
+    for one in layout.instances:
+        if (one.id, one.profile, one.start) == wanted:
+            return one
+    raise HardwareError(Problem(f"GPU instance {instance.id} of {layout.uuid} is another one now, or gone"))
+
+
+def _with(layout: ScenarioLayout, instance: GpuInstance) -> ScenarioLayout:
+    others = tuple(instance if one.id == instance.id else one for one in layout.instances)
+    return replace(layout, instances=others)
+
+
+def _refused(step: MigStep, why: str) -> HardwareError:
+    return HardwareError(Problem(f"{type(step).__name__} of {step.uuid} is refused", why=why))
+
+
+def _row(layout: ScenarioLayout, basis: list[Any]) -> dict[str, Any]:
+    instances = [
+        [one.id, one.profile, one.start, [[each.id, each.slices, each.uuid] for each in one.computes]]
+        for one in layout.instances
+    ]
+    return {"basis": basis, "enabled": layout.enabled, "pending": layout.pending, "instances": instances}
+
+
+def _instance(row: Any) -> GpuInstance:
+    computes = tuple(ComputeInstance(int(one[0]), int(one[1]), str(one[2])) for one in row[3])
+    return GpuInstance(int(row[0]), str(row[1]), int(row[2]), computes)

@@ -1,0 +1,1 @@
+"""Pretended containers: start, probes, restarts, logs and end; never a process of the machine."""

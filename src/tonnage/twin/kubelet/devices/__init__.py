@@ -1,0 +1,1 @@
+"""Kubelet's device, CPU and claim managers on real sockets; what they decide is `decide.kubernetes`'s."""

@@ -1,0 +1,1 @@
+"""exec, attach and logs as kubectl speaks them: SPDY and WebSocket; never what a program prints."""

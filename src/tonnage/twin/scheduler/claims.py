@@ -1,0 +1,243 @@
+"""The devices of a pod that is placed: what its claims get on the node, and the writing down of it.
+
+Source: kube-scheduler 1.35 plugin dynamicresources (Reserve, PreBind, Unreserve, PostFilter).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.supply import Gates, Supply, supply_of
+from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.view import View
+from tonnage.loop.informer import Delta, Informers
+from tonnage.loop.writing import patch_as_seen
+from tonnage.model import resource_claims as model
+from tonnage.model.cluster import Node, Pod
+from tonnage.model.errors import ApiError, ClusterError, Problem
+from tonnage.model.json import JsonObject
+from tonnage.ports import KubernetesApi, PatchType
+from tonnage.reading.cluster import snapshot_from
+from tonnage.twin.controllers.claim_reservations import PROTECTION, consumers_of
+from tonnage.twin.scheduler.device_grants import allocation_of
+from tonnage.twin.scheduler.failures import failing
+from tonnage.wire import kinds
+from tonnage.wire.claims import DeviceClass, ResourceClaim, ResourceSlice
+from tonnage.wire.kinds import RESOURCE_CLAIM
+
+_TRIES: Final = 5
+"""How often a claim is written that others write meanwhile."""
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A claim of a pod that is placed, and the devices that it gets; None: it has some already."""
+
+    claim: model.ResourceClaim
+    allocation: JsonObject | None
+
+
+class ClaimBinder:
+    """Gives claims their devices and reserves them. `changed` is told of every change of a claim.
+
+    `offered` is told of classes and slices that come or change, and of devices that are not taken after all.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        informers: Informers,
+        gates: Gates,
+        changed: Callable[[Delta[ResourceClaim]], None],
+        offered: Callable[[], None],
+    ) -> None:
+        self._api = api
+        self._gates = gates
+        self._offered = offered
+        self._claims = informers.of(kinds.RESOURCE_CLAIM)
+        self._classes = informers.of(kinds.DEVICE_CLASS)
+        self._slices = informers.of(kinds.RESOURCE_SLICE)
+        self.copies = (self._claims, self._classes, self._slices)
+        self._in_flight: dict[str, JsonObject] = {}
+        """By the uid of a claim: the allocation that was chosen for it and is not written yet."""
+        self._written: dict[str, ResourceClaim] = {}
+        """By uid: claims as they were written here, newer than their copies."""
+        self._read: dict[str, model.ResourceClaim] = {}
+        """By uid: what decisions stand on."""
+        self._offer: Supply | None = None
+        self._allocator: Allocator | None = None
+        self._claims.subscribe(self._settle)
+        self._claims.subscribe(changed)
+        self._classes.subscribe(self._offer_changed)
+        self._slices.subscribe(self._offer_changed)
+
+    def allocator(self) -> Allocator:
+        """What there is for claims now; the same one until a claim, class or slice changes."""
+        if self._offer is None:
+            found = snapshot_from([*self._classes, *self._slices])
+            self._offer = supply_of(found.slices, found.device_classes, (), self._gates)
+        if self._allocator is None:
+            self._allocator = Allocator(self._offer.with_claims(self._read.values()))
+        return self._allocator
+
+    def choose(self, pod: Pod, node: Node, view: View) -> tuple[Grant, ...]:
+        """What the pod's claims get on a node that can meet them."""
+        claims = claims_of(pod, view.supply.claims)
+        picked = view.allocator.on(node, claims.waiting).devices or ()
+        chosen = dict(zip((claim.key for claim in claims.waiting), picked, strict=True))
+        classes = {one.metadata.name: one.spec for one in self._classes}
+        grants: list[Grant] = []
+        for known in claims.claims:
+            claim, allocation = self._latest(known), None
+            if claim is not None and known.key in chosen:
+                slices = (one.spec for one in self._slices)
+                allocation = allocation_of(claim.spec, chosen[known.key], classes, slices)
+                self._in_flight[known.uid] = allocation
+                self._reread(claim)
+            grants.append(Grant(known, allocation))
+        return tuple(grants)
+
+    async def bind(self, grants: tuple[Grant, ...], pod: Pod) -> None:
+        """Write what was chosen, and that the pod uses it. Raises ClusterError."""
+        for grant in grants:
+            await self._reserve(grant, pod)
+
+    async def release(self, grants: tuple[Grant, ...], pod: Pod) -> None:
+        """The pod is not bound after all: nothing is reserved for it. What was written stays given."""
+        ended = [grant for grant in grants if self._end(grant)]
+        if ended:
+            self._offered()
+        for grant in grants:
+            claim = self._latest(grant.claim)
+            if claim is None or not _uses(pod, claim):
+                continue
+            gone: JsonObject = {"$patch": "delete", "uid": pod.uid}
+            try:
+                written = await self._api.patch(
+                    RESOURCE_CLAIM,
+                    claim.metadata.name,
+                    {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [gone]}},
+                    namespace=claim.metadata.namespace,
+                    patch_type=PatchType.STRATEGIC,
+                    subresource="status",
+                )
+            except ClusterError as error:
+                _LOG.warning("claim still reserved: pod=%s/%s error=%s", *pod.key, error)
+            else:
+                self._note(written)
+
+    async def free(self, known: model.ResourceClaim) -> None:
+        """Take the claim its devices. Raises ClusterError."""
+        claim = self._latest(known)
+        if claim is not None:
+            nothing: JsonObject = {"allocation": None, "reservedFor": None, "devices": None}
+            self._note(await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": nothing}, "status"))
+
+    async def _reserve(self, grant: Grant, pod: Pod) -> None:
+        """Write one claim, as it is by then when others write it, too."""
+        claim = self._latest(grant.claim)
+        for left in reversed(range(_TRIES)):
+            if claim is not None and _uses(pod, claim):
+                break
+            try:
+                self._note(await self._write(_open(claim, grant), grant, pod))
+                break
+            except ApiError as error:
+                if error.code != 409 or not left:
+                    what = "allocation and reservation" if grant.allocation is not None else "reservation"
+                    raise failing(f"add {what} to claim {grant.claim}", error) from None
+            try:
+                claim = await self._api.get(RESOURCE_CLAIM, grant.claim.name, grant.claim.namespace)
+            except ApiError as error:
+                raise failing(f"get updated claim {grant.claim} after conflict", error) from None
+        self._end(grant)
+
+    async def _write(self, claim: ResourceClaim, grant: Grant, pod: Pod) -> ResourceClaim:
+        user: JsonObject = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        change: JsonObject = {"reservedFor": [*consumers_of(claim), user]}
+        if grant.allocation is not None:
+            if PROTECTION not in claim.metadata.finalizers:
+                finalizers = [*claim.metadata.finalizers, PROTECTION]
+                claim = await patch_as_seen(
+                    self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}}
+                )
+            change["allocation"] = grant.allocation
+        return await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": change}, "status")
+
+    # What is known of claims
+
+    def _latest(self, known: model.ResourceClaim) -> ResourceClaim | None:
+        """The claim as it was last seen or written here; None: it is gone."""
+        claim = self._claims.get(known.name, known.namespace)
+        return self._written.get(known.uid, claim) if claim and claim.metadata.uid == known.uid else None
+
+    def _end(self, grant: Grant) -> bool:
+        """Let what was chosen be in flight no more; False where it was not."""
+        if grant.allocation is None or self._in_flight.pop(grant.claim.uid, None) is None:
+            return False
+        self._reread(self._latest(grant.claim))
+        return True
+
+    def _note(self, written: ResourceClaim) -> None:
+        """Go by what was written until the copy shows it, or something newer."""
+        head = written.metadata
+        seen = self._claims.get(head.name, head.namespace)
+        if seen is not None and seen.metadata.uid == head.uid and _version(seen) < _version(written):
+            self._written[head.uid] = written
+            self._reread(written)
+
+    def _settle(self, delta: Delta[ResourceClaim]) -> None:
+        claim = delta.after or delta.before
+        if claim is None:
+            return
+        uid = claim.metadata.uid
+        written = self._written.get(uid)
+        if written is not None and (delta.after is None or _version(written) <= _version(claim)):
+            del self._written[uid]
+        if delta.after is None:
+            self._read.pop(uid, None)
+            self._allocator = None
+        else:
+            self._reread(self._written.get(uid, claim))
+
+    def _reread(self, claim: ResourceClaim | None) -> None:
+        """Have decisions stand on the claim as it is now. Devices that are chosen for it are taken."""
+        self._allocator = None
+        if claim is None:
+            return
+        uid = claim.metadata.uid
+        chosen = None if claim.status.get("allocation") else self._in_flight.get(uid)
+        if chosen is not None:
+            status = {**claim.status, "allocation": chosen}
+            claim = msgspec.structs.replace(claim, status=status)
+        [read] = snapshot_from([claim]).claims
+        self._read[uid] = replace(read, in_flight=chosen is not None)
+
+    def _offer_changed(self, delta: Delta[ResourceSlice] | Delta[DeviceClass]) -> None:
+        self._offer = self._allocator = None
+        if delta.after is not None:
+            self._offered()
+
+
+def _uses(pod: Pod, claim: ResourceClaim) -> bool:
+    return any(one.get("uid") == pod.uid for one in consumers_of(claim))
+
+
+def _open(claim: ResourceClaim | None, grant: Grant) -> ResourceClaim:
+    """The claim if it is still the one that the grant is for. Raises ClusterError."""
+    if claim is None or claim.metadata.uid != grant.claim.uid or claim.metadata.deletion_timestamp:
+        raise ClusterError(Problem(f"claim {grant.claim} got deleted in the meantime"))
+    if grant.allocation is not None and claim.status.get("allocation"):
+        raise ClusterError(Problem(f"claim {grant.claim} got allocated elsewhere in the meantime"))
+    return claim
+
+
+def _version(claim: ResourceClaim) -> int:
+    return int(claim.metadata.resource_version)

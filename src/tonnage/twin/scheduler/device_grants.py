@@ -1,0 +1,93 @@
+"""What a claim's status says of devices that were chosen for it: which, how configured, and who reaches them.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/stable (allocator_stable.go, v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tonnage.decide.kubernetes.claims.allocating import Picked
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mappings, number, text, texts
+from tonnage.model.resource_claims import DeviceId
+
+
+def allocation_of(
+    claim: JsonObject,
+    picked: Sequence[Picked],
+    classes: Mapping[str, JsonObject],
+    slices: Iterable[JsonObject],
+) -> JsonObject:
+    """The `status.allocation`, out of the specs of the claim, of classes by name, and of all slices."""
+    devices: JsonObject = {"results": [_result(one) for one in picked]}
+    parts = {one.request for one in picked}
+    configured = [*_of_classes(claim, parts, classes), *_of_claim(claim, parts)]
+    if configured:
+        devices["config"] = configured
+    selector = _node_selector([one.id for one in picked], slices)
+    return {"devices": devices, **({"nodeSelector": selector} if selector else {})}
+
+
+def _result(one: Picked) -> JsonObject:
+    driver, pool, device = one.id
+    found: JsonObject = {"request": one.request, "driver": driver, "pool": pool, "device": device}
+    return {**found, "adminAccess": True} if one.admin else found
+
+
+def _requests(claim: JsonObject, parts: set[str]) -> Iterator[tuple[str, str, str]]:
+    """Name of the request, name of what was taken of it, and the latter's class."""
+    for request in mappings(claim, "devices", "requests"):
+        name = text(request, "name")
+        if "exactly" in request:
+            yield name, name, text(request, "exactly", "deviceClassName")
+        for part in mappings(request, "firstAvailable"):
+            if (whole := f"{name}/{text(part, 'name')}") in parts:
+                yield name, whole, text(part, "deviceClassName")
+
+
+def _of_classes(claim: JsonObject, parts: set[str], classes: Mapping[str, JsonObject]) -> Iterator[JsonValue]:
+    """The configuration of every class, once, with all requests for devices of it."""
+    asking: dict[str, list[JsonValue]] = {}
+    for _, whole, name in _requests(claim, parts):
+        asking.setdefault(name, []).append(whole)
+    for name, requests in asking.items():
+        for config in mappings(classes.get(name), "config"):
+            yield {"source": "FromClass", "requests": [*requests], **config}
+
+
+def _of_claim(claim: JsonObject, parts: set[str]) -> Iterator[JsonValue]:
+    """The claim's own configuration that is about all requests, or about one that was met: once for each."""
+    met = list(_requests(claim, parts))
+    for config in mappings(claim, "devices", "config"):
+        names = texts(config, "requests")
+        meant = sum(name in names or whole in names for name, whole, _ in met) if names else 1
+        for _ in range(meant):
+            yield {"source": "FromClaim", **config}
+
+
+def _node_selector(devices: Sequence[DeviceId], slices: Iterable[JsonObject]) -> JsonObject | None:
+    """The nodes that reach all of the devices; None when all nodes do."""
+    pools: dict[tuple[str, str], list[JsonObject]] = {}
+    for one in slices:
+        pools.setdefault((text(one, "driver"), text(one, "pool", "name")), []).append(one)
+    wanted: dict[str, list[JsonValue]] = {"matchFields": [], "matchExpressions": []}
+    for device in devices:
+        place = _place_of(device, pools.get(device[:2], []))
+        if name := text(place, "nodeName"):
+            field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [name]}
+            return {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        for term in mappings(place, "nodeSelector", "nodeSelectorTerms"):
+            for part, found in wanted.items():
+                found += [one for one in mappings(term, part) if one not in found]
+    term = {part: [*found] for part, found in wanted.items() if found}
+    return {"nodeSelectorTerms": [term]} if term else None
+
+
+def _place_of(device: DeviceId, slices: Sequence[JsonObject]) -> JsonObject:
+    """Where a device is: its slice, or itself where the slice leaves that to its devices."""
+    for one in sorted(slices, key=lambda one: number(one, "pool", "generation"), reverse=True):
+        for found in mappings(one, "devices"):
+            if found.get("name") == device.device:
+                return found if one.get("perDeviceNodeSelection") else one
+    return {}
