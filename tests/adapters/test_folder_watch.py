@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.clock import next_beat
 from tonnage.adapters.kubelet.folder_watch import FolderWatch
+from tonnage.loop.beats import next_beat
 
 PATIENCE_S = 60.0
 

@@ -1,4 +1,4 @@
-"""The real clock, and beats on which loops look together."""
+"""The real clock."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import asyncio
 import math
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tonnage.ports import Clock
 
 
 class SystemClock:
@@ -38,12 +34,3 @@ class SystemClock:
 def _end(sleeper: asyncio.Future[None]) -> None:
     if not sleeper.done():
         sleeper.set_result(None)
-
-
-async def next_beat(clock: Clock, period_s: float = 1.0) -> None:
-    """Return at the next multiple of the period, after that long at most.
-
-    Loops that look now and then do so on the same beats: an idle process then wakes once a second and not
-    once for each of them, which costs more than all that they do.
-    """
-    await clock.sleep(period_s - clock.monotonic() % period_s)

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.world import World
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
+from tonnage.loop.beats import next_beat
 from tonnage.model.cdi import CdiSpec
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import HardwareError

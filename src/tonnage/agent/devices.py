@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.world import World
 from tonnage.decide.node.health.checkpoint import recalled, remembered
 from tonnage.decide.node.health.device_health import judged, looked, next_look_s, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.mig.withheld import withheld
+from tonnage.loop.beats import next_beat
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.health import HealthPolicy

@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.plugin.holders import Holders
@@ -33,6 +32,7 @@ from tonnage.decide.node.mps.steps import (
     started,
 )
 from tonnage.decide.node.share import share
+from tonnage.loop.beats import next_beat
 from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
 from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json

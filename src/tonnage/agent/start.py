@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
+from tonnage.loop.beats import next_beat
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import MigOptions
 from tonnage.ports import Clock, DeviceBackend

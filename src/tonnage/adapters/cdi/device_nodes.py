@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample, SetComputeMode
@@ -103,7 +102,7 @@ class NodesBeside:
     async def _changed(self) -> None:
         """Return once the nodes are others than at the last scan, or than when a change was told."""
         while True:
-            await next_beat(self._clock)
+            await self._clock.sleep(1 - self._clock.monotonic() % 1)  # on the beat of the agent's loops
             with suppress(OverdueError):
                 await self._thread.call("look at device nodes", self._look)
             if self._seen is not None and self._known != self._seen:

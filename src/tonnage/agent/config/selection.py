@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
 from tonnage.agent.config.paths import HostOwners, open_paths
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
+from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json

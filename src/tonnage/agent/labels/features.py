@@ -7,13 +7,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.labels.sinks import NodeLabels
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.decide.node.share import share
+from tonnage.loop.beats import next_beat
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.plugin_settings import FeatureSettings

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
+from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.model.mig import MigConfigs, MigOptions

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
@@ -23,6 +22,7 @@ from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
+from tonnage.loop.beats import next_beat
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.mps import MpsState

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.world import World
@@ -25,6 +24,7 @@ from tonnage.decide.node.ledger import (
     settle,
     unconfirmed,
 )
+from tonnage.loop.beats import next_beat
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.sharing import Allocation, Hold
 from tonnage.ports import KubeletHolds, Shown

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
+from tonnage.loop.beats import next_beat
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue, parsed_json

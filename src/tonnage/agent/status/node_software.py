@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from tonnage.adapters.clock import next_beat
 from tonnage.agent.world import World
 from tonnage.decide.node.runtime.node_software import node_software
+from tonnage.loop.beats import next_beat
 from tonnage.model.node_software import KubeletPolicies
 from tonnage.model.runtime_config import NodeRuntime
 from tonnage.ports import SoftwareView
