@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.certificates import Authority, KeyPair
+from tonnage.adapters.certificates import Authority
+from tonnage.model.key_pair import KeyPair
 
 
 def _context(folder: Path, ca: Authority, pair: KeyPair | None, purpose: ssl.Purpose) -> ssl.SSLContext:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,19 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tonnage.model.key_pair import KeyPair
+
 _LIFETIME: Final = timedelta(days=3650)
 _SKEW: Final = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate with its private key, both PEM. The key is a secret: never log it."""
-
-    certificate_pem: bytes
-    key_pem: bytes
-
-    def __repr__(self) -> str:
-        return "KeyPair(...)"
 
 
 class Authority:

@@ -10,12 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tonnage.adapters.certificates import Authority, KeyPair
+from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
+from tonnage.model.key_pair import KeyPair
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey

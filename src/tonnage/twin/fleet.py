@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.apiserver.server import LOOPBACK
+from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
@@ -101,7 +101,7 @@ class Fleet:
         kubelet = Kubelet(machine.spec, own, self._clock, root, runtime, disk=disk)
         return TwinNode(machine, kubelet, runtime, HardwareFile(root), MpsProgram(root), disk, root)
 
-    async def start(self, authority: Authority, loops: Loops) -> None:
+    async def start(self, authority: CertificateAuthority, loops: Loops) -> None:
         """Let every kubelet listen and run; nodes are Ready within seconds."""
         serving = authority.issue("kubelet", hosts=[LOOPBACK, "localhost"], server=True)
         self._servers = KubeletServer(authority.certificate_pem, serving)

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.certificates import Authority, KeyPair
+from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
+from tonnage.model.key_pair import KeyPair
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.database import Database
 

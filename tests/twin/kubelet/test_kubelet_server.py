@@ -19,8 +19,9 @@ import wsproto
 import wsproto.connection
 import wsproto.events
 
-from tonnage.adapters.certificates import Authority, KeyPair
+from tonnage.adapters.certificates import Authority
 from tonnage.model.errors import ConfigError
+from tonnage.model.key_pair import KeyPair
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.kubelet.spec import NodeSpec

@@ -31,8 +31,8 @@ from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
-    from tonnage.adapters.certificates import Authority
     from tonnage.twin.apiserver.serving.listener import Listener
+    from tonnage.twin.certificate_authority import CertificateAuthority
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -98,7 +98,7 @@ class ApiServer:
 
     async def start(
         self,
-        authority: Authority,
+        authority: CertificateAuthority,
         *,
         host: str = LOOPBACK,
         port: int = 0,

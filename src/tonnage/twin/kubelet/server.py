@@ -26,8 +26,8 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from tonnage.adapters.certificates import KeyPair
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.key_pair import KeyPair
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.streams.container_logs import LogQuery, log_refusal, read_log

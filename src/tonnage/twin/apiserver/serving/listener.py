@@ -10,7 +10,6 @@ from typing import Final
 
 import uvicorn
 
-from tonnage.adapters.certificates import Authority
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.printers.tables import Tables
@@ -21,6 +20,7 @@ from tonnage.twin.apiserver.serving.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.twin.apiserver.serving.tls import client_context, server_context
 from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.twin.certificate_authority import CertificateAuthority
 
 _MOST_HEADER: Final = 128 << 10
 _IDLE_S: Final = 75
@@ -39,7 +39,7 @@ class Listener:
     """Serves a `Verbs` over HTTPS."""
 
     def __init__(
-        self, verbs: Verbs, clock: Clock, random: Random, authority: Authority, security: Security
+        self, verbs: Verbs, clock: Clock, random: Random, authority: CertificateAuthority, security: Security
     ) -> None:
         self._verbs = verbs
         self._authority = authority

@@ -6,7 +6,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from tonnage.adapters.certificates import KeyPair
+from tonnage.model.key_pair import KeyPair
 
 
 def server_context(pair: KeyPair, client_ca_pem: bytes = b"") -> ssl.SSLContext:
