@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.cdi.device_nodes import read_device_nodes
-from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
 from tonnage.model.devices import GpuProcess, Inventory
-from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.model.errors import HardwareError
 from tonnage.model.node_facts import DriverAnswer
 
 if TYPE_CHECKING:
@@ -84,18 +83,3 @@ async def _users(helpers: Helpers, skip: tuple[int, ...]) -> tuple[GpuProcess, .
         return (await helpers.ask(Request("processes", skip))).processes or ()
     except HardwareError:
         return ()
-
-
-async def pretended_answer(file: Path) -> DriverAnswer:
-    """The devices of a hardware file, as the agent would have them."""
-    from tonnage.twin.devices.scenario import ScenarioBackend
-
-    backend = ScenarioBackend(file, SystemClock())
-    try:
-        inventory, samples = await backend.scan(), await backend.sample()
-    except (HardwareError, ConfigError) as error:
-        return DriverAnswer(error=str(error), pretended=True)
-    finally:
-        await backend.close()
-    used = {each.uuid: each.memory_used_mib for each in samples if each.memory_used_mib is not None}
-    return DriverAnswer(inventory, pretended=True, used_mib=used)

@@ -42,8 +42,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """Where and how to look. `devices` is `nvml`, `none` or `scenario:FILE`; `address` is the agent's.
+    """Where and how to look. `devices` is `nvml` or `none`; `address` is the agent's.
 
+    `pretended` answers for devices that no driver has, and is asked in its place.
     One that reads or answers too slowly is left out. A cluster that is busy may take some seconds.
     """
 
@@ -55,6 +56,7 @@ class Looking:
     cluster_deadline_s: float = 10.0
     driver_deadline_s: float = 5.0
     numbers: Numbers = device_numbers
+    pretended: Callable[[], Awaitable[DriverAnswer]] | None = None
 
 
 Cluster = Callable[[], Awaitable[ClusterFacts | None]]
@@ -172,12 +174,13 @@ class Gathering:
         self._troubles["cluster"] = why
 
     async def _answer(self) -> DriverAnswer:
-        from tonnage.adapters.node_facts.driver_answer import driver_answer, pretended_answer
+        from tonnage.adapters.node_facts.driver_answer import driver_answer
 
-        devices = self._looking.devices
-        if devices.startswith("scenario:"):
-            return await pretended_answer(Path(devices.removeprefix("scenario:")))
-        if devices != "nvml" or not await self._apart("module", lambda: module_version(self._files)):
+        if self._looking.pretended is not None:
+            return await self._looking.pretended()
+        if self._looking.devices != "nvml" or not await self._apart(
+            "module", lambda: module_version(self._files)
+        ):
             return DriverAnswer(asked=False)
         self._say("asking the driver")
         root = self._looking.root

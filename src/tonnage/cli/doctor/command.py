@@ -6,9 +6,10 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
@@ -24,7 +25,7 @@ from tonnage.model.json import JsonValue
 if TYPE_CHECKING:
     from tonnage.adapters.node_facts.gather import Looking
     from tonnage.diagnose.doctor.finding import Report
-    from tonnage.model.node_facts import ClusterFacts, NodeFacts
+    from tonnage.model.node_facts import ClusterFacts, DriverAnswer, NodeFacts
 
 LAYERS: Final = (
     *("hardware", "driver", "device-nodes", "libraries", "runtime"),
@@ -123,7 +124,18 @@ def _looking(asked: Asked) -> Looking:
     if not root.is_dir():
         raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
     _check(devices, asked["agent_address"])
-    return Looking(root, name or _host_name(root), devices, asked["agent_address"])
+    return Looking(
+        root, name or _host_name(root), devices, asked["agent_address"], pretended=_pretended(devices)
+    )
+
+
+def _pretended(devices: str) -> Callable[[], Awaitable[DriverAnswer]] | None:
+    if not devices.startswith("scenario:"):
+        return None
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.twin.devices.answer import pretended_answer
+
+    return partial(pretended_answer, Path(devices.removeprefix("scenario:")), SystemClock())
 
 
 def _show(report: Report, common: Common) -> None:

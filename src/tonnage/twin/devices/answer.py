@@ -1,0 +1,23 @@
+"""What a driver would say of pretended devices, for `tonnage doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.model.node_facts import DriverAnswer
+from tonnage.ports import Clock
+from tonnage.twin.devices.scenario import ScenarioBackend
+
+
+async def pretended_answer(file: Path, clock: Clock) -> DriverAnswer:
+    """The devices of a hardware file, as the agent would have them."""
+    backend = ScenarioBackend(file, clock)
+    try:
+        inventory, samples = await backend.scan(), await backend.sample()
+    except (HardwareError, ConfigError) as error:
+        return DriverAnswer(error=str(error), pretended=True)
+    finally:
+        await backend.close()
+    used = {each.uuid: each.memory_used_mib for each in samples if each.memory_used_mib is not None}
+    return DriverAnswer(inventory, pretended=True, used_mib=used)
