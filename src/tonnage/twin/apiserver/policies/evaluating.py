@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.kinds import DYN, RESOURCE_CHECK, Known
-from tonnage.decide.kubernetes.cel.request_kinds import KINDS, VARIABLES, with_variable
+from tonnage.decide.kubernetes.cel.kinds import RESOURCE_CHECK
+from tonnage.decide.kubernetes.cel.policy_names import ABOUT_WEBHOOKS, AUTHORIZER, BOOL, known_names, names_of
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.policies.rights import RightsHost, resource_asked
@@ -20,35 +20,7 @@ from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.webhooks.matching import Asked
 from tonnage.twin.apiserver.webhooks.review import request_facts
 
-AUTHORIZER: Final = ("authorizer", "authorizer.requestResource")
-ABOUT_WEBHOOKS: Final = ("object", "oldObject", "request", *AUTHORIZER)
-"""Names that conditions of webhooks know."""
 _VARIABLE: Final = re.compile(r"\bvariables\s*\.\s*([A-Za-z_]\w*)")
-BOOL: Final = ("bool",)
-STRING: Final = ("string",)
-STRING_OR_NULL: Final = ("string", "null")
-
-
-def names_of(spec: JsonObject) -> tuple[str, ...]:
-    """Names that a policy's expressions know, and `variables` if it has any."""
-    params = ("params",) if isinstance(spec.get("paramKind"), dict) else ()
-    own = (VARIABLES,) if spec.get(VARIABLES) else ()
-    return (*ABOUT_WEBHOOKS, "namespaceObject", *own, *params)
-
-
-def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> Known:
-    """Names with their types; a variable has that of its expression, which knows the ones before it."""
-    from tonnage.decide.kubernetes.cel.expression import expression as compiled
-    from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
-
-    known: Known = tuple((name, KINDS.get(name, DYN)) for name in names)
-    for variable in variables:
-        try:
-            kind = compiled(text(variable, "expression"), known).kind
-        except UnsupportedError:
-            kind = DYN
-        known = with_variable(known, text(variable, "name"), kind)
-    return known
 
 
 class EvaluationError(Exception):

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
+from tonnage.decide.kubernetes.cel.policy_names import BOOL, STRING, STRING_OR_NULL
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, mappings, text, texts
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.policies.evaluating import (
-    BOOL,
-    STRING,
-    STRING_OR_NULL,
     Activation,
     EvaluationError,
     conditions_met,

@@ -24,10 +24,7 @@ from tonnage.decide.kubernetes.api.validation.conditions import conditions
 from tonnage.decide.kubernetes.api.validation.fields import Found, label_selector, one_of_if_set
 from tonnage.decide.kubernetes.api.validation.webhooks import policies, rule_with_operations, webhooks
 from tonnage.decide.kubernetes.cel.kinds import Known
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.json_access import at, items, mapping, mappings, text, texts
-from tonnage.twin.apiserver.policies.evaluating import (
+from tonnage.decide.kubernetes.cel.policy_names import (
     ABOUT_WEBHOOKS,
     AUTHORIZER,
     BOOL,
@@ -36,6 +33,9 @@ from tonnage.twin.apiserver.policies.evaluating import (
     known_names,
     names_of,
 )
+from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, items, mapping, mappings, text, texts
 
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
