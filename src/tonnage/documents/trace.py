@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Callable, Mapping
+from io import StringIO
 from typing import Final, TypeVar
 
 from tonnage.model.errors import ConfigError, Problem
@@ -66,7 +66,7 @@ def _number(row: Mapping[str, str], column: str) -> int:
 def _rows(
     text: str, source: str, columns: tuple[str, ...], read: Callable[[Mapping[str, str]], T]
 ) -> tuple[T, ...]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), restval="", strict=True)
+    reader = csv.DictReader(StringIO(text, newline=""), restval="", strict=True)
     found: list[T] = []
     problems: list[Problem] = []
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from pathlib import Path
+from pathlib import PurePath
 from typing import TypeAlias
 
 from tonnage.model.catalog.mig import MigProfile
@@ -45,7 +45,7 @@ class MigOptions:
     evict: bool = False
     cordon: bool = False
     pause: bool = False
-    host_root: Path | None = None
+    host_root: PurePath | None = None
     reboot: bool = False
 
 
