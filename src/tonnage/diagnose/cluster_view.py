@@ -13,8 +13,8 @@ from tonnage.diagnose.explain.node_state import at_work
 from tonnage.diagnose.explain.node_verdicts import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.notable_nodes import Remarkable, remarkable_of
 from tonnage.diagnose.rules.not_advertised import layer_of
-from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.verdict import NodeClass
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
         from tonnage.decide.kubernetes.scheduler.fleet.engine import engine_of
     except ModuleNotFoundError:  # the agent's image leaves it out
         return Ground(view, remarkable_of(view))
-    return Ground(view, remarkable_of(view), engine_of(view, marks_of(view), _states_of(view), (PRODUCT,)))
+    return Ground(
+        view, remarkable_of(view), engine_of(view, marks_of(view), _states_of(view), (PRODUCT_LABEL,))
+    )
 
 
 def _states_of(view: View) -> tuple[int, ...]:

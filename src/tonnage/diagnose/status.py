@@ -10,11 +10,10 @@ from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView, view_of
 from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.explain.node_verdicts import holders
-from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.cluster import Node, Snapshot
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.names import PRODUCT_LABEL, SHARED_SUFFIX
 
 _STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
 _MODES: Final = {"time-slicing": "time-sliced", "mps": "mps", "none": "exclusive"}
@@ -125,7 +124,8 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
     return FleetRow(
         node=node.name,
         resource=resource,
-        product=node.labels.get(PRODUCT, "") or ", ".join(sorted({d.product for d in devices if d.product})),
+        product=node.labels.get(PRODUCT_LABEL, "")
+        or ", ".join(sorted({d.product for d in devices if d.product})),
         mode="mps" if status is not None and resource in status.mps else _mode(node, resource, devices),
         advertised=_advertised(resource, devices, status),
         allocatable=node.allocatable.get(resource, 0),

@@ -11,6 +11,7 @@ ResourceName = NewType("ResourceName", str)
 
 NVIDIA: Final = "nvidia.com"
 GPU: Final = ResourceName("nvidia.com/gpu")
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 SHARED_SUFFIX: Final = ".shared"
 MIG_PREFIX: Final = "nvidia.com/mig-"
 """Before a MIG profile, in which `+` is written `.`."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tonnage.decide.node.preference.board import Joined, best_set, joined
-from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told, set_told
 from tonnage.diagnose.topo.topology import FASTER, NodeTopology, joined_json, topology_of_status
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.json import JsonObject
+from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.verdict import Code, Layer, Reason, Remedy
 
 _FIRST = "this is placement: look here before the program, NCCL or the batch size"
@@ -115,13 +115,13 @@ def _below_family(
 ) -> tuple[Reason, Remedy]:
     chosen, size = held.chosen, len(held.chosen.indices)
     family = family_of(board_of_status(numbered(snapshot.gpu[nodes[0]]), boards))
-    products = {node.name: node.labels.get(PRODUCT, "") for node in snapshot.nodes}
+    products = {node.name: node.labels.get(PRODUCT_LABEL, "") for node in snapshot.nodes}
     wanted = {products.get(name, "") for name in nodes}
     others = {product for name, product in products.items() if name not in nodes}
     patch: JsonObject = {}
     if len(wanted) == 1 and not wanted & {"", *others}:
-        patch = {"spec": {"nodeSelector": {PRODUCT: next(iter(wanted))}}}
-        action = f"select those nodes: nodeSelector {PRODUCT}: {next(iter(wanted))}"
+        patch = {"spec": {"nodeSelector": {PRODUCT_LABEL: next(iter(wanted))}}}
+        action = f"select those nodes: nodeSelector {PRODUCT_LABEL}: {next(iter(wanted))}"
     else:
         action = "label nodes by how their GPUs are joined, and let the pod select the label"
     reason = Reason(

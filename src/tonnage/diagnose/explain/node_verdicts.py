@@ -15,8 +15,8 @@ from tonnage.diagnose.explain.alignment import behind, kubelet_reasons
 from tonnage.diagnose.explain.claims import with_survey
 from tonnage.diagnose.explain.node_entries import entries_of
 from tonnage.diagnose.explain.node_state import CORDONED, told_state
+from tonnage.diagnose.related_resources import related_on
 from tonnage.diagnose.rules.not_advertised import layer_for
-from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed_own
 from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue

@@ -13,9 +13,9 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.blocking_pods import wait_for, wait_for_one
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.node_state import CORDONED
+from tonnage.diagnose.related_resources import is_same_device, misspelt
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.remedies.labelling import label_node
-from tonnage.diagnose.rules.renamed_resource import is_same_device, misspelt
 from tonnage.model.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.cluster_view import Ground
-from tonnage.diagnose.rules.schedulers import DEFAULT
 from tonnage.model.json import JsonObject
+from tonnage.model.scheduler_profile import DEFAULT_NAME
 from tonnage.model.verdict import Code, Reason, Remedy
 
 _LEAVE = "leave it to the default scheduler"
@@ -27,15 +27,15 @@ def served(
         once = ", once kube-scheduler is at work"
         return tuple(replace(one, effect=one.effect + once) for one in remedies)
     parts = case.asked != case.pod  # what it asks of its own scheduler the default one does not know
-    asked = replace(case.asked, scheduler_name=DEFAULT)
+    asked = replace(case.asked, scheduler_name=DEFAULT_NAME)
     chosen = ground.chosen(asked, case.view) if parts else case.decision.chosen
     if chosen is not None and not any(reason.code in _REFUSED_LATER for reason in reasons):
-        patch: JsonObject = {"spec": {"schedulerName": DEFAULT}}
+        patch: JsonObject = {"spec": {"schedulerName": DEFAULT_NAME}}
         return (Remedy(_LEAVE, f"fits {chosen}", patch),)
     return () if parts else tuple(_as_well(one) for one in remedies)
 
 
 def _as_well(remedy: Remedy) -> Remedy:
     spec = remedy.patch.get("spec")
-    patch: JsonObject = {"spec": {"schedulerName": DEFAULT, **(spec if isinstance(spec, dict) else {})}}
+    patch: JsonObject = {"spec": {"schedulerName": DEFAULT_NAME, **(spec if isinstance(spec, dict) else {})}}
     return Remedy(f"{_LEAVE}; and {remedy.action}", remedy.effect.removesuffix(_ALL) + _ALL, patch)

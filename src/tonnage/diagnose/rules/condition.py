@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.rules.schedulers import DEFAULT
 from tonnage.diagnose.scheduler_message import Said, said
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
 from tonnage.model.redaction import REDACTED
+from tonnage.model.scheduler_profile import DEFAULT_NAME
 from tonnage.model.verdict import Code, Layer, Reason
 
 _GATED: Final = "SchedulingGated"
@@ -24,7 +24,7 @@ def findings(case: Case) -> Iterator[Reason]:
     """One reason where the condition and the engine disagree on more than on preemption."""
     status, decision = case.pod.status, case.decision
     text = status.unschedulable_message
-    if not text or REDACTED in text or decision.unmodelled or case.pod.scheduler_name != DEFAULT:
+    if not text or REDACTED in text or decision.unmodelled or case.pod.scheduler_name != DEFAULT_NAME:
         return
     if (status.unschedulable_reason == _GATED) != bool(decision.gates):
         gone = "the gates are gone" if not decision.gates else "it has gates now"

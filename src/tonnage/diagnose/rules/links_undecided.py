@@ -7,11 +7,11 @@ from typing import Final
 
 from tonnage.decide.node.preference.board import Joined, best_set
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.diagnose.topo.families import Boards, Family, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told
 from tonnage.diagnose.topo.topology import FASTER, joined_json
 from tonnage.diagnose.wording import listed
+from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.verdict import Code, Layer, Reason
 
 _MOST_OF_A_PRODUCT: Final = 16
@@ -39,7 +39,7 @@ def findings(case: Case) -> Iterator[Reason]:
             f"how fast its {count} GPUs reach one another depends on the node, at which the scheduler does "
             f"not look: the slowest pair of the best {count} has {told}",
             {"resource": resource, "families": [{"nodes": [*n], **joined_json(j)} for j, _, n in ranked]},
-            f"if it matters, require {PRODUCT} or a label of your own by node affinity",
+            f"if it matters, require {PRODUCT_LABEL} or a label of your own by node affinity",
             "NodeGPUStatus; NCCL's bandwidths",
             lasting=False,
         )
@@ -52,7 +52,7 @@ def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, Famil
     found: dict[int, tuple[Joined, Family, list[str]]] = {}
     for name in case.decision.feasible if case.decision.chosen is not None else ():
         status = case.view.snapshot.gpu.get(name)
-        product = case.view.nodes[name].node.labels.get(PRODUCT, "")
+        product = case.view.nodes[name].node.labels.get(PRODUCT_LABEL, "")
         looked[product] = looked.get(product, 0) + 1
         if status is None or looked[product] > _MOST_OF_A_PRODUCT or status.replicas.get(resource) != 1:
             continue

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
-from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
+from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
 from tonnage.model.gpu_status import GpuStatus

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.wording import listed
+from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.verdict import Code, Layer, Reason
-
-PRODUCT: Final = "nvidia.com/gpu.product"
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -18,7 +16,7 @@ def findings(case: Case) -> Iterator[Reason]:
         return
     products: dict[str, list[str]] = {}
     for name in case.decision.feasible:
-        product = case.view.nodes[name].node.labels.get(PRODUCT)
+        product = case.view.nodes[name].node.labels.get(PRODUCT_LABEL)
         if product:
             products.setdefault(product, []).append(name)
     if len(products) < 2:
@@ -36,7 +34,7 @@ def findings(case: Case) -> Iterator[Reason]:
             "products": {product: [*nodes] for product, nodes in sorted(products.items())},
             "totals": {**totals},
         },
-        f"if it matters, require {PRODUCT} by node affinity",
+        f"if it matters, require {PRODUCT_LABEL} by node affinity",
         "NodeResourcesFit (LeastAllocated on cpu and memory)",
         lasting=False,
     )

@@ -10,9 +10,9 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.node_state import utc
 from tonnage.model.cluster import Pod
+from tonnage.model.scheduler_profile import DEFAULT_NAME
 from tonnage.model.verdict import Code, Layer, Reason
 
-DEFAULT: Final = "default-scheduler"
 _KNOWN: Final = {
     "volcano": ("Volcano", "volcano-scheduler"),
     "hami-scheduler": ("HAMi", "hami-scheduler"),
@@ -37,7 +37,7 @@ def findings(case: Case) -> Iterator[Reason]:
     if decision.gates or decision.held or not case.view.nodes:
         return
     silent = not pod.status.unschedulable_reason and not _young(case)
-    if pod.scheduler_name == DEFAULT or pod.scheduler_name in case.view.snapshot.schedulers:
+    if pod.scheduler_name == DEFAULT_NAME or pod.scheduler_name in case.view.snapshot.schedulers:
         if silent and _old(case) and not pod.status.nominated_node:
             yield _default_silent(case)
     elif silent and not _served(case):
@@ -55,7 +55,7 @@ def _anothers(case: Case) -> Reason:
 
 def _nobody(case: Case) -> Reason:
     name = case.pod.scheduler_name
-    known = [DEFAULT, *_KNOWN, *{p.scheduler_name for p in case.view.snapshot.pods if p.node_name}]
+    known = [DEFAULT_NAME, *_KNOWN, *{p.scheduler_name for p in case.view.snapshot.pods if p.node_name}]
     near = get_close_matches(name, known, n=1, cutoff=0.75)
     remedy = f"start the scheduler {name}, or leave schedulerName out"
     if name in _NO_SCHEDULER:

@@ -9,7 +9,6 @@ from typing import Final
 from tonnage.decide.node.labels.gpu import OWN, gpu_labels
 from tonnage.decide.node.mig.layouts import Layout, NoLayout, layout_of
 from tonnage.decide.node.share import share
-from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import is_undivided, mig_board, mig_boards
 from tonnage.model.cluster import Node
@@ -17,7 +16,15 @@ from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.errors import Problem
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.machine import Machine
-from tonnage.model.names import GPU, MIG_PREFIX, NVIDIA, SHARED_SUFFIX, ResourceName, parse_resource_name
+from tonnage.model.names import (
+    GPU,
+    MIG_PREFIX,
+    NVIDIA,
+    PRODUCT_LABEL,
+    SHARED_SUFFIX,
+    ResourceName,
+    parse_resource_name,
+)
 from tonnage.model.plugin_settings import MigStrategy
 from tonnage.model.sharing import PluginConfig, SharedResource
 
@@ -61,7 +68,7 @@ def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
     if isinstance(found, Problem):
         return found
     divided = any(name.startswith(MIG_PREFIX) for name, amount in node.capacity.items() if amount)
-    divided = divided or "-MIG-" in node.labels.get(PRODUCT, "")
+    divided = divided or "-MIG-" in node.labels.get(PRODUCT_LABEL, "")
     told = node.labels.get(_STRATEGY, "")
     strategy = MigStrategy(told) if told in set(MigStrategy) else MigStrategy.NONE
     if divided and strategy is MigStrategy.NONE:
@@ -73,7 +80,7 @@ def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
 def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
     """Everything that `board_of_node` looks at: nodes of which it is equal have equal boards."""
     labels = node.labels
-    product = labels.get(PRODUCT, "")
+    product = labels.get(PRODUCT_LABEL, "")
     own = labels.get(f"{OWN}{product.partition('-MIG-')[0]}.count", "") if "-MIG-" in product else ""
     amounts = tuple(
         sorted((r, n, node.allocatable.get(r, 0)) for r, n in node.capacity.items() if _is_gpu(r))
@@ -160,7 +167,7 @@ def with_offer(node: Node, before: Offer, after: Offer) -> Node:
     for name, (healthy, every) in after.amounts.items():
         allocatable[name], capacity[name] = healthy, every
     labels = node.labels
-    if PRODUCT in labels:
+    if PRODUCT_LABEL in labels:
         former = before.labels
         kept = {k: v for k, v in labels.items() if k not in former and not k.startswith(MIG_PREFIX)}
         labels = kept | after.labels
@@ -219,18 +226,18 @@ def _from_status(status: GpuStatus) -> tuple[Device, ...] | Problem:
 
 
 def _from_labels(node: Node) -> tuple[Device, ...] | Problem:
-    product = node.labels.get(PRODUCT, "")
+    product = node.labels.get(PRODUCT_LABEL, "")
     for ending in ("-SHARED", "-MIG-"):
         product = product.partition(ending)[0]
     count = node.labels.get(_COUNT) or str(node.capacity.get(GPU, 0))
-    if "-MIG-" in node.labels.get(PRODUCT, ""):  # then that counts MIG devices
+    if "-MIG-" in node.labels.get(PRODUCT_LABEL, ""):  # then that counts MIG devices
         count = node.labels.get(f"{OWN}{product}.count", "")
     if not product:
         return Problem(
             "which GPUs it has is not known",
             "",
             "no agent reports them, and the node has no label of a product",
-            f"label it: kubectl label node {node.name} {PRODUCT}=… {_COUNT}=…",
+            f"label it: kubectl label node {node.name} {PRODUCT_LABEL}=… {_COUNT}=…",
         )
     if not (count.isascii() and count.isdigit() and 0 < int(count[:9]) <= MOST_GPUS):
         why = f"the label {_COUNT} is missing, and {GPU} is {node.capacity.get(GPU, 0)}"

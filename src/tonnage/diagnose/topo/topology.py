@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tonnage.decide.node.preference.board import Board, Joined, best_set, joined
-from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.diagnose.topo.contradictions import topo_doubts
 from tonnage.diagnose.topo.families import (
     Boards,
@@ -20,6 +19,7 @@ from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Snapshot
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import PRODUCT_LABEL
 
 SIZES = (2, 4, 8)
 FASTER = (3, 2)
@@ -127,7 +127,7 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
     stray = [name for name in sorted(snapshot.gpu) if there and name not in there]
     described = [one for name, one in sorted(snapshot.gpu.items()) if one.devices and name not in stray]
     found = tuple(topology_of_status(status, boards) for status in described)
-    labels = {node.name: node.labels.get(PRODUCT, "") for node in snapshot.nodes}
+    labels = {node.name: node.labels.get(PRODUCT_LABEL, "") for node in snapshot.nodes}
     rows = [
         (topology.node, resource, labels.get(topology.node, ""), topology.family)
         for topology in found

@@ -8,14 +8,15 @@ from typing import Final
 
 from tonnage.decide.node.labels.syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
-from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, mappings, sequence
+from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, sequence
+from tonnage.diagnose.lint.node_terms import requirements
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml_reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import PRODUCT_LABEL
 
-PRODUCT: Final = "nvidia.com/gpu.product"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _SUFFIX: Final = re.compile(r"((?:-MIG-[0-9a-z.+-]+)?(?:-SHARED)?)$")
 _MEMORY: Final = re.compile(r"([0-9]{2,3})(GB|G)?")
@@ -28,8 +29,8 @@ _TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution",)
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on nodeSelector and node affinity."""
     selector = mapping(site.spec.get("nodeSelector"))
-    if PRODUCT in selector:
-        yield from _product(selector[PRODUCT], (*site.path, "nodeSelector", PRODUCT), world)
+    if PRODUCT_LABEL in selector:
+        yield from _product(selector[PRODUCT_LABEL], (*site.path, "nodeSelector", PRODUCT_LABEL), world)
     for fault in (*node_selector_faults(site.spec), *node_affinity_faults(site.spec)):
         if not is_variable(at_path(site.spec, fault.place)):
             on_key = fault.place[-1:] == _TERMS
@@ -37,25 +38,6 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
             yield Draft(LintCode.NODE_AFFINITY, place, fault.told, fault.remedy, on_key=on_key)
     for path, requirement in requirements(site):
         yield from _requirement(requirement, path, world)
-
-
-def terms(site: PodSite) -> Iterator[tuple[Path, JsonObject, bool]]:
-    """Every node selector term with its path, and whether it is required."""
-    affinity = mapping(mapping(site.spec.get("affinity")).get("nodeAffinity"))
-    base: Path = (*site.path, "affinity", "nodeAffinity")
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    for index, term in mappings(mapping(affinity.get(required)).get("nodeSelectorTerms")):
-        yield (*base, required, "nodeSelectorTerms", index), term, True
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    for index, weighted in mappings(affinity.get(preferred)):
-        yield (*base, preferred, index, "preference"), mapping(weighted.get("preference")), False
-
-
-def requirements(site: PodSite) -> Iterator[tuple[Path, JsonObject]]:
-    """Every expression on labels, with its path."""
-    for path, term, _ in terms(site):
-        for index, expression in mappings(term.get("matchExpressions")):
-            yield (*path, "matchExpressions", index), expression
 
 
 def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[Draft]:
@@ -67,7 +49,7 @@ def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[D
             told = f"{operator} compares whole numbers, and {text[:60]!r} is none"
             why = "the API server takes it, and no node ever matches"
             yield Draft(LintCode.COMPARISON, (*at, 0), told, _as_number(text), why)
-    if expression.get("key") == PRODUCT:
+    if expression.get("key") == PRODUCT_LABEL:
         for index, value in enumerate(values):
             yield from _product(value, (*at, index), world)
 
@@ -93,7 +75,7 @@ def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
     yield Draft(
         LintCode.PRODUCT,
         path,
-        f"{value[:100]} is not what the label {PRODUCT} says of any GPU",
+        f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU",
         f"write {' or '.join(labels)}",
         "the label is the product's name as NVML gives it, with - for blanks",
         SetText(path, labels[0]) if certain else None,
@@ -103,7 +85,9 @@ def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
 def _is_on_a_node(value: str, world: World) -> bool:
     if world.cluster is None:
         return False
-    return any(node.node.labels.get(PRODUCT) == value for node in world.cluster.ground.view.nodes.values())
+    return any(
+        node.node.labels.get(PRODUCT_LABEL) == value for node in world.cluster.ground.view.nodes.values()
+    )
 
 
 def meant(value: str) -> tuple[list[GpuModel], bool] | None:

@@ -16,9 +16,9 @@ from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mapping
-from tonnage.diagnose.lint.rules import node_labels
+from tonnage.diagnose.lint.node_terms import terms
 from tonnage.diagnose.lint.world import Cluster, World
-from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
+from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
@@ -101,7 +101,7 @@ def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
 
 
 def _required(site: PodSite) -> Iterator[tuple[Path, Requirement]]:
-    for path, term, required in node_labels.terms(site):
+    for path, term, required in terms(site):
         for index, expression in enumerate(_list(term.get("matchExpressions"))):
             if required and isinstance(expression, dict):
                 values = tuple(str(value) for value in _list(expression.get("values")))

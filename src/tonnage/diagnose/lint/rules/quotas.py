@@ -14,7 +14,7 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
 from tonnage.diagnose.lint.items import Item, mapping, mappings
-from tonnage.diagnose.lint.rules.requests import name_drafts
+from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml_reader import Path

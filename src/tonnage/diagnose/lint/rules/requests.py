@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose import quantities
 from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
 from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, resources_of
+from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.container_fields import claim_name_faults
 from tonnage.documents.yaml_reader import Path
-from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.cluster import WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.name_words import wrong_in_container_resource
-from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
+from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.quantity import parse_quantity
-from tonnage.model.severity import Severity
 from tonnage.model.verdict import Code
 
 _CODES: Final[Mapping[str, LintCode]] = {
@@ -32,22 +29,7 @@ _CODES: Final[Mapping[str, LintCode]] = {
     Code.REQUEST_LIMIT_UNEQUAL: LintCode.REQUEST_LIMIT_UNEQUAL,
     Code.LIMIT_MISSING: LintCode.LIMIT_MISSING,
 }
-_STANDARD: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")
-_PREFIXES: Final = ("requests.", "limits.")
-_DEVICES: Final = (
-    GPU,
-    GPU + SHARED_SUFFIX,
-    "amd.com/gpu",
-    "habana.ai/gaudi",
-    "gpu.intel.com/i915",
-    "gpu.intel.com/xe",
-)
-_OTHERS: Final = re.compile(
-    r"nvidia\.com/(gpumem|gpucores|gpumem-percentage|vgpu|pgpu|priority|hostdev|rdma.*|[A-Z].*|.*_.*)"
-)
-"""Names that other programs offer under the vendor's domain."""
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
-_CUTOFF: Final = 0.82
 
 
 def of_item(item: Item, world: World) -> Iterator[Draft]:
@@ -81,64 +63,6 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     for name, place in asked.items():
         yield from name_drafts(name, place)
     yield from _both(asked)
-
-
-def name_drafts(name: str, place: Path) -> Iterator[Draft]:
-    """A resource name that cannot exist, or is close to one that does."""
-    if "/" not in name:
-        if next(wrong_in_container_resource(name), ""):
-            near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
-            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
-            yield Draft(
-                LintCode.RESOURCE_NAME,
-                place,
-                f"{name[:100]} is no resource of Kubernetes, and has no domain",
-                remedy,
-                "the API server refuses it: must be a standard resource type or fully qualified",
-                severity=Severity.ERROR,
-                on_key=True,
-            )
-        return
-    if name.startswith(_PREFIXES):
-        told = f"{name[:100]} is a quota's key, not a resource"
-        remedy = f"write {name.partition('.')[2][:100]}"
-        why = "the API server refuses it: doesn't follow extended resource name standard"
-        yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
-        return
-    wrong = next(wrong_in_container_resource(name), "")
-    if wrong:
-        told, why = f"{name[:100]} is no name of a resource", f"the API server refuses it: {wrong}"
-        remedy = "write domain/name"
-        yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
-        return
-    bare = name.removesuffix(SHARED_SUFFIX)
-    if bare.startswith(MIG_PREFIX):
-        yield from _mig_name(bare, place)
-        return
-    if name in _DEVICES or _OTHERS.fullmatch(name):
-        return
-    near = get_close_matches(name.lower(), _DEVICES, n=1, cutoff=_CUTOFF)
-    if near:
-        told = f"{name[:100]} is not a name that a device plugin offers by itself"
-        yield Draft(LintCode.RESOURCE_NAME, place, told, f"did you mean {near[0]}?", on_key=True)
-
-
-def _mig_name(name: str, place: Path) -> Iterator[Draft]:
-    profile = name.removeprefix(MIG_PREFIX)
-    known = {one.replace("+", "."): one for one in mig_profiles()}
-    if profile in known:
-        return
-    instance = re.fullmatch(r"[1-7]c\.(.+)", profile)
-    if instance is not None and instance[1] in known:
-        told, near = (
-            f"{name} is a compute instance; the device plugin offers whole GPU instances",
-            [instance[1]],
-        )
-    else:
-        near = get_close_matches(profile, list(known), n=1, cutoff=0.5)
-        told = f"no known GPU has a MIG profile {profile[:60]}"
-    remedy = f"did you mean {MIG_PREFIX}{near[0]}?" if near else "see nvidia-smi mig -lgip"
-    yield Draft(LintCode.MIG_PROFILE, place, told, remedy, on_key=True)
 
 
 def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:

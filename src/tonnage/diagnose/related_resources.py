@@ -1,0 +1,59 @@
+"""Which names of resources stand for the same kind of device: shared, cut by MIG, or misspelt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.decide.kubernetes.view import View
+from tonnage.model.cluster import Node
+from tonnage.model.names import SHARED_SUFFIX
+
+_NEAR: Final = 0.85
+"""How alike two names are, of 1, for the one to be a slip of the pen: a letter or two."""
+
+
+def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:
+    """Resources of the same vendor that stand for the same kind of device, and the nodes that offer them."""
+    found: dict[str, list[str]] = {}
+    related: dict[str, bool] = {}
+    for name, node in view.nodes.items():
+        for other, amount in node.node.allocatable.items():
+            if other not in related:
+                related[other] = _is_related(other, resource)
+            if related[other] and amount > 0:
+                found.setdefault(other, []).append(name)
+    return {other: tuple(nodes) for other, nodes in sorted(found.items())}
+
+
+def related_on(node: Node, resource: str) -> tuple[str, ...]:
+    """The related resources of which a node has any."""
+    offered = (name for name, amount in node.allocatable.items() if amount > 0)
+    return tuple(sorted(name for name in offered if _is_related(name, resource)))
+
+
+def misspelt(resource: str, offered: Iterable[str]) -> str:
+    """The name on offer that is meant where a device's is written almost so; empty when none is near.
+
+    >>> misspelt("nvdia.com/gpus", ["cpu", "nvidia.com/gpu"])
+    'nvidia.com/gpu'
+    """
+    names = [name for name in offered if "/" in name and name != resource]
+    return next(iter(get_close_matches(resource.lower(), names, n=1, cutoff=_NEAR)), "")
+
+
+def is_same_device(one: str, other: str) -> bool:
+    """Whether two names differ only by sharing.
+
+    >>> is_same_device("nvidia.com/gpu", "nvidia.com/gpu.shared")
+    True
+    """
+    return one != other and one.removesuffix(SHARED_SUFFIX) == other.removesuffix(SHARED_SUFFIX)
+
+
+def _is_related(one: str, other: str) -> bool:
+    """Whether two names of one vendor stand for the same kind of device."""
+    if one == other or one.partition("/")[0] != other.partition("/")[0]:
+        return False
+    return is_same_device(one, other) or "mig-" in one or "mig-" in other
