@@ -7,8 +7,8 @@ and marks that show nothing. Made printable twice, a text is as it was after the
 
 from __future__ import annotations
 
-import codecs
 import re
+from codecs import register_error
 from typing import Final
 
 _SHOW_NOTHING: Final = (
@@ -57,7 +57,7 @@ def printable_json(text: str) -> bytes:
     >>> printable_json('{"a": "\u202eb", "c": "\x7f"}')
     b'{"a": "\\u202eb", "c": "\\u007f"}'
     """
-    codecs.register_error(_HANDLER, _json_run)  # the encoder passes over ASCII far faster than a pattern does
+    register_error(_HANDLER, _json_run)  # the encoder passes over ASCII far faster than a pattern does
     return text.encode("ascii", _HANDLER).replace(b"\x7f", b"\\u007f")
 
 

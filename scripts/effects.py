@@ -1,0 +1,139 @@
+"""The names by which Python and its libraries reach out of a value: clock, files, network, processes.
+
+`scripts.laws` says for which rooms. Whole modules are permitted there by name; these are what is refused of
+modules that are permitted, of builtins, and of values that came from elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLAIN: Final = frozenset(
+    {
+        *("__future__", "abc", "array", "base64", "binascii", "bisect", "collections", "collections.abc"),
+        *("contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions"),
+        *("functools", "hashlib", "heapq", "ipaddress", "itertools", "json", "math", "operator", "posixpath"),
+        *("re", "struct", "textwrap", "tomllib", "types", "typing", "unicodedata", "urllib.parse"),
+        "zlib",
+    }
+)
+"""Of the standard library, the modules that work on values alone."""
+PLAIN_NAMES: Final = frozenset({"io.BytesIO", "io.StringIO", "pathlib.PurePath", "pathlib.PurePosixPath"})
+"""Names that are values, out of modules that are not: a text that reads as a file, a path that only names."""
+
+BUILTINS: Final = frozenset(
+    {
+        *("open", "input", "print", "exec", "eval", "compile", "breakpoint", "exit", "quit", "help"),
+        *("globals", "locals", "vars", "setattr", "delattr"),
+        *("__import__", "__builtins__", "__loader__", "__spec__", "__file__", "__cached__"),
+        "SystemExit",
+        "hash",  # of a text it is another in each process
+    }
+)
+"""Built-in names that reach out of a value, or around this check."""
+BY_NAME: Final = frozenset({"getattr", "hasattr", "operator.attrgetter", "operator.methodcaller"})
+"""What takes an attribute's name as text: to be called with the text itself, and never passed on."""
+OF_FILES: Final = frozenset(
+    {
+        *("read_text", "read_bytes", "write_text", "write_bytes", "open", "iterdir", "glob", "rglob", "walk"),
+        *("unlink", "mkdir", "rmdir", "touch", "symlink_to", "hardlink_to", "readlink", "chmod", "lchmod"),
+        *("exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_socket", "is_fifo", "is_block_device"),
+        *("is_char_device", "stat", "lstat", "samefile", "expanduser", "cwd", "home", "getcwd"),
+        *("tofile", "fromfile", "memmap", "absolute", "resolve", "dump"),
+    }
+)
+"""Attributes of paths and files, whatever the value is called that has them."""
+OF_CLOCKS: Final = frozenset({"utcnow", "today", "fromtimestamp", "GetCurrentTime"})
+"""And `now`, `astimezone` where they are called: see `scripts.law_reader`."""
+OF_GIVEN_CLOCKS: Final = frozenset({"monotonic", "perf_counter", "sleep"})
+"""What loops ask of the clock that they are given, and rooms without effects of none."""
+HOLDERS_OF_NOW: Final = frozenset({"snapshot", "kubelet", "gpu", "self"})
+"""Values that have a field `now`: there it is a moment that was passed in, or a count."""
+OF_THE_MACHINE: Final = frozenset(
+    {
+        *("getenv", "environ", "environb", "putenv", "urlopen", "urlretrieve", "Popen", "check_output"),
+        *("check_call", "popen", "system", "spawnv", "execv", "execve", "posix_spawn"),
+        *("start_new_thread", "run_in_executor", "run_coroutine_threadsafe"),
+    }
+)
+AROUND: Final = frozenset(
+    {
+        *(
+            "import_module",
+            "reload",
+            "f_globals",
+            "f_builtins",
+            "f_locals",
+            "gi_frame",
+            "cr_frame",
+            "ag_frame",
+        ),
+        *("tb_frame", "f_back"),
+    }
+)
+"""Attributes that lead around this check."""
+DUNDERS: Final = frozenset(
+    {
+        *("__name__", "__qualname__", "__class__", "__doc__", "__init__", "__post_init__", "__wrapped__"),
+        *(
+            "__setattr__",
+            "__getitem__",
+            "__len__",
+            "__iter__",
+            "__contains__",
+            "__eq__",
+            "__lt__",
+            "__hash__",
+        ),
+        *("__enter__", "__exit__", "__new__", "__repr__", "__str__", "__call__", "__or__", "__and__"),
+        *("__struct_fields__", "__dataclass_fields__", "__members__", "__args__", "__origin__"),
+    }
+)
+"""The only attributes between double underscores that a pure room may name."""
+
+_NUMPY: Final = (
+    *(
+        "load",
+        "save",
+        "savez",
+        "savez_compressed",
+        "loadtxt",
+        "savetxt",
+        "genfromtxt",
+        "fromfile",
+        "fromregex",
+    ),
+    *("memmap", "DataSource", "datetime64", "show_config", "test", "info", "seterrcall", "seterr"),
+)
+_PYDANTIC: Final = (
+    *("FilePath", "DirectoryPath", "NewPath", "SocketPath", "ImportString"),
+    *("PastDate", "FutureDate", "PastDatetime", "FutureDatetime"),
+)
+_YAML: Final = (
+    *("Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafeLoader", "CFullLoader", "load", "load_all"),
+    *("unsafe_load", "unsafe_load_all", "full_load", "full_load_all"),
+)
+REFUSED: Final = frozenset(
+    {
+        *(f"numpy.{name}" for name in _NUMPY),
+        *(f"pydantic.{name}" for name in _PYDANTIC),
+        *(f"yaml.{name}" for name in _YAML),
+        *("contextlib.chdir", "contextlib.redirect_stdout", "contextlib.redirect_stderr"),
+        *("logging.FileHandler", "logging.StreamHandler", "logging.basicConfig"),
+        *("hashlib.file_digest", "typing.get_type_hints", "typing.ForwardRef"),
+        *("types.CodeType", "types.FunctionType", "types.ModuleType", "types.coroutine"),
+    }
+)
+"""Of permitted modules: what reads files, asks the clock, prints, or runs what a text says."""
+REFUSED_OF_ASYNCIO: Final = frozenset(
+    f"asyncio.{name}"
+    for name in (
+        *("timeout", "timeout_at", "wait_for", "run", "Runner", "new_event_loop", "get_event_loop"),
+        *("create_subprocess_exec", "create_subprocess_shell", "subprocess", "open_connection"),
+        *("open_unix_connection", "start_server", "start_unix_server"),
+    )
+)
+"""What loops leave to `main` and to the adapters: another clock than theirs, sockets, processes."""
+OF_EVENT_LOOPS: Final = frozenset(
+    {"time", "call_later", "call_at", "connect_read_pipe", "add_signal_handler"}
+)

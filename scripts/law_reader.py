@@ -1,0 +1,368 @@
+"""Reads one module for what its room may not do: its imports first, then every use of what they gave."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Final, NamedTuple
+
+from scripts import effects
+
+_OURS: Final = "tonnage"
+_RESOURCES: Final = "importlib.resources"
+_READING: Final = frozenset({"read_text", "read_bytes", "open"})
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """What one module alone may use, and why. Modules and names dotted, attributes bare."""
+
+    names: frozenset[str]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """What the modules of a room may take from Python and from libraries."""
+
+    room: str
+    libraries: frozenset[str] = frozenset()
+    """Modules besides those of `effects.PLAIN`, single names, or `package.*` for all modules in it."""
+    leaves: Mapping[str, Leave] = field(default_factory=dict)
+    """Module, or package with all in it -> what it may besides."""
+    signatures_async: bool = False
+    is_loop: bool = False
+    """Whether it may be async and log; clock, files and processes are asked for by ports all the same."""
+
+
+class Module(NamedTuple):
+    """A module's syntax, and its names wherever in its body."""
+
+    path: Path
+    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    defined: frozenset[str]
+    imported: frozenset[str]
+
+
+class Package:
+    """All modules of the package, each read when it is first asked for."""
+
+    def __init__(self, source: Path) -> None:
+        self.paths = {_module_name(path, source): path for path in sorted((source / _OURS).rglob("*.py"))}
+        self._read: dict[str, Module] = {}
+
+    def module(self, name: str) -> Module | None:
+        """None for what is no module of ours."""
+        if name in self.paths and name not in self._read:
+            self._read[name] = _read(self.paths[name])
+        return self._read.get(name)
+
+
+def _module_name(path: Path, source: Path) -> str:
+    return ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _read(path: Path) -> Module:
+    tree = ast.parse(path.read_bytes(), str(path))
+    nodes = tuple(ast.walk(tree))
+    defined: set[str] = set()
+    imported: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                defined.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imported |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    return Module(path, tree, nodes, frozenset(defined), frozenset(imported))
+
+
+def is_in(module: str, room: str) -> bool:
+    """Whether a module is a package or one of those in it."""
+    return module == room or module.startswith(f"{room}.")
+
+
+@dataclass(slots=True)
+class Reader:
+    """One module under its law."""
+
+    name: str
+    law: Law
+    package: Package
+    known: dict[str, set[str]] = field(default_factory=dict)
+    """Names of the module -> what they stand for, dotted, wherever in it they do."""
+    called: set[int] = field(default_factory=set)
+    """Expressions (by identity) that are called where they stand."""
+    bases: set[int] = field(default_factory=set)
+    """Expressions of which only an attribute is taken."""
+    taken: set[tuple[str, str]] = field(default_factory=set)
+    """Leaves that were taken: module of the leave, name."""
+
+    def breaches(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
+        """(line, what is wrong), in no order."""
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    self._know(alias.asname or alias.name.partition(".")[0], alias)
+                    yield from self._imported(node, alias)
+            elif isinstance(node, ast.ImportFrom):
+                yield from self._imported_from(node)
+            elif isinstance(node, ast.Call):
+                self.called.add(id(node.func))
+            elif isinstance(node, ast.Attribute):
+                self.bases.add(id(node.value))
+        self._follow(nodes)
+        for node in nodes:
+            yield from self._used(node)
+
+    def _know(self, name: str, alias: ast.alias, module: str = "") -> None:
+        full = alias.name if alias.asname else alias.name.partition(".")[0]
+        self.known.setdefault(name, set()).add(f"{module}.{alias.name}" if module else full)
+
+    def _imported(self, node: ast.stmt, alias: ast.alias) -> Iterator[tuple[int, str]]:
+        if is_in(alias.name, _OURS):
+            if alias.asname is None and not self._has_leave(alias.name):
+                yield node.lineno, f"imports {alias.name} by a name that leads to every room"
+        elif not self._may_import(alias.name):
+            yield node.lineno, f"imports {alias.name}"
+
+    def _imported_from(self, node: ast.ImportFrom) -> Iterator[tuple[int, str]]:
+        module = node.module or ""
+        if node.level:
+            yield node.lineno, "imports by a relative name"
+            return
+        for alias in node.names:
+            self._know(alias.asname or alias.name, alias, module)
+            full = f"{module}.{alias.name}"
+            if alias.name == "*":
+                yield node.lineno, f"imports everything of {module}"
+            elif is_in(module, _OURS):
+                yield from self._handed_on(node, full)
+            elif not self._may_use(full):
+                yield node.lineno, f"imports {full}"
+
+    def _handed_on(self, node: ast.stmt | ast.expr, full: str) -> Iterator[tuple[int, str]]:
+        """A name of ours comes from where it is defined: else any module would be one of ours."""
+        module, _, name = full.rpartition(".")
+        there = self.package.module(module)
+        if there is not None and name in there.imported - there.defined and full not in self.package.paths:
+            yield node.lineno, f"takes {name} from {module}, which only imports it"
+
+    def _may_import(self, module: str) -> bool:
+        if module in effects.PLAIN or module in self.law.libraries or self._has_leave(module):
+            return True
+        return any(is_in(module, one.removesuffix(".*")) for one in self.law.libraries if one.endswith(".*"))
+
+    def _may_use(self, full: str) -> bool:
+        """Whether a dotted name that comes from outside is a permitted module's, and permitted there."""
+        if full in effects.PLAIN_NAMES or full in self.law.libraries or self._has_leave(full):
+            return True
+        if full in effects.REFUSED or (self.law.is_loop and full in effects.REFUSED_OF_ASYNCIO):
+            return False
+        found = _module_of(full)
+        return found is None or self._may_import(found)
+
+    def _has_leave(self, name: str) -> bool:
+        for module, leave in self.law.leaves.items():
+            if is_in(self.name, module) and name in leave.names:
+                self.taken.add((module, name))
+                return True
+        return False
+
+    def _follow(self, nodes: Sequence[ast.AST]) -> None:
+        """`when = datetime` makes `when` another name of it, however often."""
+        pairs = [pair for node in nodes for pair in _bindings(node)]
+        before = -1
+        while before != (before := sum(map(len, self.known.values()))):
+            for name, value in pairs:
+                if found := self._full(value):
+                    self.known.setdefault(name, set()).update(found)
+
+    def _full(self, node: ast.expr) -> set[str]:
+        """What an expression of names and dots may stand for, as far as imports tell."""
+        if isinstance(node, ast.Name):
+            return self.known.get(node.id, set())
+        if isinstance(node, ast.Attribute):
+            return {f"{base}.{node.attr}" for base in self._full(node.value)}
+        if isinstance(node, ast.NamedExpr):
+            return self._full(node.value)
+        return set()
+
+    def _used(self, node: ast.AST) -> Iterator[tuple[int, str]]:
+        if isinstance(node, ast.Name):
+            yield from self._name(node)
+        elif isinstance(node, ast.Attribute):
+            if not self._may_name(node):
+                yield node.lineno, f"uses .{node.attr}"
+            yield from self._reached(node)
+        elif isinstance(node, ast.Call):
+            yield from self._call(node)
+        elif _is_async(node) and not (self.law.signatures_async or self.law.is_loop):
+            yield getattr(node, "lineno", 1), "is async"
+        elif isinstance(node, ast.MatchClass):
+            for word in node.kwd_attrs:
+                if not self._may_say(word, node.cls, is_called=False):
+                    yield node.lineno, f"uses .{word}"
+        elif isinstance(node, ast.Global):
+            yield node.lineno, f"changes {node.names[0]} of the module"
+
+    def _name(self, node: ast.Name) -> Iterator[tuple[int, str]]:
+        is_use = isinstance(node.ctx, ast.Load)
+        if (
+            is_use
+            and node.id in effects.BUILTINS
+            and not self._is_ours(node)
+            and not self._has_leave(node.id)
+        ):
+            yield node.lineno, f"uses {node.id}"
+        if node.id == "getattr" and id(node) not in self.called:
+            yield node.lineno, "passes getattr on"
+        yield from self._reached(node)
+
+    def _is_ours(self, node: ast.Name) -> bool:
+        found = self.known.get(node.id, set())
+        return bool(found) and all(is_in(one, _OURS) for one in found)
+
+    def _reached(self, node: ast.Name | ast.Attribute) -> Iterator[tuple[int, str]]:
+        """What the expression stands for: a name that is refused, or a module that goes from hand to hand."""
+        for full in sorted(self._full(node)):
+            if is_in(full, _OURS):
+                yield from self._handed_on(node, full)
+            elif not self._may_use(full):
+                if isinstance(node, ast.Attribute) or "." not in full:
+                    yield node.lineno, f"uses {full}"
+            elif full in effects.BY_NAME and id(node) not in self.called:
+                yield node.lineno, f"passes {full} on"
+            elif id(node) not in self.bases and _module_of(full) == full and not full.endswith("_pb2"):
+                yield node.lineno, f"passes the module {full} on"
+
+    def _may_name(self, node: ast.Attribute) -> bool:
+        return self._may_say(node.attr, node.value, is_called=id(node) in self.called)
+
+    def _may_say(self, attribute: str, of: ast.expr, *, is_called: bool) -> bool:
+        """Whether an attribute of that name may be taken of that value."""
+        if self._has_leave(attribute) or self._is_defined_here(of, attribute):
+            return True
+        if attribute.startswith("__") and attribute.endswith("__"):
+            return attribute in effects.DUNDERS
+        if attribute == "now":
+            is_plain = isinstance(of, ast.Name | ast.Attribute) and not self._full(of)
+            return is_plain and (self.law.is_loop or (not is_called and _holds_now(of)))
+        if attribute in (effects.OF_EVENT_LOOPS if self.law.is_loop else effects.OF_GIVEN_CLOCKS):
+            return False
+        if attribute == "open" and not is_called and isinstance(of, ast.Name) and of.id == "self":
+            return True  # a field of that name
+        refused = effects.OF_FILES | effects.OF_CLOCKS | effects.OF_THE_MACHINE | effects.AROUND
+        return attribute not in refused or (attribute in _READING and self._has_leave(_RESOURCES))
+
+    def _is_defined_here(self, of: ast.expr, attribute: str) -> bool:
+        """Whether it is a function of one of our modules, such as `items.walk`."""
+        modules = (self.package.module(full) for full in self._full(of))
+        return any(module is not None and attribute in module.defined for module in modules)
+
+    def _call(self, node: ast.Call) -> Iterator[tuple[int, str]]:
+        full = self._full(node.func)
+        given = [*node.args, *(word.value for word in node.keywords)]
+        has_zone = any(not isinstance(one, ast.Constant) for one in given)  # None is the machine's
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "astimezone" and not has_zone:
+            yield node.lineno, "asks for the machine's time zone by .astimezone()"
+        is_zero = bool(given) and isinstance(given[0], ast.Constant) and given[0].value == 0
+        if self.law.is_loop and "asyncio.sleep" in full and not is_zero:
+            yield node.lineno, "sleeps by another clock than the one passed in"
+        has_timeout = any(word.arg in ("timeout", None) for word in node.keywords)
+        if self.law.is_loop and "asyncio.wait" in full and has_timeout:
+            yield node.lineno, "waits by another clock than the one passed in"
+        yield from self._by_name(node, full)
+
+    def _by_name(self, node: ast.Call, full: set[str]) -> Iterator[tuple[int, str]]:
+        """What takes an attribute by its name: as if the attribute were taken, and called, here."""
+        if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            of, words = node.args[0], node.args[1:2]
+        elif full & effects.BY_NAME:
+            of, words = node.func, node.args
+        else:
+            return
+        for word in words:
+            text = word.value if isinstance(word, ast.Constant) else None
+            if not isinstance(text, str):
+                if not self._has_leave("getattr"):
+                    yield node.lineno, "takes an attribute whose name is not written here"
+            elif not all(self._may_say(part, of, is_called=True) for part in text.split(".")):
+                yield node.lineno, f"uses .{text}"
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Every name that a statement or expression binds to another expression."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _bound(target, node.value)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        yield from _bound(node.target, node.value)
+    elif isinstance(node, ast.For | ast.comprehension):
+        values = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List | ast.Set) else []
+        for value in values:
+            yield from _bound(node.target, value)
+    elif isinstance(node, ast.arguments):
+        places = [*node.posonlyargs, *node.args]
+        given = [*zip(places[len(places) - len(node.defaults) :], node.defaults, strict=True)]
+        given += [
+            (place, value) for place, value in zip(node.kwonlyargs, node.kw_defaults, strict=True) if value
+        ]
+        for place, value in given:
+            yield place.arg, value
+
+
+def _bound(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        for one, other in zip(target.elts, value.elts, strict=False):
+            yield from _bound(one, other)
+
+
+def _holds_now(of: ast.expr) -> bool:
+    last = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
+    return last in effects.HOLDERS_OF_NOW
+
+
+def _is_async(node: ast.AST) -> bool:
+    if isinstance(node, ast.comprehension):
+        return bool(node.is_async)
+    return isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+
+
+@cache
+def _module_of(full: str) -> str | None:
+    """The innermost module on the way to a dotted name, by its own name: `enum.sys.modules` goes by `sys`."""
+    parts = full.split(".")
+    found: ModuleType | None = None
+    for end in range(1, len(parts) + 1):
+        path = ".".join(parts[:end])
+        inner = getattr(found, parts[end - 1], None) if found is not None else None
+        if found is None or inner is None:
+            inner = (
+                _imported(path) if end == 1 or (found is not None and hasattr(found, "__path__")) else None
+            )
+        if not isinstance(inner, ModuleType):
+            return found.__name__ if found is not None else parts[0]
+        found = inner
+    return found.__name__ if found is not None else None
+
+
+def _imported(name: str) -> ModuleType | None:
+    """A module, brought in to see what is in it. What cannot be is judged by its name alone."""
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        return importlib.import_module(name)
+    except Exception:
+        return None

@@ -1,0 +1,191 @@
+"""The laws of rooms that imports between them do not show: clock, files, network, processes.
+
+`lint-imports` says which room may import which. This says what a room may take from Python and from
+libraries, as a list of what is permitted: what is not on it is refused, under any alias.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.law_reader import Law, Leave, Package, Reader, is_in
+
+_HERE: Final = Path(__file__).resolve()
+ROOT: Final = _HERE.parents[1]
+
+_CEL: Final = frozenset({"cel_expr_python.*", "google.protobuf.*", "re2"})
+_NUMBERS: Final = frozenset({"numpy", "numpy.ma", "numpy.typing"})
+_PYDANTIC: Final = frozenset({"pydantic", "pydantic.alias_generators", "pydantic_core"})
+_OWN_DATA: Final = frozenset({"importlib.resources"})
+_BY_TABLE: Final = Leave(frozenset({"getattr"}), "reads fields of a value by the names in a table of its own")
+
+LAWS: Final = (
+    Law(
+        "model",
+        leaves={
+            "tonnage.model.printable": Leave(
+                frozenset({"codecs.register_error"}), "an encoder is far faster than a pattern"
+            ),
+            "tonnage.model.catalog": Leave(
+                _OWN_DATA, "the catalogue lies beside its readers, read at first use"
+            ),
+        },
+    ),
+    Law(
+        "wire",
+        frozenset({"google.protobuf.message", "msgspec.*"}),
+        leaves={
+            "tonnage.wire.schema": Leave(
+                _OWN_DATA, "the schema tables lie beside their reader, read at first use"
+            )
+        },
+    ),
+    Law("documents", _PYDANTIC | {"re2", "yaml"}, leaves={"tonnage.documents.changes": _BY_TABLE}),
+    Law("ports", signatures_async=True),
+    Law("reading", frozenset({"msgspec.*"})),
+    Law("decide.node", leaves={"tonnage.decide.node.mig.layouts": _BY_TABLE}),
+    Law("decide.cluster", _NUMBERS),
+    Law(
+        "decide.kubernetes",
+        _CEL | _NUMBERS | {"msgspec.*"},
+        leaves={
+            "tonnage.decide.kubernetes.api.go_values": Leave(
+                _OWN_DATA, "reads Go's names beside the schema tables, at first use"
+            ),
+            "tonnage.decide.kubernetes.api.validation.signing_requests": Leave(
+                frozenset({"cryptography.x509"}), "a request for a certificate is read as it is validated"
+            ),
+            "tonnage.decide.kubernetes.api.validation.jobs": Leave(
+                frozenset({"zoneinfo", "zoneinfo.ZoneInfo"}),
+                "whether a time zone exists is said by the machine's own data, as to Kubernetes' controller",
+            ),
+            "tonnage.decide.kubernetes.cel.asking": Leave(
+                frozenset({"contextvars"}), "the engine calls back without saying for whom it evaluates"
+            ),
+            "tonnage.decide.kubernetes.cel.costs": _BY_TABLE,
+            "tonnage.decide.kubernetes.kubelet.numa_memory": _BY_TABLE,
+        },
+    ),
+    Law("diagnose", _NUMBERS | {"pydantic"}, leaves={"tonnage.diagnose.explain.explain": _BY_TABLE}),
+    Law(
+        "loop", frozenset({"asyncio", "logging", "msgspec", "uuid.NAMESPACE_OID", "uuid.uuid5"}), is_loop=True
+    ),
+    Law(
+        "agent",
+        frozenset({"asyncio", "logging", "msgspec.*", "pathlib"}),
+        is_loop=True,
+        leaves={
+            "tonnage.agent.config.checkpoint": Leave(
+                frozenset({"tonnage", "glob", "read_bytes", "__file__"}),
+                "what a text means depends on the program's own files, so its mark covers them",
+            ),
+            "tonnage.agent.config.selection": Leave(
+                frozenset({"open", "stat"}),
+                "the configuration's file has no port yet; a thread reads it",
+            ),
+            "tonnage.agent.metrics.exposition": Leave(
+                frozenset({"prometheus_client.core", "prometheus_client.registry", "platform"}),
+                "families are what the registry asks of a collector; one of them names the Python that runs",
+            ),
+            "tonnage.agent.mps": Leave(
+                frozenset({"asyncio.timeout"}),
+                "kubelet waits by the real clock for an agent to end",
+            ),
+        },
+    ),
+)
+"""Rooms that are not here reach out: `adapters` and `twin` are the two worlds, `cli` is where people are."""
+CONSTRUCTORS: Final = frozenset({"tonnage.agent.main"})
+"""Puts loops and the world together, so it may take what the world is made of."""
+
+_VENDORS: Final = "tonnage.adapters.vendors"
+_SHARED_BY_VENDORS: Final = frozenset({"driver", "platforms"})
+"""First words of modules that know of no vendor's library."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One place where a law is broken."""
+
+    path: Path
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+def breaches(source: Path) -> list[Breach]:
+    """Of all modules below `source`, the folder that holds the package `tonnage`."""
+    package = Package(source)
+    found: set[Breach] = set()
+    taken: set[tuple[str, str]] = set()
+    for name, path in package.paths.items():
+        wrong = [*_of_room(name, package, taken)]
+        if path.name == "__init__.py":
+            wrong += _without_law(path)
+        if is_in(name, _VENDORS) and name != _VENDORS:
+            wrong += _of_another_vendor(name, path)
+        found |= {Breach(path, at, what) for at, what in wrong}
+    given = {(module, name) for law in LAWS for module, leave in law.leaves.items() for name in leave.names}
+    found |= {
+        Breach(_HERE, 1, f"there is no room {law.room}")
+        for law in LAWS
+        if f"tonnage.{law.room}" not in package.paths
+    }
+    found |= {Breach(_HERE, 1, f"{module} does not need {name} any more") for module, name in given - taken}
+    return sorted(found, key=lambda breach: (breach.path, breach.line, breach.what))
+
+
+def _of_room(name: str, package: Package, taken: set[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+    law = next((law for law in LAWS if is_in(name, f"tonnage.{law.room}")), None)
+    if law is None or name in CONSTRUCTORS or name.endswith("_pb2"):
+        return
+    module = package.module(name)
+    if module is not None:
+        for line, what in Reader(name, law, package, taken=taken).breaches(module.nodes):
+            yield line, f"{law.room} {what}"
+
+
+def _without_law(path: Path) -> Iterator[tuple[int, str]]:
+    """A package says in its first sentence what is in it, and what never."""
+    text = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    if len(text.split()) < 4 or not text.rstrip().endswith("."):
+        yield 1, "the package does not say its law in a sentence"
+
+
+def _of_another_vendor(name: str, path: Path) -> Iterator[tuple[int, str]]:
+    """A vendor's modules begin with its name, and of the others they import what knows no vendor."""
+    may = {_vendor_of(name), *_SHARED_BY_VENDORS}
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = inside if node.module == _VENDORS else [node.module or ""]
+        else:
+            continue
+        for module in modules:
+            if is_in(module, _VENDORS) and _vendor_of(module) not in may:
+                yield node.lineno, f"one vendor takes from another: {module}"
+
+
+def _vendor_of(module: str) -> str:
+    return module.removeprefix(f"{_VENDORS}.").partition(".")[0].partition("_")[0]
+
+
+def main() -> None:
+    found = breaches(ROOT / "src")
+    for breach in found:
+        print(breach)
+    if found:
+        sys.exit(f"{len(found)} breaches of the laws of rooms (docs/explanation/architecture.md)")
+
+
+if __name__ == "__main__":
+    main()

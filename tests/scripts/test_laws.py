@@ -1,0 +1,296 @@
+"""The laws of rooms: a breach that is planted is refused whatever its shape, and what only looks like one is not."""
+# ruff: noqa: E501 - the tables are read by their rows
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from scripts import effects
+from scripts.laws import LAWS, ROOT, breaches
+
+_CATALOG = '"""What is known, and never what is seen."""\n\nfrom importlib import resources\n'
+
+
+def _found(source: Path, room: str, code: str, *, name: str = "planted") -> list[str]:
+    """What is wrong with one module in that room, without place."""
+    path = source.joinpath("tonnage", *room.split("."), f"{name}.py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dedent(code))
+    catalog = source / "tonnage/model/catalog/__init__.py"
+    catalog.parent.mkdir(parents=True, exist_ok=True)
+    catalog.write_text(_CATALOG)
+    return [breach.what for breach in breaches(source) if breach.path == path]
+
+
+BREACHES = [
+    # clock
+    ("decide.node", "from datetime import datetime\ndatetime.now()", ".now", "the clock, called"),
+    ("diagnose", "import datetime as dt\nprint_at = dt.datetime.now(dt.UTC)", ".now", "the clock by its module"),
+    ("decide.cluster", "from datetime import datetime as d\nd.now()", ".now", "the clock under another name"),
+    ("model", "from datetime import date\nborn = date.today", ".today", "the day, not called"),
+    ("diagnose", "from datetime import datetime\ndef f(at=datetime.now()): ...", ".now", "the clock as a default"),
+    (
+        "model",
+        "from dataclasses import field\nfrom datetime import datetime\nborn = field(default_factory=datetime.now)",
+        ".now",
+        "the clock as a factory of a default",
+    ),
+    ("decide.node", "def f(moment): return type(moment).now()", ".now", "the clock of a value's type"),
+    ("decide.node", "def f(moment): return map(type(moment).now, [None])", ".now", "the same, passed on"),
+    ("decide.node", "def f(moment): return moment.__class__.utcnow()", ".utcnow", "the clock of a value's class"),
+    ("diagnose", "from datetime import datetime\ndef f(): return getattr(datetime, 'now')()", ".now", "getattr"),
+    ("diagnose", "def f(moment, w='no' + 'w'): return getattr(moment, w)", "not written here", "getattr, composed"),
+    ("diagnose", "def f(moment): return getattr(moment, f'{1}now')", "not written here", "getattr, formatted"),
+    ("diagnose", "from functools import reduce\ndef f(x): return reduce(getattr, x)", "getattr on", "getattr given on"),
+    ("diagnose", "ask = getattr", "getattr on", "getattr under another name"),
+    ("decide.cluster", "from operator import attrgetter\nask = attrgetter('datetime.now')", ".now", "attrgetter"),
+    ("decide.cluster", "import operator as o\nask = o.methodcaller('today')", ".today", "methodcaller by its module"),
+    ("decide.cluster", "from operator import attrgetter as a\nwords = [*map(a, 'now')]", "passes", "attrgetter given on"),
+    ("decide.cluster", "from operator import attrgetter\ndef f(w): return attrgetter(w)", "not written", "any attrgetter"),
+    ("model", "import time", "imports time", "the module of time"),
+    ("model", "from time import monotonic as beat", "imports time.monotonic", "another clock"),
+    ("reading", "def f(moment): return moment.astimezone()", "time zone", "the machine's time zone"),
+    ("decide.kubernetes", "from google.protobuf.timestamp_pb2 import Timestamp\ndef f(t):\n    t.GetCurrentTime()", "GetCurrentTime", "the clock of protobuf"),
+    ("decide.cluster", "import numpy as np\nnow = np.datetime64('now')", "numpy.datetime64", "the clock of numpy"),
+    ("documents", "from pydantic import PastDate", "pydantic.PastDate", "a type that asks the clock"),
+    ("reading", "def f(moment): return moment.astimezone(None)", "time zone", "the same, said"),
+    ("decide.node", "from datetime import datetime\nsnapshot = datetime\nask = snapshot.now", ".now", "the clock as a snapshot"),
+    ("decide.node", "def f(x):\n    match x:\n        case int(today=ask): return ask()", ".today", "the day in a pattern"),
+    ("decide.node", "from datetime import datetime\nclass A:\n    clock = datetime\n    def f(self): return map(self.clock.now, [])", ".now", "the clock in a class"),
+    ("decide.node", "def f(clock): return clock.monotonic()", ".monotonic", "a clock that was passed in"),
+    # files
+    ("documents", "def f(p): return open(p)", "uses open", "open"),
+    ("documents", "from functools import partial\nread = partial(open, mode='rb')", "uses open", "open, given on"),
+    ("documents", "def f(read=open): ...", "uses open", "open as a default"),
+    ("documents", "class A:\n    read = staticmethod(open)", "uses open", "open in a class"),
+    ("documents", "texts = [o(p) for o in (open,) for p in 'ab']", "uses open", "open in a comprehension"),
+    ("documents", "read = lambda p: open(p).read()", "uses open", "open in a lambda"),
+    ("documents", "@open\ndef f(): ...", "uses open", "open as a decorator"),
+    ("model", "import builtins\nbuiltins.open('x')", "imports builtins", "open of builtins"),
+    ("model", "__builtins__['open']('x')", "__builtins__", "open of the builtins beneath"),
+    ("model", "globals()['op' + 'en']", "uses globals", "open by globals"),
+    ("model", "def f(): return f.__globals__['x']", "__globals__", "open by a function's globals"),
+    ("model", "x = ().__class__.__base__.__subclasses__()", "__subclasses__", "all classes there are"),
+    ("model", "def f(g): return g.gi_frame.f_builtins['open']", "f_builtins", "open by a frame"),
+    ("reading", "from io import open as read", "imports io.open", "open of io"),
+    ("reading", "import io\nio.StringIO()", "imports io", "all of io for a text"),
+    ("reading", "import codecs\ncodecs.open('x')", "imports codecs", "open of codecs"),
+    ("model", "from pathlib import Path", "imports pathlib.Path", "paths that read"),
+    ("model", "import pathlib\npathlib.PurePath('x')", "imports pathlib", "all of pathlib for a name"),
+    ("diagnose", "def f(path): return path.read_text()", ".read_text", "a path that was passed in"),
+    ("diagnose", "def f(path):\n    with path.open() as x: return x", ".open", "open of a path"),
+    ("diagnose", "def f(path): return path.parent.exists()", ".exists", "whether a file is there"),
+    ("diagnose", "from tonnage.model.json import JsonObject\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pathlib import Path", "pathlib.Path", "paths for the type checker alone"),
+    ("decide.cluster", "import numpy as np\nnp.load('x')", "numpy.load", "files of numpy"),
+    ("decide.cluster", "from numpy import memmap as m", "numpy.memmap", "maps of numpy"),
+    ("decide.cluster", "def f(column): column.tofile('x')", ".tofile", "a column that writes itself"),
+    ("documents", "from pydantic import FilePath", "pydantic.FilePath", "a type that looks for a file"),
+    ("documents", "import yaml\nyaml.load('x', yaml.UnsafeLoader)", "yaml.UnsafeLoader", "YAML that makes objects"),
+    ("model.catalog", "from importlib import import_module", "import_module", "imports where data is read"),
+    ("decide.node", "from importlib.resources import files", "importlib.resources", "data of others"),
+    ("decide.node", "from tonnage.model.catalog import resources", "only imports it", "data by another module"),
+    ("decide.node", "from tonnage.model import catalog\ncatalog.resources.files('os')", "only imports it", "the same by dots"),
+    # processes, environment, network, threads, randomness
+    ("decide.node", "from os import environ as e", "imports os.environ", "the environment"),
+    ("decide.node", "import os.path as p\np.os.environ", "imports os.path", "the environment by paths"),
+    ("decide.node", "import typing\ntyping.sys.modules['os']", "typing.sys", "modules of a module"),
+    ("decide.node", "from enum import sys", "imports enum.sys", "a module out of a module"),
+    ("decide.node", "import contextlib as c\nc.os.system('x')", "contextlib.os", "processes by a module of a module"),
+    ("decide.node", "import contextlib\nwide = [contextlib]\nwide[0].os", "passes the module", "a module in a list"),
+    ("decide.node", "import json\nwide = json\nwide.codecs.open('x')", "json.codecs", "a module under another name"),
+    ("decide.node", "import urllib.parse\nurllib.request.urlopen('x')", "urllib.request", "the network by its neighbour"),
+    ("decide.node", "def f():\n    import subprocess", "imports subprocess", "a process inside a function"),
+    ("decide.node", "def f(x):\n    if x:\n        from sys import stdout", "imports sys.stdout", "output where it is needed"),
+    ("decide.node", "import concurrent.futures", "concurrent.futures", "threads"),
+    ("decide.node", "import threading as t", "imports threading", "threads under another name"),
+    ("decide.node", "from http.client import HTTPConnection", "http.client", "HTTP"),
+    ("decide.node", "import secrets, random", "imports random", "randomness"),
+    ("decide.node", "from uuid import uuid4", "uuid.uuid4", "names by chance"),
+    ("decide.cluster", "import numpy\nnumpy.random.rand()", "numpy.random", "randomness of numpy"),
+    ("decide.cluster", "from numpy import random as r", "numpy.random", "the same under another name"),
+    ("decide.cluster", "def f(x): return hash(x) % 7", "uses hash", "what differs in each process"),
+    ("decide.node", "import logging", "imports logging", "logs"),
+    ("decide.node", "from warnings import warn", "imports warnings", "warnings"),
+    ("decide.node", "print('x')", "uses print", "output"),
+    ("decide.node", "raise SystemExit", "SystemExit", "the end of the process"),
+    ("decide.node", "len.__self__.open('x')", "__self__", "the builtins of a builtin"),
+    ("decide.node", "def f(x): return object.__getattribute__(x, 'now')()", "__getattribute__", "an attribute beneath"),
+    ("decide.node", "exec('x')", "uses exec", "a program in a text"),
+    ("decide.node", "x = __import__('os')", "__import__", "an import by its function"),
+    ("decide.node", "async def f(): ...", "is async", "a coroutine"),
+    ("decide.node", "def f(x): return [y async for y in x]", "is async", "a comprehension that waits"),
+    ("decide.node", "N = 0\ndef f():\n    global N\n    N += 1", "changes N", "state of a module"),
+    ("decide.node", "setattr(int, 'x', 1)", "uses setattr", "what changes others"),
+    ("decide.node", "from math import *", "everything of math", "all names of a module"),
+    ("decide.node", "from . import other", "relative", "a relative name"),
+    ("decide.node", "import tonnage\ntonnage.adapters", "leads to every room", "the package by its name"),
+    ("decide.node", "import tonnage.model.json", "leads to every room", "a module by its whole name"),
+    ("model", "import msgspec", "imports msgspec", "another room's library"),
+    # loops
+    ("agent.mig", "from datetime import datetime\ndatetime.now()", ".now", "the clock in a loop"),
+    ("agent.mig", "import time", "imports time", "another clock in a loop"),
+    ("agent.mig", "import asyncio\nasync def f(): await asyncio.sleep(1)", "sleeps", "sleep in a loop"),
+    ("agent.mig", "from asyncio import sleep as rest\nasync def f(x): await rest(x)", "sleeps", "sleep under another name"),
+    ("agent.mig", "import asyncio\nasync def f(x):\n    async with asyncio.timeout(1): ...", "asyncio.timeout", "a deadline of the real clock"),
+    ("loop", "import asyncio\ndef f(): asyncio.get_running_loop().call_later(1, f)", ".call_later", "a timer in a loop"),
+    ("loop", "import asyncio as a\nasync def f(): await a.create_subprocess_exec('x')", "create_subprocess_exec", "a process in a loop"),
+    ("agent.mig", "from pathlib import Path\nPath('/x').read_text()", ".read_text", "a file in a loop"),
+    ("agent.mig", "import subprocess", "imports subprocess", "a program in a loop"),
+    ("agent.mig", "from os import environ", "os.environ", "the environment in a loop"),
+    ("loop", "from uuid import uuid4", "uuid.uuid4", "chance in a loop"),
+    ("agent.mig", "import asyncio\nasync def f(x): await asyncio.wait(x, timeout=1)", "waits by", "a wait of the real clock"),
+    ("agent.mig", "from datetime import datetime\ndef f(): return [datetime][0].now()", ".now", "the clock out of a list"),
+    ("agent.mig", "import logging\nlogging.FileHandler('x')", "logging.FileHandler", "a log in a file"),
+    ("agent.mig", "import logging\nlogging.os.environ", "logging.os", "the environment by the log"),
+    ("loop", "import asyncio\ndef f(): return asyncio.get_running_loop().time()", ".time", "the event loop's clock"),
+    # vendors
+    ("adapters.vendors", "from tonnage.adapters.vendors.nvml_session import Session", "another", "one vendor of another"),
+    ("adapters.vendors", "from tonnage.adapters.vendors import nvml as n", "another", "the same by the package"),
+    ("adapters.vendors", "import tonnage.adapters.vendors.nvml", "another", "the same by its whole name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("room", "code", "told"), [pytest.param(*row[:3], id=f"{row[3]} ({row[0]})") for row in BREACHES]
+)
+def test_a_breach_is_refused(tmp_path: Path, room: str, code: str, told: str) -> None:
+    found = _found(tmp_path, room, code)
+    assert any(told in what for what in found), found
+
+
+PERMITTED = [
+    ("decide.node", "def f(snapshot): return snapshot.now", "the moment that a snapshot was taken"),
+    ("decide.node", "from datetime import UTC\ndef f(at): return at.astimezone(tz=UTC)", "a zone that is named"),
+    ("decide.node", "from datetime import UTC, datetime\nEPOCH = datetime(1970, 1, 1, tzinfo=UTC)", "a moment as data"),
+    ("decide.node", "from operator import attrgetter, itemgetter\nby = sorted([], key=attrgetter('name'))", "a field's name"),
+    ("decide.node", "def f(x): return getattr(x, 'name', None)", "a field that may be missing"),
+    ("decide.node", "import re\nP = re.compile('x')", "a pattern, compiled"),
+    ("decide.node", "from functools import cache, partial", "a cache of answers"),
+    ("decide.node", "def f(self): return self.opened, self.system_reserved", "words that only begin so"),
+    ("decide.node", "class A:\n    def __init__(self): super().__init__()", "a parent's beginning"),
+    ("decide.node", "import json\njson.loads('1')", "text that is read"),
+    ("decide.node", "from pathlib import PurePosixPath", "a path that only names"),
+    ("decide.node", "from urllib.parse import urlsplit", "the parts of an address"),
+    ("decide.node", "from tonnage.model import catalog\nwide = (catalog, catalog)", "modules of our own in a table"),
+    ("documents", "class A:\n    open: list[int]\n    def f(self): self.open.pop()", "a field named open"),
+    ("documents", "from io import StringIO\nimport csv\ncsv.reader(StringIO('a'))", "a text that is read as a file"),
+    ("documents", "import yaml\nyaml.compose('x', Loader=yaml.CSafeLoader)", "YAML with places"),
+    ("decide.cluster", "import numpy as np\nimport numpy.typing as npt\nx = np.zeros(3)", "columns"),
+    ("decide.kubernetes", "import msgspec\nmsgspec.json.encode(1)", "JSON"),
+    ("ports", "from typing import Protocol\nclass A(Protocol):\n    async def f(self): ...", "a port's signature"),
+    ("model.catalog", "from importlib import resources\nresources.files('x').joinpath('y').read_text()", "the catalogue's data"),
+    ("agent.mig", "import asyncio\nasync def f(clock): await asyncio.sleep(0); clock.now()", "the clock of a loop"),
+    ("agent.mig", "import asyncio\nasync def f(x): await asyncio.to_thread(x)", "what takes long, beside the loop"),
+    ("agent.mig", "from pathlib import Path\nPLACE = Path('/var/lib') / 'x'", "a place that is passed on"),
+    ("loop", "import logging\nlogging.getLogger(__name__)", "a loop's log"),
+    ("adapters", "import time, os, subprocess\nopen('x')", "the real world"),
+    ("adapters.vendors", "from tonnage.adapters.vendors.driver_thread import X", "what vendors share"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("room", "code"), [pytest.param(*row[:2], id=f"{row[2]} ({row[0]})") for row in PERMITTED]
+)
+def test_what_is_no_breach_is_not_refused(tmp_path: Path, room: str, code: str) -> None:
+    assert _found(tmp_path, room, code) == []
+
+
+PLANTED = [
+    ("decide/cluster/planted_port.py", "from tonnage.ports import Clock", "tonnage.ports"),
+    ("decide/node/planted_wire.py", "import tonnage.wire.objects as o", "tonnage.wire.objects"),
+    ("decide/node/planted_cluster.py", "def f():\n    from tonnage.decide import cluster", "tonnage.decide.cluster"),
+    ("decide/kubernetes/planted_node.py", "from tonnage.decide.node import share", "tonnage.decide.node.share"),
+    ("decide/kubernetes/planted_kinds.py", "from tonnage.wire import kinds", "tonnage.wire.kinds"),
+    ("decide/kubernetes/planted_twin.py", "from tonnage.twin.clock import X", "tonnage.twin.clock"),
+    ("decide/kubernetes/planted_documents.py", "from tonnage.documents import source", "tonnage.documents.source"),
+    ("diagnose/planted_loop.py", "from tonnage.loop.informer import Informer", "tonnage.loop.informer"),
+    ("diagnose/planted_adapter.py", "if True:\n    import tonnage.adapters.clock as c", "tonnage.adapters.clock"),
+    ("model/planted_document.py", "from tonnage.documents.source import Path", "tonnage.documents.source"),
+    ("documents/planted_wire.py", "from tonnage.wire.objects import Pod", "tonnage.wire.objects"),
+    ("wire/planted_model.py", "from tonnage.model.json import JsonObject", "tonnage.model.json"),
+    ("reading/planted_ports.py", "from tonnage import ports", "tonnage.ports"),
+    ("loop/planted_decision.py", "from tonnage.decide.node import allocate", "tonnage.decide.node.allocate"),
+    ("adapters/planted_decision.py", "from tonnage.decide.kubernetes import matching", "tonnage.decide.kubernetes.matching"),
+    ("adapters/planted_twin.py", "from tonnage.twin.clock import TwinClock", "tonnage.twin.clock"),
+    ("twin/planted_adapter.py", "from tonnage.adapters.certificates import Authority", "tonnage.adapters.certificates"),
+    ("twin/kubelet/planted_store.py", "from tonnage.twin.apiserver.storage import store", "tonnage.twin.apiserver.storage.store"),
+    ("twin/scheduler/planted_kubelet.py", "import tonnage.twin.kubelet.spec as s", "tonnage.twin.kubelet.spec"),
+    ("twin/apiserver/planted_controller.py", "from tonnage.twin.controllers import ownership", "tonnage.twin.controllers.ownership"),
+    ("twin/planted_answer.py", "from tonnage.diagnose.case import Case", "tonnage.diagnose.case"),
+    ("agent/mig/planted_adapter.py", "from tonnage.adapters.clock import SystemClock", "tonnage.adapters.clock"),
+    ("agent/planted_twin.py", "from tonnage.twin.devices import scenario as s", "tonnage.twin.devices.scenario"),
+    ("diagnose/rules/planted_rule.py", "from tonnage.diagnose.rules.numa import findings", "tonnage.diagnose.rules.numa"),
+    ("diagnose/lint/rules/planted_rule.py", "from tonnage.diagnose.lint.rules import names", "tonnage.diagnose.lint.rules.names"),
+    ("decide/kubernetes/scheduler/filters/planted.py", "from tonnage.decide.kubernetes.scheduler.filters.taints import X", "tonnage.decide.kubernetes.scheduler.filters.taints"),
+    ("model/planted_time.py", "from time import time", "time"),
+    ("reading/planted_client.py", "from lightkube import Client", "lightkube"),
+    ("decide/node/planted_library.py", "import numpy as np", "numpy"),
+    ("agent/mig/planted_program.py", "from subprocess import run", "subprocess"),
+]  # fmt: skip
+"""(module, what is in it, what it must not import)."""
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package and its laws, with a breach of each law planted."""
+    root = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.pyi"))
+    shutil.copy(ROOT / ".importlinter", root)
+    for place, code, _ in PLANTED:
+        (root / "src/tonnage" / place).write_text(code)
+    return root
+
+
+def test_every_import_that_is_planted_is_refused_by_name(copied: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(copied / "src"), "COLUMNS": "400"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=copied,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    edges = [
+        f"tonnage.{place.removesuffix('.py').replace('/', '.')} -> {taken}" for place, _, taken in PLANTED
+    ]
+    assert [edge for edge in edges if edge not in told] == [], told
+    assert done.returncode == 1
+
+
+def test_a_package_says_its_law(tmp_path: Path) -> None:
+    (tmp_path / "tonnage/decide").mkdir(parents=True)
+    place = tmp_path / "tonnage/decide/__init__.py"
+    for text, told in (("", True), ('"""LAW."""', True), ('"""Decisions, never effects."""', True)):
+        place.write_text(text)
+        assert any(breach.path == place for breach in breaches(tmp_path)) is told
+    place.write_text('"""Decisions: values in, values out, and never an effect."""')
+    assert not any(breach.path == place for breach in breaches(tmp_path))
+
+
+def test_a_leave_that_nobody_takes_is_refused(tmp_path: Path) -> None:
+    _found(tmp_path, "decide.node", "")
+    told = {breach.what for breach in breaches(tmp_path)}
+    assert "tonnage.decide.kubernetes.cel.asking does not need contextvars any more" in told
+
+
+def test_the_list_of_modules_with_effects_is_whole() -> None:
+    config = ConfigParser()
+    config.read(ROOT / ".importlinter")
+    listed = set(config["importlinter:contract:effects"]["forbidden_modules"].split())
+    names = {
+        name for law in LAWS for leave in law.leaves.values() for name in leave.names
+    } | effects.PLAIN_NAMES
+    permitted = {name.partition(".")[0] for name in effects.PLAIN | names}
+    public = {name for name in sys.stdlib_module_names if not name.startswith("_")}
+    assert sorted(public - listed - permitted) == []
+    assert sorted(listed & {name.partition(".")[0] for name in effects.PLAIN}) == []
