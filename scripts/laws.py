@@ -57,9 +57,6 @@ LAWS: Final = (
             "tonnage.decide.kubernetes.api.go_values": Leave(
                 _OWN_DATA, "reads Go's names beside the schema tables, at first use"
             ),
-            "tonnage.decide.kubernetes.api.validation.signing_requests": Leave(
-                frozenset({"cryptography.x509"}), "a request for a certificate is read as it is validated"
-            ),
             "tonnage.decide.kubernetes.api.validation.jobs": Leave(
                 frozenset({"zoneinfo", "zoneinfo.ZoneInfo"}),
                 "whether a time zone exists is said by the machine's own data, as to Kubernetes' controller",

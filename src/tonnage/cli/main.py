@@ -62,10 +62,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        module = COMMANDS[cmd_name][0]
         try:
-            command = importlib.import_module(COMMANDS[cmd_name][0]).command
+            command = importlib.import_module(module).command
         except ModuleNotFoundError as error:
-            if error.name != COMMANDS[cmd_name][0]:
+            if not f"{module}.".startswith(f"{error.name}."):
                 raise
             # The agent's image has no twin, and nothing that needs arithmetic over a whole cluster.
             raise click.UsageError(f"{cmd_name} is not in this image: run it on a machine", ctx) from None

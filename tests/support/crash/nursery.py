@@ -30,7 +30,7 @@ from tonnage.model.catalog.mig import mig_boards
 TESTS: Final = str(Path(__file__).parents[2])
 """Where modules of tests are, for programs that are started."""
 _PR_SET_PDEATHSIG: Final = 1
-_NEEDED: Final = ("adapters", "agent", "cli", "decide.node", "documents", "model", "wire")
+_NEEDED: Final = ("adapters", "agent", "cli", "decide.node", "documents", "loop", "model", "reading", "wire")
 """Rooms of which an agent loads modules."""
 _LIBRARIES: Final = (
     *(

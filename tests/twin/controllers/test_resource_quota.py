@@ -227,7 +227,7 @@ async def test_what_one_object_costs_does_not_grow_with_those_there(
     await quota(running, {"pods": "50", "count/configmaps": "50"})
     await used(running)
     counts: list[str] = []
-    for module in ("apiserver.quotas", "controllers.resource_quota"):
+    for module in ("apiserver.admission.quotas", "controllers.quotas.resource_quota"):
         counted = partial(_counted, counts, module)
         monkeypatch.setattr(f"tonnage.twin.{module}.counted", counted)
     for number in range(20):
@@ -238,7 +238,7 @@ async def test_what_one_object_costs_does_not_grow_with_those_there(
     assert (await used(running))["used"] == {"pods": "20", "count/configmaps": "20"}
     await running.api.delete(POD, "p0", namespace="default", grace_period_s=0)
     assert (await used(running))["used"] == {"pods": "19", "count/configmaps": "20"}
-    assert counts == ["controllers.resource_quota"]
+    assert counts == ["controllers.quotas.resource_quota"]
 
 
 def _counted(counts: list[str], module: str, *of: Any) -> Any:

@@ -1,7 +1,7 @@
 """Preemption on columns: every node that lesser pods could leave is tried at once.
 
-What it finds is what `decide.kubernetes.scheduler.preemption` finds node by node. Nodes that are being cleared
-for other pods are tried there, of which there are few.
+What it finds is what `decide.kubernetes.scheduler.preemption` finds node by node. Nodes that are being
+cleared for other pods are tried there, of which there are few.
 """
 
 from __future__ import annotations
