@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import grpc.aio
@@ -56,9 +57,13 @@ async def at_the_lock(node: PluginNode, process: asyncio.subprocess.Process) -> 
 
 
 def open_files(pid: int, file: Path) -> list[int]:
-    """The process's handles of that file."""
-    handles = Path(f"/proc/{pid}/fd").iterdir()
-    return [int(each.name) for each in handles if os.path.realpath(each) == str(file)]
+    """The process's handles of that file; others may close while they are looked at."""
+    found = []
+    for handle in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if handle.readlink() == file:
+                found.append(int(handle.name))
+    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -14,8 +14,8 @@ from fuzz.hostile.families import HOSTILE, SIZES, hostile_for
 from fuzz.inputs import CORPUS, changed, corpus_of
 from fuzz.targets import TARGETS
 
-CHANGES = 80
-REQUESTS = 20
+CHANGES = 40
+REQUESTS = 10
 """Of changes where each is a request to a server, or many files, which takes longer."""
 _SLOW = ("api-", "node-file")
 
