@@ -101,6 +101,7 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.laws
+	@$(BIN)/python -m scripts.draw_rooms --check
 	@$(BIN)/python scripts/generate_protos.py --check
 	@$(BIN)/python scripts/generate_crds.py --check
 	@$(BIN)/python scripts/generate_chart_reference.py --check
