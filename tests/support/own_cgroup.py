@@ -42,7 +42,7 @@ def remove_cgroup(name: str) -> bool:
 
 def _hand_down(top: Path) -> None:
     """In version 2 a group has the controllers that the one above hands down; systemd would do so."""
-    if (top / "cgroup.controllers").exists():
+    if _is_second(top):
         handed = (top / "cgroup.subtree_control").read_text().split()
         for controller in (top / "cgroup.controllers").read_text().split():
             if controller not in handed:
@@ -51,10 +51,17 @@ def _hand_down(top: Path) -> None:
 
 
 def _hierarchies() -> Iterator[Path]:
-    if (_TOP / "cgroup.controllers").exists():
+    """Version 2 alone where the machine has only that; of both the older one, which runtimes then use."""
+    if _is_second(_TOP):
         yield _TOP
         return
-    yield from (one for one in _TOP.iterdir() if one.is_dir() and not one.is_symlink())
+    for one in _TOP.iterdir():
+        if (one / "cgroup.procs").exists() and not one.is_symlink() and not _is_second(one):
+            yield one
+
+
+def _is_second(top: Path) -> bool:
+    return (top / "cgroup.controllers").exists()
 
 
 def processes_in(name: str) -> Iterator[tuple[str, int]]:
