@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import platform
+import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
-from tonnage.loop.informer import Informers
-from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject
-from tonnage.model.json_access import text
 from tonnage.model.key_pair import KeyPair
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
-from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
-from tonnage.twin.apiserver.storage.compaction import compact
-from tonnage.twin.controllers.server_lease import ServerLeaseController
-from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address
-from tonnage.twin.controllers.suite import run_controllers
-from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
-from tonnage.twin.fleet import Fleet, Loops, TwinNode
-from tonnage.twin.kubelet.containers.port import Program
-from tonnage.twin.light_nodes import LightNodes
-from tonnage.twin.platform import platform_objects
-from tonnage.twin.scheduler.loop import Scheduler
-from tonnage.twin.world import light_nodes_of
-from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, ROLE, Kind
-from tonnage.wire.objects import Object
 
 if TYPE_CHECKING:
     from tonnage.twin.apiserver.storage.database import Database
+    from tonnage.twin.fleet import TwinNode
+    from tonnage.twin.kubelet.containers.port import Program
+    from tonnage.twin.population import Population
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +69,14 @@ class Cluster:
         self._clock = clock
         self._port = port
         self._authority = _authority(self._kept, clock)
-        self._loops = Loops()
-        self._kubelets: KubernetesApi = self.server.local("kubelet")
-        self._fleet = Fleet(
-            scenario, clock, lambda _number: self._kubelets, runtime_dir=runtime_dir, programs=programs
-        )
+        self._runtime_dir = runtime_dir
+        self._programs = programs
+        self._population: Population | None = None
 
     @property
     def nodes(self) -> Mapping[str, TwinNode]:
-        """By name."""
-        return self._fleet.nodes
+        """By name, once there are some."""
+        return {} if self._population is None else self._population.nodes
 
     async def serve(self) -> Endpoint:
         """Let the API server answer; there are no nodes yet.
@@ -111,56 +95,22 @@ class Cluster:
     async def populate(self, kubeconfig: Path) -> None:
         """Start controllers, scheduler and kubelets and install the agents; nodes are Ready within seconds.
 
-        The agents find the API server by `kubeconfig`, which the caller has written from the endpoint.
+        The agents find the API server by `kubeconfig`, which the caller has written from the endpoint. What
+        is started here is loaded here, beside the server, which answers meanwhile.
         """
-        informers = Informers(self.api, self._clock)
-        light = LightNodes(light_nodes_of(self._scenario), self._kubelets, self._clock, informers)
-        root_ca = self._authority.certificate_pem.decode()
-        self._loops.run(
-            "controllers",
-            run_controllers(
-                self.api,
-                self._clock,
-                informers,
-                root_ca=root_ca,
-                sign=self.server.sign_token,
-                vouched=light.vouch,
-            ),
-        )
-        itself = self.server.local("kube-apiserver", API_SERVER)
-        service = ApiEndpointsController(itself, self._clock, informers, host_address())
-        self._loops.run("api service", service.run())
-        self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
-        self._loops.run("system namespaces", keep_system_namespaces(itself, self._clock))
-        self._loops.run("compaction", compact(self.server.store, self._clock))
-        binder = self.server.local("kube-scheduler", SCHEDULER)
-        scheduler = Scheduler(
-            binder, self._clock, informers, version=self._scenario.server_version, host=platform.node()
-        )
-        self._loops.run("scheduler", scheduler.run())
-        self._loops.run("light nodes", light.run())
-        await self._fleet.start(self._authority, self._loops)
-        objects = platform_objects(self._scenario.config_texts, kubeconfig, light=light.any)
-        for kind, namespace, body in objects:
-            await self._install(kind, namespace, body)
+        await asyncio.to_thread(import_module, "tonnage.twin.population")
+        from tonnage.twin.population import Population
 
-    async def _install(self, kind: Kind[Object], namespace: str | None, body: JsonObject) -> None:
-        """Create a part of the platform; what an earlier life left is renewed, but for what people edit."""
-        try:
-            await self.api.create(kind, body, namespace=namespace)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            if kind in (CUSTOM_RESOURCE, DAEMON_SET, CLUSTER_ROLE, ROLE):
-                await self.api.patch(kind, text(body, "metadata", "name"), body, namespace=namespace)
+        self._population = Population(self._scenario, self._clock, self.server, self._authority)
+        await self._population.start(kubeconfig, self._runtime_dir, self._programs)
 
     def check(self) -> None:
         """Nothing of the twin can end apart from this process."""
 
     async def stop(self) -> None:
         """End loops, containers and servers, in this order. Nothing of it runs afterwards."""
-        await self._loops.stop()
-        await self._fleet.stop()
+        if self._population is not None:
+            await self._population.stop()
         await self.server.stop()
         if self._audit is not None:
             self._audit.close()

@@ -9,9 +9,11 @@ import os
 import resource
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -29,6 +31,7 @@ from tonnage.wire.kinds import NODE
 
 if TYPE_CHECKING:
     from tonnage.twin.apiserver.server import Endpoint
+    from tonnage.twin.kubelet.containers.port import Program
 
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 180.0
@@ -111,6 +114,9 @@ async def embedded_cluster(
                     engine=serving.engine,
                 )
                 state.publish(running, kubeconfig_text(endpoint))
+                await asyncio.to_thread(
+                    import_module, "tonnage.cli.up.programs"
+                )  # the server answers meanwhile
                 await cluster.populate(state.kubeconfig)
             except OSError as error:
                 raise _no_room(sockets, error) from error
@@ -126,16 +132,37 @@ async def embedded_cluster(
             log.close()
 
 
+class _Programs(Mapping[str, "Program"]):
+    """`node_programs`, which load the agent: not before somebody asks."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    @cached_property
+    def _programs(self) -> Mapping[str, Program]:
+        from tonnage.cli.up.programs import node_programs
+
+        return node_programs(self._kubeconfig)
+
+    def __getitem__(self, image: str) -> Program:
+        return self._programs[image]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._programs)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+
 def _twin(
     scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
 ) -> Engine:
-    from tonnage.cli.up.programs import node_programs
     from tonnage.twin.cluster import Cluster, ClusterFiles
 
     return Cluster(
         scenario,
         clock,
-        programs=node_programs(state.kubeconfig),
+        programs=_Programs(state.kubeconfig),
         port=serving.port,
         runtime_dir=sockets,
         files=ClusterFiles(state.database if serving.keep else None, serving.audit_log),

@@ -1,0 +1,107 @@
+"""All that lives on the twin's API server: controllers, scheduler, kubelets with the agents, light nodes."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from tonnage.documents.scenario import Scenario
+from tonnage.loop.informer import Informers
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import text
+from tonnage.ports import Clock, KubernetesApi
+from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.storage.compaction import compact
+from tonnage.twin.certificate_authority import CertificateAuthority
+from tonnage.twin.controllers.server_lease import ServerLeaseController
+from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address
+from tonnage.twin.controllers.suite import run_controllers
+from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
+from tonnage.twin.fleet import Fleet, Loops, TwinNode
+from tonnage.twin.kubelet.containers.port import Program
+from tonnage.twin.light_nodes import LightNodes
+from tonnage.twin.platform import platform_objects
+from tonnage.twin.scheduler.loop import Scheduler
+from tonnage.twin.world import light_nodes_of
+from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, ROLE, Kind
+from tonnage.wire.objects import Object
+
+
+class Population:
+    """Started once, stopped once; `authority` issues what the kubelets serve with."""
+
+    def __init__(
+        self, scenario: Scenario, clock: Clock, server: ApiServer, authority: CertificateAuthority
+    ) -> None:
+        self._scenario = scenario
+        self._clock = clock
+        self._server = server
+        self._authority = authority
+        self._api: KubernetesApi = server.local()
+        self._kubelets: KubernetesApi = server.local("kubelet")
+        self._loops = Loops()
+        self._fleet: Fleet | None = None
+
+    @property
+    def nodes(self) -> Mapping[str, TwinNode]:
+        """By name."""
+        return {} if self._fleet is None else self._fleet.nodes
+
+    async def start(self, kubeconfig: Path, runtime_dir: Path, programs: Mapping[str, Program]) -> None:
+        """Begin everything and install the agents, which find the API server by `kubeconfig`."""
+        fleet = self._fleet = Fleet(
+            self._scenario,
+            self._clock,
+            lambda _number: self._kubelets,
+            runtime_dir=runtime_dir,
+            programs=programs,
+        )
+        informers = Informers(self._api, self._clock)
+        light = LightNodes(light_nodes_of(self._scenario), self._kubelets, self._clock, informers)
+        root_ca = self._authority.certificate_pem.decode()
+        self._loops.run(
+            "controllers",
+            run_controllers(
+                self._api,
+                self._clock,
+                informers,
+                root_ca=root_ca,
+                sign=self._server.sign_token,
+                vouched=light.vouch,
+            ),
+        )
+        itself = self._server.local("kube-apiserver", API_SERVER)
+        service = ApiEndpointsController(itself, self._clock, informers, host_address())
+        self._loops.run("api service", service.run())
+        self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
+        self._loops.run("system namespaces", keep_system_namespaces(itself, self._clock))
+        self._loops.run("compaction", compact(self._server.store, self._clock))
+        binder = self._server.local("kube-scheduler", SCHEDULER)
+        scheduler = Scheduler(
+            binder, self._clock, informers, version=self._scenario.server_version, host=platform.node()
+        )
+        self._loops.run("scheduler", scheduler.run())
+        self._loops.run("light nodes", light.run())
+        await fleet.start(self._authority, self._loops)
+        objects = platform_objects(self._scenario.config_texts, kubeconfig, light=light.any)
+        for kind, namespace, body in objects:
+            await self._install(kind, namespace, body)
+
+    async def stop(self) -> None:
+        """End loops and containers, in this order."""
+        await self._loops.stop()
+        if self._fleet is not None:
+            await self._fleet.stop()
+
+    async def _install(self, kind: Kind[Object], namespace: str | None, body: JsonObject) -> None:
+        """Create a part of the platform; what an earlier life left is renewed, but for what people edit."""
+        try:
+            await self._api.create(kind, body, namespace=namespace)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            if kind in (CUSTOM_RESOURCE, DAEMON_SET, CLUSTER_ROLE, ROLE):
+                await self._api.patch(kind, text(body, "metadata", "name"), body, namespace=namespace)
