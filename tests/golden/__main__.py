@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from golden.records import NAMES, RECORDS, current, path_of
+from golden.records import NAMES, RECORDS, path_of, recorder
 
 
 def main() -> None:
@@ -10,12 +10,13 @@ def main() -> None:
     for stale in set(RECORDS.rglob("*.txt")) - wanted:
         stale.unlink()
     changed = 0
-    for name in NAMES:
-        path, text = path_of(name), current(name)
-        if not path.exists() or path.read_text() != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-            changed += 1
+    with recorder() as current:
+        for name in NAMES:
+            path, text = path_of(name), current(name)
+            if not path.exists() or path.read_text() != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                changed += 1
     print(f"{len(NAMES)} records, {changed} changed")
 
 

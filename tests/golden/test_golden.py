@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
-from golden.records import NAMES, RECORDS, current, path_of
+from golden.records import NAMES, RECORDS, path_of, recorder
+
+
+@pytest.fixture(scope="module")
+def current() -> Iterator[Callable[[str], str]]:
+    with recorder() as current:
+        yield current
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_command_answers_as_recorded(name: str) -> None:
+def test_a_command_answers_as_recorded(current: Callable[[str], str], name: str) -> None:
     assert current(name) == path_of(name).read_text()
 
 
