@@ -114,10 +114,7 @@ async def embedded_cluster(
                     engine=serving.engine,
                 )
                 state.publish(running, kubeconfig_text(endpoint))
-                await asyncio.to_thread(
-                    import_module, "tonnage.cli.up.programs"
-                )  # the server answers meanwhile
-                await cluster.populate(state.kubeconfig)
+                await _populate(cluster, state.kubeconfig)
             except OSError as error:
                 raise _no_room(sockets, error) from error
             yield Embedded(cluster.api, running, state.kubeconfig, state.log, cluster.check)
@@ -130,6 +127,12 @@ async def embedded_cluster(
         logging.getLogger().handlers = []
         if not verbose:
             log.close()
+
+
+async def _populate(cluster: Engine, kubeconfig: Path) -> None:
+    """Start what lives on the cluster; its server answers while the agent is loaded."""
+    await asyncio.to_thread(import_module, "tonnage.cli.up.programs")
+    await cluster.populate(kubeconfig)
 
 
 class _Programs(Mapping[str, "Program"]):
