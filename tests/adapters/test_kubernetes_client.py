@@ -267,6 +267,26 @@ async def test_a_credential_program_that_fails_is_quoted(running: Running, text:
     assert problem.remedy == "install the credential program"
 
 
+async def test_a_request_given_up_during_the_handshake_leaves_no_connection(tmp_path: Path) -> None:
+    greeted, ended = asyncio.Event(), asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(4096):
+            greeted.set()
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent, asyncio.timeout(60):
+        port = silent.sockets[0].getsockname()[1]
+        config = _write(tmp_path / "config", _config("silent", f"https://127.0.0.1:{port}"))
+        async with connect(config) as api:
+            request = asyncio.create_task(api.list(NAMESPACE))
+            await greeted.wait()
+            request.cancel()
+            await asyncio.wait([request])
+            await ended.wait()
+
+
 async def test_lines_end_at_newlines_only_wherever_the_chunks_end() -> None:
     text = 'one \u2028 line\n{"a": "\x85"}\n\nlast'.encode()
 

@@ -292,6 +292,23 @@ async def test_the_checkpoint_is_read_again_only_about_what_an_earlier_kubelet_k
     assert bench.kubelet.asked == asked  # kubelet allocates just now
 
 
+async def test_kubelet_is_not_asked_for_its_list_before_it_has_noted_an_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy kubelet that is asked between the answer and its own note of it gives the device out twice."""
+    monkeypatch.setattr("tonnage.agent.plugin.holders._LONGEST_HUSH_S", 1e9)
+    bench.pod("Pending")
+    await bench.start()
+    with bench.holders.hushed():
+        await bench.clock.sleep(0.5)  # a question that was under way
+        await bench.holders.take([TAKEN])
+    asked, read = bench.kubelet.asked, bench.kubelet.read
+    await bench.until(lambda: bench.kubelet.read > read + 3)
+    assert bench.kubelet.asked == asked
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    await bench.until(lambda: bench.kubelet.asked > asked)
+
+
 async def test_kubelet_is_not_asked_for_its_list_while_it_allocates(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import httpcore2
 import httpx2
 from lightkube.config import client_adapter
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
@@ -53,8 +54,10 @@ def open_client(target: Target, program: str, on_answer: OnAnswer | None = None)
 
 
 def _hooks(server_name: str | None, on_answer: OnAnswer | None) -> dict[str, list[Callable[..., Any]]]:
-    async def ask_for(request: httpx2.Request) -> None:
-        request.extensions["sni_hostname"] = server_name
+    async def prepare(request: httpx2.Request) -> None:
+        request.extensions["trace"] = _UnfinishedConnection()
+        if server_name:
+            request.extensions["sni_hostname"] = server_name
 
     async def report(response: httpx2.Response) -> None:
         url, method = response.request.url, response.request.method
@@ -62,7 +65,24 @@ def _hooks(server_name: str | None, on_answer: OnAnswer | None) -> dict[str, lis
             info = request_info(method, url.path, watch="watch" in url.params)
             on_answer(*info, str(response.status_code))
 
-    return {"request": [ask_for] if server_name else [], "response": [report] if on_answer else []}
+    return {"request": [prepare], "response": [report] if on_answer else []}
+
+
+class _UnfinishedConnection:
+    """Closes a request's connection whose TLS handshake does not end well; httpcore does so for errors alone.
+
+    A request that is cancelled meanwhile would leave it open until the collector comes upon it.
+    """
+
+    def __init__(self) -> None:
+        self._stream: httpcore2.AsyncNetworkStream | None = None
+
+    async def __call__(self, event: str, details: Mapping[str, Any]) -> None:
+        """What httpcore's `trace` extension tells: a step, and what it gave or how it failed."""
+        if event == "connection.connect_tcp.complete":
+            self._stream = details["return_value"]
+        elif event == "connection.start_tls.failed" and self._stream is not None:
+            await self._stream.aclose()
 
 
 def unreachable(error: httpx2.HTTPError, client: httpx2.AsyncClient) -> ClusterError:

@@ -177,16 +177,31 @@ class Holders:
         return self.contested and not told
 
     async def _hush(self) -> None:
-        """Return once kubelet allocates nothing, or when it does so without end."""
+        """Return once kubelet allocates nothing and has written down what it got, or when that has no end."""
         patience = self._clock.monotonic() + _LONGEST_HUSH_S
-        while (now := self._clock.monotonic()) < patience and (self._allocating or now < self._hushed_until):
+        while (now := self._clock.monotonic()) < patience:
+            hushed = self._allocating or now < self._hushed_until
+            if not hushed and not self._is_unwritten(now):
+                return
             await self._clock.sleep(_HUSH_S / 4)
+            if not hushed:
+                await self._ask(listing=False)
+
+    def _is_unwritten(self, now: float) -> bool:
+        """Whether a device was answered just now that kubelet's checkpoint does not show yet.
+
+        On a busy node kubelet may take longer than a moment to note an answer.
+        """
+        return any(
+            not (entry.seen or entry.forgotten) and now - entry.since < _LONGEST_HUSH_S
+            for entry in self._ledger
+        )
 
     async def _ask(self, *, listing: bool = True) -> None:
         async with self._asking:  # an older answer must not come after a newer one
             order, self._order = self._order, self._order + 1
             await self._take_in(await self._inquire(order, listing=listing))
-        if any(not entry.seen and entry.order <= order for entry in self._ledger):
+        if listing and any(not entry.seen and entry.order <= order for entry in self._ledger):
             self._pods.count(order)
 
     async def _take_in(self, evidence: Evidence | None = None) -> None:
