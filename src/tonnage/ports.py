@@ -1,7 +1,4 @@
-"""The ports: what the loops ask of the world. The real world and the twin both answer.
-
-Contract suites under `tests/contract/` run over every implementation of a port.
-"""
+"""The ports: what the loops ask of the world. World and twin answer, held by `tests/contract`."""
 
 from __future__ import annotations
 
@@ -291,10 +288,15 @@ class Checkpoints(Protocol):
         ...
 
     async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
-        """Replace the payload; on disk when this returns. Raises HardwareError: disk full, permission.
+        """Replace the payload, `lasting` beyond a loss of power. Raises HardwareError: it is not written."""
+        ...
 
-        What need not be `lasting` outlives this process, but perhaps not the machine's loss of power.
-        """
+    async def add(self, name: str, row: bytes) -> bool:
+        """Add a line to what was saved, at a cost that does not depend on it; False: save all instead."""
+        ...
+
+    async def load_added(self, name: str) -> tuple[bytes, ...]:
+        """The rows that were added to what `load` gives, in order, without one that was torn."""
         ...
 
 

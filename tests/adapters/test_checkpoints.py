@@ -37,6 +37,73 @@ async def test_only_what_is_to_outlive_the_machine_is_flushed(
     assert os.stat(tmp_path / "x").st_mode & 0o777 == 0o600  # noqa: PTH116
 
 
+async def test_rows_are_added_to_what_this_process_saved_last(tmp_path: Path) -> None:
+    store = FolderCheckpoints(tmp_path)
+    assert not await store.add("x", b"to nothing")
+    await store.save("x", b"one")
+    assert [await store.add("x", row) for row in (b"a", b"", b"b c")] == [True] * 3
+    later = FolderCheckpoints(tmp_path)
+    assert (await later.load("x"), await later.load_added("x")) == (b"one", (b"a", b"", b"b c"))
+    assert not await later.add("x", b"behind what another process added")
+    await later.save("x", b"two")
+    assert (await store.load("x"), await store.load_added("x")) == (b"two", ())
+
+
+async def test_of_rows_that_were_cut_those_before_count(tmp_path: Path) -> None:
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    await store.add("x", b"row 1")
+    await store.add("x", b"row 2")
+    file = tmp_path / "x.added"
+    whole = file.read_bytes()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        assert await store.load_added("x") == ((b"row 1",) if length >= whole.index(b"\n") + 1 else ())
+
+
+async def test_rows_of_an_earlier_checkpoint_do_not_count(tmp_path: Path) -> None:
+    """As after a crash between the new checkpoint's rename and the removal of the rows."""
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    await store.add("x", b"row")
+    rows = (tmp_path / "x.added").read_bytes()
+    await store.save("x", b"two")
+    (tmp_path / "x.added").write_bytes(rows)
+    assert await store.load_added("x") == ()
+    assert await store.add("x", b"other")
+    assert await store.load_added("x") == (b"other",)
+
+
+async def test_after_a_row_that_could_not_be_written_all_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    await store.add("x", b"row")
+    write = os.write
+
+    def full(handle: int, data: bytes) -> int:
+        if len(data) < 40:
+            raise OSError(errno.ENOSPC, "no space")
+        return write(handle, data[:40])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(HardwareError, match="free space on this file system"):
+        await store.add("x", b"torn")
+    monkeypatch.undo()
+    assert not await store.add("x", b"behind half a row")
+    assert await store.load_added("x") == (b"row",)
+
+
+async def test_so_much_is_added_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonnage.adapters.checkpoints.MOST_ADDED_BYTES", 100)
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    assert [await store.add("x", b"row") for _ in range(3)] == [True, True, False]
+    await store.save("x", b"two")
+    assert await store.add("x", b"row")
+
+
 def store_files(folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file()]
 
@@ -101,6 +168,22 @@ async def test_a_cancelled_save_never_replaces_a_later_one(
     go.set()
     await second
     assert await store.load("x") == b"second"
+
+
+async def test_a_cancelled_save_never_hides_what_was_added_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    with store._lock:  # no thread gets on
+        cancelled = asyncio.create_task(store.save("x", b"two"))
+        adding = asyncio.create_task(store.add("x", b"row"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+    await adding
+    await asyncio.gather(cancelled, return_exceptions=True)
+    await store.save("y", b"")
+    assert (await store.load("x"), await store.load_added("x")) in ((b"one", (b"row",)), (b"two", (b"row",)))
 
 
 async def test_a_disk_that_hangs_is_an_error_until_it_answers(

@@ -34,7 +34,14 @@ SHARED = (
     "version: v1\nsharing:\n  timeSlicing:\n    renameByDefault: true\n"
     "    resources: [{name: nvidia.com/gpu, replicas: 2}]\n"
 )
-WRITTEN = {"when it is written down", "when it is written down and not answered"}
+WRITTEN = {
+    "when it is written down": {"GPU-1::0"},
+    "when it is written down and not answered": {"GPU-1::0"},
+    "before a further answer is added": {"GPU-1::0"},
+    "in the middle of adding a further answer": {"GPU-1::0"},
+    "when a further answer is added": {"GPU-1::0", "GPU-1::1"},
+}
+"""What is noted when it is killed at a step, besides GPU-0."""
 QUICK = {*WRITTEN, "before its socket is made", "before it registers", "in the middle of writing it down"}
 """The steps of which `make test` tries that it is killed there."""
 
@@ -57,7 +64,7 @@ async def start(node: PluginNode, *program: str) -> None:
 
 
 async def admit(node: PluginNode) -> None:
-    """As kubelet does with a plugin that registers, and with a container that wants a replica of GPU-1."""
+    """As kubelet does with a plugin that registers, and with two containers that want a replica of GPU-1."""
     while True:
         async with registered(node) as channel:
             method = GET_OPTIONS
@@ -70,6 +77,7 @@ async def admit(node: PluginNode) -> None:
             except (grpc.aio.AioRpcError, StopAsyncIteration):
                 continue
             await allocate(channel, "GPU-1::0")
+            await allocate(channel, "GPU-1::1")
 
 
 @asynccontextmanager
@@ -84,9 +92,10 @@ async def registered(node: PluginNode) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def written(node: PluginNode) -> set[str]:
-    payload = await FolderCheckpoints(node.root / "var/lib/tonnage").load(CHECKPOINT)
+    disk = FolderCheckpoints(node.root / "var/lib/tonnage")
+    payload = await disk.load(CHECKPOINT)
     assert payload
-    return {row["id"] for row in json.loads(payload)}
+    return {row["id"] for rows in (payload, *await disk.load_added(CHECKPOINT)) for row in json.loads(rows)}
 
 
 def names(folder: Path) -> set[str]:
@@ -128,7 +137,7 @@ async def test_killed_at_a_step_it_starts_again_as_if_nothing_were(node: PluginN
     assert await node.ends() == -signal.SIGKILL
     kubelet.cancel()
     await asyncio.gather(kubelet, return_exceptions=True)
-    assert await written(node) == {"GPU-0"} | ({"GPU-1::0"} if step in WRITTEN else set())
+    assert await written(node) == {"GPU-0", *WRITTEN.get(step, ())}
     await is_right(node)
     assert await written(node) >= {"GPU-0", "GPU-1::1"}
 

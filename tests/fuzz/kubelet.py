@@ -155,7 +155,7 @@ class Node:
 
     def forget(self) -> None:
         """Containers end at once, or the ledger would grow with every input."""
-        self._holders._ledger = ()
+        self._holders._ledger, self._holders._holds, self._holders._held = {}, (), {}
 
 
 class Memory:
@@ -164,7 +164,13 @@ class Memory:
     async def load(self, _name: str) -> bytes | None:
         return None
 
+    async def load_added(self, _name: str) -> tuple[bytes, ...]:
+        return ()
+
     async def save(self, _name: str, _payload: bytes, *, lasting: bool = True) -> None: ...
+
+    async def add(self, _name: str, _row: bytes) -> bool:
+        return True
 
 
 class Known:

@@ -60,6 +60,7 @@ def kept_ledger(data: bytes) -> None:
             row.id for row in ledger
         }
         unconfirmed(ledger, "kubelet")
+        assert {entry.id for entry in ledger_of(b"[]", "boot", 1.0, (data,))} == {row.id for row in ledger}
 
 
 class Found:
@@ -71,7 +72,13 @@ class Found:
     async def load(self, _name: str) -> bytes | None:
         return self.payload
 
+    async def load_added(self, _name: str) -> tuple[bytes, ...]:
+        return (self.payload,)
+
     async def save(self, _name: str, _payload: bytes, *, lasting: bool = True) -> None: ...
+
+    async def add(self, _name: str, _row: bytes) -> bool:
+        return False
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import grpc
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME
 from support.own_cgroup import processes_in
+from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as wire
 
@@ -244,8 +246,12 @@ def _ledger(file: Path) -> frozenset[Slot]:
 
 
 def ledger_rows(file: Path) -> list[Mapping[str, Any]]:
-    """Of the agent's own checkpoint; none when it is not there."""
-    return json.loads(file.read_bytes().partition(b"\n")[2]) if file.exists() else []
+    """Of the agent's own checkpoint, and of what was added to it; none when it is not there."""
+    disk = FolderCheckpoints(file.parent)
+    payload = asyncio.run(disk.load(file.name))
+    added = asyncio.run(disk.load_added(file.name))
+    rows = [row for text in (payload or b"[]", *added) for row in json.loads(text)]
+    return list({(row["resource"], row["id"]): row for row in rows}.values())
 
 
 def _published(status: Mapping[str, Any]) -> Iterator[tuple[str, Slot]]:

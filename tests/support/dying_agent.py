@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from tonnage.adapters import checkpoints
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder
 from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.agent.plugin.holders import Holders
@@ -61,6 +62,27 @@ def _at_rename(name: str, *, after: bool = False) -> Callable[[], None]:
     return patch
 
 
+def _half_added() -> None:
+    """When half of a row stands in the file."""
+
+    def patch(self: checkpoints._Added, file: Path, row: bytes) -> None:
+        with file.open("ab") as stream:
+            stream.write(row[: len(row) // 2])
+        _die()
+
+    setattr(checkpoints._Added, "write", patch)  # noqa: B010 - mypy takes no assignment to a method
+
+
+def _when_added() -> None:
+    original = checkpoints._Added.write
+
+    def patch(self: checkpoints._Added, file: Path, row: bytes) -> None:
+        original(self, file, row)
+        _die()
+
+    setattr(checkpoints._Added, "write", patch)  # noqa: B010 - mypy takes no assignment to a method
+
+
 def _at_trial() -> None:
     """When the name is bound to see whether it can be."""
 
@@ -89,6 +111,9 @@ STEPS: Final[Mapping[str, Callable[[], None]]] = {
     "in the middle of writing it down": _at_rename("allocations"),
     "when it is written down": _at_rename("allocations", after=True),
     "when it is written down and not answered": _after(Holders, "take"),
+    "before a further answer is added": _before(checkpoints._Added, "write"),
+    "in the middle of adding a further answer": _half_added,
+    "when a further answer is added": _when_added,
 }
 
 if __name__ == "__main__":

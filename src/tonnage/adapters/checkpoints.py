@@ -1,6 +1,10 @@
 """Files that survive a crash: written whole or not at all, and checked when read.
 
 A checkpoint is one line `tonnage-checkpoint v1 <sha256>`, then the payload's raw bytes, which are summed.
+
+What is added to it later stands in a file of its own (`NAME.added`), a row a line behind its sum. The sum is
+that of the row and of the sum before it, the first of them the checkpoint's own: a row that was torn ends the
+rows, and those of an earlier checkpoint are none of the present one.
 """
 
 from __future__ import annotations
@@ -12,13 +16,17 @@ import os
 import re
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tonnage.model.errors import HardwareError, Problem
 
+T = TypeVar("T")
 MAX_BYTES: Final = 16 << 20
+MOST_ADDED_BYTES: Final = 1 << 20
+"""Then a checkpoint is to be saved whole again."""
 _DEADLINE_S: Final = 10.0
 _HEADER: Final = re.compile(rb"tonnage-checkpoint v1 ([0-9a-f]{64})\n")
 
@@ -46,25 +54,38 @@ class FolderCheckpoints:
         self._lock = threading.Lock()
         self._asked = 0
         self._written: dict[str, int] = {}
-        self._overdue: asyncio.Future[None] | None = None
+        self._added: dict[str, _Added] = {}
+        self._overdue: asyncio.Future[Any] | None = None
 
     async def load(self, name: str) -> bytes | None:
         return await asyncio.to_thread(self._load, name)
 
+    async def load_added(self, name: str) -> tuple[bytes, ...]:
+        """The rows that were added to what `load` gives."""
+        return await asyncio.to_thread(self._load_added, name)
+
     async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
-        header = b"tonnage-checkpoint v1 " + hashlib.sha256(payload).hexdigest().encode() + b"\n"
+        digest = hashlib.sha256(payload).hexdigest().encode()
+        content = b"tonnage-checkpoint v1 " + digest + b"\n" + payload
+        await self._in_time(name, lambda order: self._save(name, content, digest, order, lasting))
+
+    async def add(self, name: str, row: bytes) -> bool:
+        if name not in self._added:
+            return False
+        return await self._in_time(name, lambda order: self._add(name, row, order))
+
+    async def _in_time(self, name: str, write: Callable[[int], T]) -> T:
+        """Let a thread write; the number that it gets says what was asked for before what."""
         if self._overdue is not None and not self._overdue.done():
             raise HardwareError(self._late(name))
         self._asked += 1
-        writing = asyncio.get_running_loop().run_in_executor(
-            None, self._save, name, header + payload, self._asked, lasting
-        )
+        writing = asyncio.get_running_loop().run_in_executor(None, write, self._asked)
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody's
         await asyncio.wait({writing}, timeout=self._deadline_s)
         if not writing.done():
             self._overdue = writing
             raise HardwareError(self._late(name))
-        writing.result()
+        return writing.result()
 
     def _late(self, name: str) -> Problem:
         why = f"the disk has not answered within {self._deadline_s:g} s"
@@ -78,11 +99,84 @@ class FolderCheckpoints:
                     unfinished.unlink()
             return _load(self._folder / name)
 
-    def _save(self, name: str, content: bytes, order: int, lasting: bool) -> None:
+    def _load_added(self, name: str) -> tuple[bytes, ...]:
         with self._lock:
-            if self._written.get(name, 0) < order:
-                write_atomic(self._folder / name, content, lasting=lasting)
-                self._written[name] = order
+            header = _HEADER.match(_read(self._folder / name) or b"")
+            raw = _read(_added_to(self._folder / name)) if header else None
+            return tuple(_rows(raw, header[1])) if raw and header else ()
+
+    def _save(self, name: str, content: bytes, digest: bytes, order: int, lasting: bool) -> None:
+        with self._lock:
+            if self._written.get(name, 0) > order:
+                return
+            write_atomic(self._folder / name, content, lasting=lasting)
+            self._written[name] = order
+            if name in self._added:
+                self._added[name].close()
+            self._added[name] = _Added(digest)
+            # The sums of earlier rows fit no more, whether their file goes or not.
+            with suppress(OSError):
+                _added_to(self._folder / name).unlink(missing_ok=True)
+
+    def _add(self, name: str, row: bytes, order: int) -> bool:
+        with self._lock:
+            added = self._added.get(name)
+            if added is None or added.size + len(row) > MOST_ADDED_BYTES:
+                return False
+            self._written[name] = order  # a save that was asked for earlier knows nothing of this row
+            file = _added_to(self._folder / name)
+            try:
+                added.write(file, row)
+            except OSError as error:
+                del self._added[name]  # half a row may stand there: what follows it could not be read
+                added.close()
+                raise HardwareError(file_problem("cannot be written", file, error)) from None
+            return True
+
+
+class _Added:
+    """The rows that this process added to one checkpoint."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._digest = digest
+        self._handle = -1
+        self.size = 0
+
+    def write(self, file: Path, row: bytes) -> None:
+        if self._handle < 0:
+            self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        digest = _chained(self._digest, row)
+        line = b"%s %s\n" % (digest, row)
+        while line:
+            line = line[os.write(self._handle, line) :]
+        self._digest = digest
+        self.size += len(row) + len(digest) + 2
+
+    def close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _added_to(file: Path) -> Path:
+    return file.with_name(f"{file.name}.added")
+
+
+def _chained(before: bytes, row: bytes) -> bytes:
+    return hashlib.sha256(before + row).hexdigest().encode()
+
+
+def _rows(raw: bytes, digest: bytes) -> Iterator[bytes]:
+    """Those whose sums follow from the first."""
+    for line in raw.split(b"\n")[:-1]:
+        found, _, row = line.partition(b" ")
+        digest = _chained(digest, row)
+        if found != digest:
+            return
+        yield row
 
 
 def write_atomic(file: Path, content: bytes, *, mode: int = 0o600, lasting: bool = True) -> None:
@@ -126,14 +220,20 @@ def payload_of(raw: bytes) -> bytes | None:
     return payload if header and hashlib.sha256(payload).hexdigest().encode() == header[1] else None
 
 
-def _load(file: Path) -> bytes | None:
+def _read(file: Path) -> bytes | None:
     try:
         with file.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+            return stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise HardwareError(file_problem("cannot be read", file, error)) from None
+
+
+def _load(file: Path) -> bytes | None:
+    raw = _read(file)
+    if raw is None:
+        return None
     payload = payload_of(raw)
     if payload is not None:
         return payload

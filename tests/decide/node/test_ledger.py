@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from support.noted import noted
 from tonnage.decide.node.advertise import advertise, uses_of
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.ledger import (
@@ -22,7 +23,6 @@ from tonnage.decide.node.ledger import (
     Owner,
     gather,
     holds_of,
-    record,
     settle,
     unconfirmed,
 )
@@ -318,7 +318,7 @@ class Node(RuleBasedStateMachine):
         answer = allocate(resource, asked, self.holds())
         if not isinstance(answer, Allocation):
             return None
-        self.ledger = record(self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet))
+        self.ledger = noted(self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet))
         self.ended.clear()  # kubelet writes its checkpoint anew
         return Hold(resource.name, answer.ids, "ns", str(self.pods), "c")
 
@@ -446,7 +446,7 @@ class Node(RuleBasedStateMachine):
             for slot in resource.slots:
                 answer = allocate(resource, [slot.id], self.holds()) if slot.id not in taken else None
                 if isinstance(answer, Allocation):
-                    self.ledger = record(
+                    self.ledger = noted(
                         self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet)
                     )
                     self.pods += 1

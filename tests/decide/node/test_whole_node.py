@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from support.noted import noted
 from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
 from tonnage.decide.node.advertise import advertise, uses_of
 from tonnage.decide.node.allocate import allocate
@@ -18,7 +19,7 @@ from tonnage.decide.node.health.device_health import judged, looked, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.decide.node.health.xids import classes_of, struck
 from tonnage.decide.node.inject import inject
-from tonnage.decide.node.ledger import Evidence, Ledger, gather, holds_of, record, settle
+from tonnage.decide.node.ledger import Evidence, Ledger, gather, holds_of, settle
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
@@ -194,7 +195,7 @@ class WholeNode(RuleBasedStateMachine):
             return
         assert not {self._whole(slot) for slot in answer.ids} & self.lost
         assert inject(answer, self.config, self.plan.access).env["NVIDIA_VISIBLE_DEVICES"]
-        self.ledger = record(self.ledger, answer, order=self.order, now=self.now)
+        self.ledger = noted(self.ledger, answer, order=self.order, now=self.now)
         self.pods += 1
         self.running[self.pods] = Hold(resource.name, answer.ids, "ml", f"pod-{self.pods}", "main")
 

@@ -150,8 +150,8 @@ class DevicePlugin:
             if refusal is not None:
                 _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(refusal))
                 return refusal
-            await self._holders.take(given)
-            self.refresh()
+            if await self._holders.take(given):
+                self.refresh()
         return answers
 
     def _decide(
@@ -159,7 +159,9 @@ class DevicePlugin:
     ) -> tuple[list[Allocation], Refusal | None]:
         given: list[Allocation] = []
         for ids in requests:
-            decided = allocate(offered, ids, self._holders.holds, offer.plan.whole_of)
+            holds, plan = self._holders.holds, offer.plan
+            uses = self._uses(plan, holds)
+            decided = allocate(offered, ids, holds, plan.whole_of, uses, self._holders.held)
             if isinstance(decided, Refusal):
                 return given, decided
             given.append(decided)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -15,12 +15,11 @@ from tonnage.agent.world import World
 from tonnage.decide.node.ledger import (
     Entry,
     Evidence,
-    Ledger,
     Living,
     Owner,
+    answered,
     gather,
     holds_of,
-    record,
     settle,
     unconfirmed,
 )
@@ -63,8 +62,9 @@ class Holders:
         self._lock = asyncio.Lock()
         self._asking = asyncio.Lock()
         self._evidence = Evidence()
-        self._ledger: Ledger = ()
-        self._joined: tuple[Evidence, Ledger, tuple[Hold, ...]] = (self._evidence, self._ledger, ())
+        self._ledger: dict[tuple[str, str], Entry] = {}
+        self._holds: tuple[Hold, ...] = ()
+        self._held: dict[tuple[str, str], Hold] = {}
         self._order = 1
         self._identity = ""
         self._asked = ""
@@ -86,11 +86,12 @@ class Holders:
     @property
     def holds(self) -> tuple[Hold, ...]:
         """Every hold, newest knowledge; the same tuple as long as nothing changes."""
-        evidence, ledger, holds = self._joined
-        if evidence is not self._evidence or ledger is not self._ledger:
-            holds = holds_of(self._evidence, self._ledger)
-            self._joined = self._evidence, self._ledger, holds
-        return holds
+        return self._holds
+
+    @property
+    def held(self) -> Mapping[tuple[str, str], Hold]:
+        """The hold of each (resource, id) that is held."""
+        return self._held
 
     async def run(self) -> None:
         """Ask kubelet until cancelled."""
@@ -106,27 +107,39 @@ class Holders:
                 await self._soon.wait()
                 self._soon.clear()
 
-    async def take(self, allocations: Sequence[Allocation]) -> None:
-        """Note allocations, safe from our own end. Raises HardwareError: do not answer then."""
+    async def take(self, allocations: Sequence[Allocation]) -> bool:
+        """Note allocations, safe from our own end; whether that changes `holds`.
+
+        What it costs does not depend on how much is held. Raises HardwareError: do not answer then.
+        """
         async with self._lock:
-            ledger, kubelet = self._ledger, self._kubelet.identity() if self._pods.can_be_asked else ""
-            for allocation in allocations:
-                ledger = record(
-                    ledger, allocation, order=self._order, now=self._clock.monotonic(), kubelet=kubelet
-                )
-            await self._save(ledger)
-            self._ledger = ledger
+            kubelet, now = (
+                self._kubelet.identity() if self._pods.can_be_asked else "",
+                self._clock.monotonic(),
+            )
+            entries = {
+                (entry.resource, entry.id): entry
+                for allocation in allocations
+                for entry in answered(allocation, order=self._order, now=now, kubelet=kubelet)
+            }
+            if not await self._checkpoints.add(CHECKPOINT, ledger_bytes(entries.values(), self._boot)):
+                await self._save({**self._ledger, **entries}.values())
+            self._ledger.update(entries)
+            fresh = {slot: Hold(slot[0], (slot[1],)) for slot in entries if slot not in self._held}
+            self._holds += tuple(fresh.values())
+            self._held.update(fresh)
         self._taken.set()
+        return bool(fresh)
 
     def doubtful(self, resource: str) -> frozenset[str]:
         """Ids of which the kubelet that is there now has not shown that it knows who holds them."""
-        pairs = unconfirmed(self._ledger, self._kubelet.identity(), self._living())
+        pairs = unconfirmed(self._ledger.values(), self._kubelet.identity(), self._living())
         return frozenset(slot for name, slot in pairs if name == resource)
 
     async def confirm(self, resource: str, ids: Set[str]) -> None:
         """Read kubelet's checkpoint anew before an answer about doubtful ids, so that `holds` is right."""
-        pairs = unconfirmed(self._ledger, self._kubelet.identity())
-        if any((resource, slot) in pairs for slot in ids):
+        entries = [entry for slot in ids if (entry := self._ledger.get((resource, slot)))]
+        if unconfirmed(entries, self._kubelet.identity()):
             await self._ask(listing=False)
 
     @contextmanager
@@ -169,7 +182,9 @@ class Holders:
 
     def _awaited(self) -> bool:
         """Whether kubelet's next answer may change what is offered."""
-        if not self._evidence.final or any(not (entry.seen or entry.forgotten) for entry in self._ledger):
+        if not self._evidence.final or any(
+            not (entry.seen or entry.forgotten) for entry in self._ledger.values()
+        ):
             return True
         if self._kubelet.identity() != self._asked:
             return True
@@ -194,25 +209,33 @@ class Holders:
         """
         return any(
             not (entry.seen or entry.forgotten) and now - entry.since < _LONGEST_HUSH_S
-            for entry in self._ledger
+            for entry in self._ledger.values()
         )
 
     async def _ask(self, *, listing: bool = True) -> None:
         async with self._asking:  # an older answer must not come after a newer one
             order, self._order = self._order, self._order + 1
             await self._take_in(await self._inquire(order, listing=listing))
-        if listing and any(not entry.seen and entry.order <= order for entry in self._ledger):
+        if listing and any(not entry.seen and entry.order <= order for entry in self._ledger.values()):
             self._pods.count(order)
 
     async def _take_in(self, evidence: Evidence | None = None) -> None:
         """Bring the ledger up to date, with what kubelet said now or last."""
         async with self._lock:
-            before = self.holds
+            before = self._holds
             self._evidence = evidence or self._evidence
             await self._settle()
-        if self.holds != before or (evidence and not self.known):
+            self._join()
+        if self._holds is not before or (evidence and not self.known):
             self.known = True
             self._on_change()
+
+    def _join(self) -> None:
+        """Work out the holds anew."""
+        holds = holds_of(self._evidence, tuple(self._ledger.values()))
+        if holds != self._holds:
+            self._holds = holds
+            self._held = {(hold.resource, slot): hold for hold in holds for slot in hold.ids}
 
     async def _recount(self) -> None:
         """Follow each census: kubelet need not be asked again for it."""
@@ -240,14 +263,13 @@ class Holders:
     async def _settle(self) -> None:
         """Bring the ledger up to date with the evidence."""
         living, census = self._living(), self._pods.census
-        ledger = settle(
-            self._ledger, self._evidence, now=self._clock.monotonic(), census=census, living=living
-        )
-        if ledger == self._ledger:
+        before = tuple(self._ledger.values())
+        ledger = settle(before, self._evidence, now=self._clock.monotonic(), census=census, living=living)
+        if ledger == before:
             return
-        known = {(entry.resource, entry.id) for entry in self._ledger if entry.forgotten}
-        fresh = [entry for entry in ledger if entry.forgotten and (entry.resource, entry.id) not in known]
-        self._ledger = ledger
+        known = {slot for slot, entry in self._ledger.items() if entry.forgotten}
+        self._ledger = {(entry.resource, entry.id): entry for entry in ledger}
+        fresh = [entry for slot, entry in self._ledger.items() if entry.forgotten and slot not in known]
         if fresh:
             self._tell(fresh)
         try:
@@ -320,15 +342,18 @@ class Holders:
             _LOG.warning("%s: node=%s error=%s", what, self._node, error)
         self._complaints[what] = error
 
-    async def _save(self, ledger: Ledger) -> None:
+    async def _save(self, entries: Iterable[Entry]) -> None:
         # Nothing in it outlives the machine's boot: neither what kubelet did not write down, nor containers.
-        await self._checkpoints.save(CHECKPOINT, ledger_bytes(ledger, self._boot), lasting=False)
+        await self._checkpoints.save(CHECKPOINT, ledger_bytes(entries, self._boot), lasting=False)
 
     async def _restore(self) -> None:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
-                self._ledger = ledger_of(payload, self._boot, self._clock.monotonic())
+                added = await self._checkpoints.load_added(CHECKPOINT)
+                ledger = ledger_of(payload, self._boot, self._clock.monotonic(), added)
+                self._ledger = {(entry.resource, entry.id): entry for entry in ledger}
+                self._join()
         except (HardwareError, ValueError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
 

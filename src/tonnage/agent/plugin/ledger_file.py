@@ -1,6 +1,8 @@
-"""The ledger as it is kept on disk: written before every answer, so its hundreds of rows must cost little."""
+"""The ledger as it is kept on disk, where every answer is noted before it is given."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -24,8 +26,8 @@ class _Row(msgspec.Struct, frozen=True):
     forgotten: bool = False
 
 
-def ledger_bytes(ledger: Ledger, boot: str) -> bytes:
-    """What `ledger_of` takes."""
+def ledger_bytes(entries: Iterable[Entry], boot: str) -> bytes:
+    """What `ledger_of` takes, in one line."""
     return msgspec.json.encode(
         [
             _Row(
@@ -41,20 +43,25 @@ def ledger_bytes(ledger: Ledger, boot: str) -> bytes:
                 containers=entry.owner.containers,
                 forgotten=entry.forgotten,
             )
-            for entry in ledger
+            for entry in entries
         ]
     )
 
 
-def ledger_of(payload: bytes, boot: str, now: float) -> Ledger:
-    """The entries of a file, as of now. Raises ValueError: it makes no sense.
+def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()) -> Ledger:
+    """The entries of a file and of the rows added to it, as of now; of an id the last counts.
+
+    Raises ValueError: it makes no sense.
 
     Of before a boot, nobody can have been forgotten: its containers are over.
     """
     try:
         rows = decoded_json(payload, list[_Row])
+        later = [row for text in added for row in decoded_json(text, list[_Row])]
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
+    if later:
+        rows = list({(row.resource, row.id): row for row in (*rows, *later)}.values())
     return tuple(
         Entry(
             row.resource,

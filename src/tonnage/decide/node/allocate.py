@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from tonnage.decide.node.advertise import Uses, conflict, describe, uses_of
@@ -12,20 +12,21 @@ from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal, Sl
 def allocate(
     resource: PlannedResource,
     ids: Sequence[str],
-    holds: Iterable[Hold],
+    holds: Collection[Hold],
     whole_of: Mapping[str, str] = MappingProxyType({}),
     uses: Uses | None = None,
+    held: Mapping[tuple[str, str], Hold] | None = None,
 ) -> Allocation | Refusal:
     """The devices behind `ids`, replicas of one device counted once, or why not.
 
     `whole_of` is the physical device of every MIG device of the node, by uuid. `uses` are those of the holds,
-    where they are known already.
+    and `held` the holds by (resource, id), where they are known already.
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
-    asked, holds, slots = set(ids), tuple(holds), resource.by_id
+    asked, slots = set(ids), resource.by_id
     uses = uses_of(holds, whole_of) if uses is None else uses
-    forgotten = {(hold.resource, slot): hold for hold in holds if hold.forgotten for slot in hold.ids}
+    held = {(hold.resource, slot): hold for hold in holds for slot in hold.ids} if held is None else held
     if not ids:
         return _invalid(resource, "no-devices", "no devices requested")
     if len(asked) != len(ids):
@@ -44,7 +45,7 @@ def allocate(
         if hold := conflict(resource, slot, uses):
             text = f"device {slot_id} is held as {describe(hold)}"
             return _invalid(resource, "held-under-another-name", text)
-        if hold := forgotten.get((resource.name, slot_id)):
+        if (hold := held.get((resource.name, slot_id))) and hold.forgotten:
             text = f"device {slot_id} is held as {describe(hold)}, which kubelet has forgotten"
             return _invalid(resource, "held-and-forgotten", text)
     if resource.distinct and (pair := _of_one_device([slots[slot_id] for slot_id in ids])):

@@ -135,15 +135,13 @@ def gather(
     return Evidence(_union(now, before.holds, kept), order, False, now, kept, read=reserved is not None)
 
 
-def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> Ledger:
-    """The ledger with the allocation, to be written before the answer. Older entries of an id are over.
+def answered(allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> Ledger:
+    """The entries of an allocation, to be written before the answer. Older ones of these ids are over.
 
     `kubelet` is the one that asks, empty where nobody could say later which pods live.
     """
-    given = set(allocation.ids)
-    kept = (entry for entry in ledger if entry.resource != allocation.resource or entry.id not in given)
     owner = Owner(kubelet)
-    return (*kept, *(Entry(allocation.resource, slot, order, now, owner=owner) for slot in allocation.ids))
+    return tuple(Entry(allocation.resource, slot, order, now, owner=owner) for slot in allocation.ids)
 
 
 def settle(
@@ -255,7 +253,9 @@ def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     return (*known, *(Hold(name, (slot,)) for name, slot in noted if (name, slot) not in slots))
 
 
-def unconfirmed(ledger: Ledger, kubelet: str, living: Living | None = None) -> frozenset[tuple[str, str]]:
+def unconfirmed(
+    ledger: Iterable[Entry], kubelet: str, living: Living | None = None
+) -> frozenset[tuple[str, str]]:
     """(resource, id) of what an earlier kubelet got, and this one has not in its books, or not yet.
 
     Without what is known to be over.
