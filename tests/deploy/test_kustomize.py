@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.render_kustomize import BASE, for_kubectl, namespace
-from scripts.render_kustomize import main as render
+from scripts.render_chart import BASE, for_kubectl, namespace
+from scripts.render_chart import main as render
 from support.helm import Helm, Manifest, Rendered, assert_valid
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
@@ -34,7 +34,7 @@ def by_name(objects: list[Manifest]) -> dict[tuple[str, str, str], Manifest]:
 
 
 def test_the_base_is_what_the_chart_renders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["render_kustomize", "--check"])
+    monkeypatch.setattr("sys.argv", ["render_chart", "--check"])
     assert render() == 0
 
 

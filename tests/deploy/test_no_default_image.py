@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from scripts.image.build import IMAGE, Wish, full_name
-from scripts.render_kustomize import BASE
+from scripts.render_chart import BASE
 from support.helm import IMAGE as IMAGE_OF_RELEASES
 from tonnage.twin.platform import AGENT_IMAGE
 

@@ -66,6 +66,7 @@ ALLOWED: Final = {
             "twin/apiserver/discovery/descriptions.py",
             "decide/kubernetes/api/go_values.py",
             "twin/apiserver/rbac/defaults.py",
+            "twin/platform.py",
         ),
         _OWN,
     ),

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from scripts.find_helm import MAJORS, Major
-from scripts.render_kustomize import BASE
+from scripts.render_chart import BASE
 from support.audit import AuditLog
 from support.driver_root import Driver
 from support.genuine_cluster import GenuineCluster

@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.agent_rights import agent_rights
+from tonnage.model.json import JsonObject, JsonValue, parsed_json
+from tonnage.model.json_access import at, items, mappings, text
 from tonnage.twin.world import LIGHT_LABEL
-from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET, NAMESPACE, Kind
+from tonnage.wire.kinds import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE,
+    DAEMON_SET,
+    NAMESPACE,
+    ROLE,
+    ROLE_BINDING,
+    SERVICE_ACCOUNT,
+    Kind,
+)
 from tonnage.wire.objects import Object
 
 SYSTEM_NAMESPACE: Final = "tonnage-system"
 CONFIG_MAP_NAME: Final = "device-plugin-config"
-MIG_CONFIG_MAP_NAME: Final = "default-mig-parted-config"
-AGENT: Final = "tonnage-agent"
 AGENT_IMAGE: Final = "tonnage.invalid/agent"
 """No registry can carry it: names in `.invalid` resolve nowhere (RFC 2606). Nodes of the twin have it."""
 
-_FOLDERS: Final = (
-    ("device-plugins", "/var/lib/kubelet/device-plugins", "Directory"),
-    ("pod-resources", "/var/lib/kubelet/pod-resources", "Directory"),
-    ("state", "/var/lib/tonnage", "DirectoryOrCreate"),
+_KINDS: Final[Mapping[str, Kind[Object]]] = {
+    kind.kind: kind
+    for kind in (SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, DAEMON_SET)
+}
+_RELEASE_LABELS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/version"})
+"""The twin is no release of Helm; and the DaemonSet of a kept cluster cannot take another selector."""
+_FIELDS_LEFT_OUT: Final = frozenset(
+    {
+        # Pretended pods have no network of their own: nobody reaches a metrics port to probe it.
+        *("ports", "startupProbe", "livenessProbe", "readinessProbe"),
+        # All agents are tasks of one process: none takes from its pretended node what pods could use.
+        "resources",
+    }
 )
-_HAS_GPU: Final = (
-    "nvidia.com/gpu.present",
-    "feature.node.kubernetes.io/pci-10de.present",
-    "feature.node.kubernetes.io/pci-0302_10de.present",
-    "feature.node.kubernetes.io/pci-0300_10de.present",
+"""Of the agent's container, on a pretended node."""
+_ARGS_LEFT_OUT: Final = (
+    "--metrics-address",  # as the ports
+    "--mig-evict",  # agents have the right; whether they use it, a person or a lab decides
 )
-"""Labels of which one says that a node has an NVIDIA GPU; the last three are node feature discovery's."""
 
 
 def platform_objects(
@@ -46,58 +63,40 @@ def platform_objects(
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
     yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
     yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": data}
-    yield from agent_rights(AGENT, SYSTEM_NAMESPACE, (CONFIG_MAP_NAME, MIG_CONFIG_MAP_NAME))
-    yield DAEMON_SET, SYSTEM_NAMESPACE, agent_daemon_set(kubeconfig, light=light)
+    for body in _chart_objects():
+        kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
+        yield kind, namespace, agent_daemon_set(kubeconfig, light=light) if kind is DAEMON_SET else body
 
 
 def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
-    """The DaemonSet of the node agents, as the Helm chart has it; what the twin does not act on is left out.
-
-    It runs on every node with a GPU, whatever its taints.
-    """
-    labels: JsonObject = {"app.kubernetes.io/name": AGENT, "app.kubernetes.io/part-of": "tonnage"}
-    mounts: list[JsonValue] = [{"name": name, "mountPath": path} for name, path, _ in _FOLDERS]
-    container: JsonObject = {
-        "name": "agent",
-        "image": AGENT_IMAGE,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["tonnage", "node"],
-        "args": [f"--mig-config-map={SYSTEM_NAMESPACE}/{MIG_CONFIG_MAP_NAME}"],
-        "env": [
-            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-            {"name": "KUBECONFIG", "value": str(kubeconfig)},
-        ],
-        "volumeMounts": mounts,
-    }
-    pod: JsonObject = {
-        "priorityClassName": "system-node-critical",
-        "serviceAccountName": AGENT,
-        "terminationGracePeriodSeconds": 15,
-        "affinity": {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _has_gpu(light=light)}
-        },
-        "tolerations": [{"operator": "Exists"}],
-        "containers": [container],
-        "volumes": [
-            {"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in _FOLDERS
-        ],
-    }
-    return {
-        "metadata": {"name": AGENT, "namespace": SYSTEM_NAMESPACE, "labels": labels},
-        "spec": {
-            "selector": {"matchLabels": {"app.kubernetes.io/name": AGENT}},
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    """The DaemonSet of the node agents: the chart's, but for what differs on a pretended node."""
+    [daemon_set] = (found for found in _chart_objects() if found["kind"] == DAEMON_SET.kind)
+    pod = at(daemon_set, "spec", "template", "spec")
+    for container in mappings(pod, "containers"):
+        for field in _FIELDS_LEFT_OUT:
+            container.pop(field)
+        container["image"] = AGENT_IMAGE  # of every version
+        container["args"] = [arg for arg in items(container, "args") if not _is_left_out(arg)]
+        # Without a network of its own the agent finds the API server as kubectl does.
+        items(container, "env").append({"name": "KUBECONFIG", "value": str(kubeconfig)})
+    if light:  # where not all nodes have a kubelet
+        required = at(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+        for term in mappings(required, "nodeSelectorTerms"):
+            items(term, "matchExpressions").append({"key": LIGHT_LABEL, "operator": "DoesNotExist"})
+    return daemon_set
 
 
-def _has_gpu(*, light: bool) -> JsonObject:
-    """A node selector: any of the labels, and a kubelet where not all nodes have one."""
-    kubelet: list[JsonValue] = [{"key": LIGHT_LABEL, "operator": "DoesNotExist"}] if light else []
-    return {
-        "nodeSelectorTerms": [
-            {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}, *kubelet]}
-            for label in _HAS_GPU
-        ]
-    }
+def _chart_objects() -> list[JsonObject]:
+    """The agents and what their account may, as the Helm chart installs them where agents divide GPUs."""
+    rendered = parsed_json(files(__package__).joinpath("agent.json").read_bytes())
+    return mappings(_without_release(rendered))
+
+
+def _without_release(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _without_release(inner) for key, inner in value.items() if key not in _RELEASE_LABELS}
+    return [_without_release(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _is_left_out(arg: JsonValue) -> bool:
+    return str(arg).partition("=")[0] in _ARGS_LEFT_OUT

@@ -1,11 +1,13 @@
-"""Writes deploy/kustomize/base out of the Helm chart with its default values; `--check` only compares.
+"""Writes out of the Helm chart what is installed without Helm; `--check` only compares.
 
-For those without Helm. What only Helm reads is left out. The image has a name that resolves nowhere, until an
-overlay says which one it is.
+deploy/kustomize/base is the chart with its default values, for people without Helm. What the twin installs,
+src/tonnage/twin/agent.json, is the agent that divides GPUs, and its rights. What only Helm reads is left out.
+The image has a name that resolves nowhere, until an overlay says which one it is.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,14 +22,22 @@ from tonnage.model.errors import ConfigError
 ROOT: Final = Path(__file__).resolve().parents[1]
 CHART: Final = ROOT / "deploy" / "helm" / "tonnage"
 BASE: Final = ROOT / "deploy" / "kustomize" / "base"
+TWIN: Final = ROOT / "src" / "tonnage" / "twin" / "agent.json"
 RELEASE: Final = "tonnage"
 NAMESPACE: Final = "tonnage-system"
-_HEAD: Final = "# Written by scripts/render_kustomize.py from deploy/helm/tonnage.\n"
+_HEAD: Final = "# Written by scripts/render_chart.py from deploy/helm/tonnage.\n"
+TWIN_VALUES: Final = ("migManager.enabled=true", "migManager.evictPods=true")
+"""On the twin agents divide GPUs, and may evict pods for it."""
+_TWIN_KINDS: Final = (
+    *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    "DaemonSet",
+)
+"""In the order in which they can be created."""
 _FOR_HELM: Final = ("app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy")
 
 
 def files() -> dict[Path, str]:
-    """What the folder holds, by path. Raises ConfigError where there is no Helm."""
+    """Every file that is written, with its text. Raises ConfigError where there is no Helm."""
     objects = [namespace(), *(for_kubectl(found) for found in rendered())]
     texts = {f"{_file_name(found)}.yaml": _dumped(found) for found in objects}
     kustomization = {
@@ -36,13 +46,19 @@ def files() -> dict[Path, str]:
         "resources": list(texts),
     }
     texts["kustomization.yaml"] = _dumped(kustomization)
-    return {BASE / name: _HEAD + text for name, text in texts.items()}
+    return {TWIN: _for_the_twin(), **{BASE / name: _HEAD + text for name, text in texts.items()}}
 
 
-def rendered() -> list[dict[str, Any]]:
-    """The chart's objects with its default values. Raises ConfigError where there is no Helm."""
+def _for_the_twin() -> str:
+    chart = [for_kubectl(found) for found in rendered(*TWIN_VALUES)]
+    objects = [found for kind in _TWIN_KINDS for found in chart if found["kind"] == kind]
+    return json.dumps(objects, indent=1) + "\n"
+
+
+def rendered(*values: str) -> list[dict[str, Any]]:
+    """The chart's objects with `values` over its own. Raises ConfigError where there is no Helm."""
     command = [str(helm_binary(4)), "template", RELEASE, str(CHART), "--namespace", NAMESPACE]
-    command += ["--set", f"image.repository={IMAGE}"]
+    command += ["--set", ",".join((f"image.repository={IMAGE}", *values))]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return sorted(filter(None, yaml.safe_load_all(text)), key=_file_name)
 
@@ -75,18 +91,19 @@ def _dumped(found: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Write the folder, or with `--check` say which files differ."""
+    """Write the files, or with `--check` say which files differ."""
     checking = "--check" in sys.argv[1:]
     try:
         wanted = files()
     except ConfigError as error:
         print(f"{'not checked: ' if checking else ''}{error}", file=sys.stderr)
         return 0 if checking else 2
-    there = {path: path.read_text(encoding="utf-8") for path in BASE.glob("*.yaml")}
+    paths = [*BASE.glob("*.yaml"), *TWIN.parent.glob(TWIN.name)]
+    there = {path: path.read_text(encoding="utf-8") for path in paths}
     stale = sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
     if checking:
         for path in stale:
-            print(f"{path} differs from the chart; run python -m scripts.render_kustomize", file=sys.stderr)
+            print(f"{path} differs from the chart; run python -m scripts.render_chart", file=sys.stderr)
         return 1 if stale else 0
     BASE.mkdir(parents=True, exist_ok=True)
     for path in stale:
