@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+API_SERVICE: Final = ("default", "kubernetes")
+"""Namespace and name of the Service of the API server."""
 CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
 DEFAULT_STORAGE_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
@@ -24,6 +26,7 @@ SAFE_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of which names are made that spell nothing."""
 SLICE_MANAGER: Final = "endpointslice.kubernetes.io/managed-by"
 SLICE_SERVICE: Final = "kubernetes.io/service-name"
+SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
 ZONE: Final = "topology.kubernetes.io/zone"

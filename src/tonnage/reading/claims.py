@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
+import msgspec
+
+from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
 from tonnage.model.resource_claims import (
     AllocatedDevice,
@@ -35,6 +38,7 @@ from tonnage.model.resource_claims import (
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.reading.parts import Notes
 from tonnage.wire import claims as claim_objects
+from tonnage.wire.kinds import RESOURCE_CLAIM
 
 _FLAT_VERSION: Final = "resource.k8s.io/v1beta1"
 """Its requests and devices have no level for their kind."""
@@ -93,6 +97,13 @@ def claim_from(obj: claim_objects.ResourceClaim) -> ResourceClaim:
         terminating=meta.deletion_timestamp is not None,
         problems=tuple(notes.problems),
     )
+
+
+def claim_in(resource: tuple[str, str], obj: JsonObject) -> ResourceClaim | None:
+    """The claim for devices that an object of this group and plural is; None: it is something else."""
+    if resource != (RESOURCE_CLAIM.group, RESOURCE_CLAIM.plural):
+        return None
+    return claim_from(msgspec.convert(obj, claim_objects.ResourceClaim))
 
 
 def template_from(obj: claim_objects.ResourceClaimTemplate) -> ClaimTemplate:

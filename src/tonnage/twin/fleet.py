@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver
+from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
@@ -96,10 +97,12 @@ class Fleet:
                 Problem("the runtime folder's path is too long", str(root), why, "choose a shorter one")
             )
         disk = FaultyDisk(LocalDisk(), self._clock)
-        runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs)
+        hardware = HardwareFile(root)
+        devices = ScenarioBackend(hardware.path, self._clock)
+        runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs, devices)
         own = kubelet_client(api, machine.spec.name, machine.spec.labels)
         kubelet = Kubelet(machine.spec, own, self._clock, root, runtime, disk=disk)
-        return TwinNode(machine, kubelet, runtime, HardwareFile(root), MpsProgram(root), disk, root)
+        return TwinNode(machine, kubelet, runtime, hardware, MpsProgram(root), disk, root)
 
     async def start(self, authority: CertificateAuthority, loops: Loops) -> None:
         """Let every kubelet listen and run; nodes are Ready within seconds."""

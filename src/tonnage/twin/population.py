@@ -13,6 +13,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
+from tonnage.twin.apiserver.bootstrap import api_service
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.certificate_authority import CertificateAuthority
@@ -65,16 +66,16 @@ class Population:
         self._loops.run(
             "controllers",
             run_controllers(
-                self._api,
+                self._server.of_controller,
                 self._clock,
                 informers,
                 root_ca=root_ca,
-                sign=self._server.sign_token,
+                sign=self._server.sign_for_secret,
                 vouched=light.vouch,
             ),
         )
         itself = self._server.local("kube-apiserver", API_SERVER)
-        service = ApiEndpointsController(itself, self._clock, informers, host_address())
+        service = ApiEndpointsController(itself, self._clock, informers, api_service, host_address())
         self._loops.run("api service", service.run())
         self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
         self._loops.run("system namespaces", keep_system_namespaces(itself, self._clock))

@@ -11,6 +11,7 @@ import pytest
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.json import JsonObject
+from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.programs.table import Programs
@@ -26,7 +27,8 @@ async def node(running: Any, folder: Path) -> AsyncIterator[Any]:
     """A kubelet that runs pods named to its node."""
     clock = SystemClock()
     spec = NodeSpec("a100-0")
-    runtime = PretendedRuntime(spec.name, folder / "n", clock, Programs({}))
+    devices = ScenarioBackend(folder / "n/hardware.yaml", clock)
+    runtime = PretendedRuntime(spec.name, folder / "n", clock, Programs({}), devices)
     kubelet = Kubelet(spec, running.api, clock, folder / "n", runtime)
     serving = running.authority.issue("kubelet", hosts=["127.0.0.1"], server=True)
     server = KubeletServer(running.authority.certificate_pem, serving)

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, secret_claims
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.token_use import LAST_USED, TokenUse
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
 from tonnage.wire.kinds import SECRET, SERVICE_ACCOUNT
+from tonnage.wire.objects import ObjectMeta
 
 Cluster = Any
 NAME = "kubernetes.io/service-account.name"
@@ -29,8 +30,11 @@ def key() -> TokenKey:
 
 @pytest.fixture
 async def running(cluster: Cluster, key: TokenKey) -> Cluster:
+    def sign(account: ObjectMeta, secret: str) -> str:
+        return key.sign(secret_claims(account.namespace, account.name, account.uid, secret))
+
     controller = AccountSecretsController(
-        cluster.api, cluster.clock, cluster.informers, root_ca="PEM", sign=key.sign
+        cluster.api, cluster.clock, cluster.informers, root_ca="PEM", sign=sign
     )
     cluster.start(controller.run())
     await cluster.clock.settle()

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.bootstrap import OWN_SERVICE, publish_api
+from tonnage.model.well_known import API_SERVICE
+from tonnage.twin.apiserver.bootstrap import api_service, publish_api
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 
 Cluster = Any
-NAMESPACE, NAME = OWN_SERVICE
+NAMESPACE, NAME = API_SERVICE
 
 
 def published(cluster: Cluster, port: int) -> None:
@@ -19,7 +20,7 @@ def published(cluster: Cluster, port: int) -> None:
 
 
 def start(cluster: Cluster, address: str) -> None:
-    loop = ApiEndpointsController(cluster.api, cluster.clock, cluster.informers, address)
+    loop = ApiEndpointsController(cluster.api, cluster.clock, cluster.informers, api_service, address)
     cluster.start(loop.run())
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.kubernetes.admission import quota_usage
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.admission import quota_usage
 from tonnage.twin.controllers.quotas.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController
 from tonnage.wire.kinds import (

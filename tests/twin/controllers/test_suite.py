@@ -11,7 +11,7 @@ Cluster = Any
 
 
 async def test_a_deployment_takes_its_sets_and_pods_with_it(cluster: Cluster) -> None:
-    cluster.start(run_controllers(cluster.api, cluster.clock, cluster.informers))
+    cluster.start(run_controllers(cluster.server.of_controller, cluster.clock, cluster.informers))
     await cluster.apply(DEPLOYMENT, "web", cluster.workload(3))
     await cluster.go_on()
     assert len(await cluster.pods()) == 3
@@ -21,7 +21,7 @@ async def test_a_deployment_takes_its_sets_and_pods_with_it(cluster: Cluster) ->
 
 
 async def test_a_namespace_ends_although_its_controllers_would_fill_it_again(cluster: Cluster) -> None:
-    cluster.start(run_controllers(cluster.api, cluster.clock, cluster.informers))
+    cluster.start(run_controllers(cluster.server.of_controller, cluster.clock, cluster.informers))
     await cluster.node("a100-0")
     await cluster.apply(NAMESPACE, "ml", {})
     await cluster.apply(DEPLOYMENT, "web", cluster.workload(3), namespace="ml")
@@ -42,7 +42,7 @@ async def test_a_namespace_ends_although_its_controllers_would_fill_it_again(clu
 
 
 async def test_cut_watches_delay_a_rollout_and_change_nothing_else(cluster: Cluster) -> None:
-    cluster.start(run_controllers(cluster.api, cluster.clock, cluster.informers))
+    cluster.start(run_controllers(cluster.server.of_controller, cluster.clock, cluster.informers))
     await cluster.apply(DEPLOYMENT, "web", cluster.workload(5))
     await cluster.go_on()
     template = {"spec": {"template": cluster.template("nginx:2")}}
@@ -59,13 +59,13 @@ async def test_cut_watches_delay_a_rollout_and_change_nothing_else(cluster: Clus
 
 
 async def test_restarted_controllers_go_on_where_they_were(cluster: Cluster) -> None:
-    cluster.start(run_controllers(cluster.api, cluster.clock, cluster.informers))
+    cluster.start(run_controllers(cluster.server.of_controller, cluster.clock, cluster.informers))
     await cluster.node("a100-0")
     await cluster.apply(DEPLOYMENT, "web", cluster.workload(4))
     await cluster.clock.advance(0.05)
     await cluster.stop()
     await cluster.api.patch(DEPLOYMENT, "web", {"spec": {"replicas": 2}}, namespace="default")
-    cluster.start(run_controllers(cluster.api, cluster.clock, cluster.informers))
+    cluster.start(run_controllers(cluster.server.of_controller, cluster.clock, cluster.informers))
     await cluster.go_on()
     assert len(await cluster.pods()) == 2
     assert len(await cluster.all(NODE)) == 1

@@ -91,7 +91,14 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
     loops = [
         asyncio.create_task(ServerLeaseController(itself, clock, platform.node()).run()),
         asyncio.create_task(
-            run_controllers(api, clock, informers, root_ca=root_ca, sign=server.sign_token, vouched=_STEADY)
+            run_controllers(
+                server.of_controller,
+                clock,
+                informers,
+                root_ca=root_ca,
+                sign=server.sign_for_secret,
+                vouched=_STEADY,
+            )
         ),
         asyncio.create_task(
             Scheduler(server.local("kube-scheduler", SCHEDULER), clock, informers, version="1.35").run()

@@ -20,6 +20,7 @@ import pytest
 from tonnage.model.errors import ApiError
 from tonnage.ports import Change, ChangeType, Clock, KubernetesApi, Listing, PatchType
 from tonnage.twin.clock import VirtualClock
+from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
@@ -429,7 +430,8 @@ async def running(
     api, clock = MemoryApi(), VirtualClock()
     spec = spec or NodeSpec("a100-0", address="127.0.0.1", pod_cidr="10.244.7.0/24")
     disk = FaultyDisk(LocalDisk(), cast(Clock, clock))
-    runtime = PretendedRuntime(spec.name, root, clock, Programs(programs or {}))
+    devices = ScenarioBackend(root / "hardware.yaml", clock)
+    runtime = PretendedRuntime(spec.name, root, clock, Programs(programs or {}), devices)
     kubelet = Kubelet(spec, cast(KubernetesApi, api), clock, root, runtime, disk=disk)
     world = World(api, clock, root, disk, runtime, kubelet)
     task = asyncio.create_task(kubelet.run())

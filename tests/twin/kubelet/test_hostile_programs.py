@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tonnage.twin.clock import VirtualClock
+from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.environment import ConfigurationError, expand
 from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, Space
 from tonnage.twin.kubelet.containers.logs import LIMIT_BYTES, ContainerLog
@@ -50,7 +51,9 @@ class Node:
     def __init__(self, root: Path) -> None:
         self.clock = VirtualClock(settle_passes=20)
         self._uids = count()
-        self.runtime = PretendedRuntime("n", root, self.clock, Programs())
+        self.runtime = PretendedRuntime(
+            "n", root, self.clock, Programs(), ScenarioBackend(root / "none", self.clock)
+        )
 
     def start(self, *argv: str, uid: str = "", attempt: int = 0) -> RunningContainer:
         pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=uid or f"uid-{next(self._uids)}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tonnage.twin.kubelet.containers.port import (
     ExecError,
     ImageError,
     Injection,
+    Program,
     RunningContainer,
 )
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
@@ -63,8 +65,12 @@ class Node:
         self.root = root
         self.clock = VirtualClock()
         self.uids = count()
-        self.runtime = PretendedRuntime("a100-0", root, self.clock, Programs())
+        self.runtime = self.runtime_with({})
         (root / "hardware.yaml").write_text(HARDWARE)
+
+    def runtime_with(self, programs: Mapping[str, Program]) -> PretendedRuntime:
+        devices = ScenarioBackend(self.root / "hardware.yaml", self.clock)
+        return PretendedRuntime("a100-0", self.root, self.clock, Programs(programs), devices)
 
     def start(self, *argv: str, visible: str = "", image: str = "ubuntu:24.04") -> RunningContainer:
         pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=f"uid-{next(self.uids)}"))
@@ -245,7 +251,7 @@ async def test_a_wired_in_programs_crash_is_its_containers(tmp_path: Path) -> No
         raise ValueError(f"no config on {context.node_name}")
 
     node = Node(tmp_path)
-    node.runtime = PretendedRuntime("a100-0", tmp_path, node.clock, Programs({AGENT_IMAGE: broken}))
+    node.runtime = node.runtime_with({AGENT_IMAGE: broken})
     assert await node.main(image=f"{AGENT_IMAGE}:dev") == (1, ": no config on a100-0\n")
 
 
@@ -255,8 +261,7 @@ async def test_the_image_of_a_wired_in_program_lies_on_every_node(tmp_path: Path
     async def ended(_context: ContainerContext) -> int:
         return 0
 
-    programs = Programs({AGENT_IMAGE: ended})
-    runtime = PretendedRuntime("a100-0", tmp_path, VirtualClock(), programs)
+    runtime = Node(tmp_path).runtime_with({AGENT_IMAGE: ended})
     assert AGENT_IMAGE.partition("/")[0].endswith(".invalid")
     assert await runtime.pull(f"{AGENT_IMAGE}:dev") > 0
     with pytest.raises(ImageError, match="no such host"):

@@ -12,18 +12,16 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put, text
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.model.timestamps import timestamp
-from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.model.well_known import API_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
 from tonnage.twin.apiserver.resources import COMPONENTS
-from tonnage.twin.apiserver.storage.store import Name, Resource, Store
+from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.strategies.services import API_ADDRESS, SERVICE_RANGE
 
-SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-OWN_SERVICE: Final[Name] = ("default", "kubernetes")
 _CLASSES: Final = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
     "but can be moved to another node if necessary.",
@@ -132,12 +130,12 @@ def publish_authority(store: Store, clock: Clock, uid: Callable[[], str], bring:
 
 def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
     """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
-    stored = store.get(SERVICE, OWN_SERVICE)
+    stored = store.get(SERVICE, API_SERVICE)
     service = api_service(port)
     if stored is not None:
         changed = copied(stored.object)
         put(changed, at(service, "spec", "ports"), "spec", "ports")
-        store.update(SERVICE, OWN_SERVICE, changed, read=stored)
+        store.update(SERVICE, API_SERVICE, changed, read=stored)
         return
     put(service, uid(), "metadata", "uid")
     put(service, timestamp(clock.now()), "metadata", "creationTimestamp")
@@ -146,12 +144,12 @@ def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring
     # By whoever gives addresses.
     put(service, [API_ADDRESS], "spec", "clusterIPs")
     put(service, ["IPv4"], "spec", "ipFamilies")
-    store.create(SERVICE, OWN_SERVICE, service)
+    store.create(SERVICE, API_SERVICE, service)
 
 
 def api_service(port: int) -> JsonObject:
     """The Service of an API that is reached at a port, as a server asks for it."""
-    namespace, name = OWN_SERVICE
+    namespace, name = API_SERVICE
     labels: JsonObject = {"component": "apiserver", "provider": "kubernetes"}
     ports: list[JsonValue] = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
     return {

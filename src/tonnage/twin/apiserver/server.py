@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from tonnage.model.json import JsonObject
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.chain import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
-from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, secret_claims
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
-from tonnage.twin.apiserver.authentication.users import ADMIN
+from tonnage.twin.apiserver.authentication.users import ADMIN, account_user
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
@@ -28,6 +27,7 @@ from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.wire.objects import ObjectMeta
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
@@ -92,8 +92,13 @@ class ApiServer:
         follow = self._security.follow_local if self._security.audit is not None else None
         return LocalKubernetes(self.verbs, manager, user, follow)
 
-    def sign_token(self, claims: JsonObject) -> str:
-        """A token that makes these claims, which this server believes."""
+    def of_controller(self, account: str, manager: str = "kube-controller-manager") -> LocalKubernetes:
+        """A client of one of the controllers, under the service account that it has in kube-system."""
+        return self.local(manager, account_user("kube-system", account))
+
+    def sign_for_secret(self, account: ObjectMeta, secret: str) -> str:
+        """A token of an account, which this server believes for as long as the Secret is there."""
+        claims = secret_claims(account.namespace, account.name, account.uid, secret)
         return self._security.key.sign(claims)
 
     async def start(

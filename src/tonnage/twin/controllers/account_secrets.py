@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.loop.refusals import or_none, passing_over
@@ -15,10 +15,11 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.apiserver.authentication.account_tokens import secret_claims
 from tonnage.wire.kinds import SECRET, SERVICE_ACCOUNT
-from tonnage.wire.objects import Object, Secret
+from tonnage.wire.objects import Object, ObjectMeta, Secret
 
+Sign: TypeAlias = Callable[[ObjectMeta, str], str]
+"""The token of an account, by its metadata, that is good for as long as the Secret of this name."""
 _TYPE: Final = "type=kubernetes.io/service-account-token"
 _NAME: Final = "kubernetes.io/service-account.name"
 _UID: Final = "kubernetes.io/service-account.uid"
@@ -34,9 +35,8 @@ class AccountSecretsController:
         informers: Informers,
         *,
         root_ca: str,
-        sign: Callable[[JsonObject], str],
+        sign: Sign,
     ) -> None:
-        """`sign` makes a token of its claims."""
         self._api = api
         self._known = {"ca.crt": root_ca} if root_ca else {}
         self._sign = sign
@@ -84,9 +84,7 @@ class AccountSecretsController:
             if has == lacking[key] or (has and key == "namespace"):
                 del lacking[key]
         if not secret.data.get("token"):
-            meta = account.metadata
-            claims = secret_claims(meta.namespace, meta.name, meta.uid, secret.metadata.name)
-            lacking["token"] = _packed(self._sign(claims))
+            lacking["token"] = _packed(self._sign(account.metadata, secret.metadata.name))
         return lacking
 
     async def _fill(self, secret: Secret, account: Object, lacking: dict[str, str]) -> None:

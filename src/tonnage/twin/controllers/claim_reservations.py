@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
@@ -19,8 +20,6 @@ from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 from tonnage.wire.objects import Pod
 
-PROTECTION: Final = "resource.kubernetes.io/delete-protection"
-"""The finalizer of a claim that has devices."""
 _MOST_CONSUMERS: Final = 256
 
 
@@ -104,11 +103,6 @@ class ClaimReservationsController:
             # It may be so new that nobody has heard of it here.
             pod = await or_none(self._api.get(POD, name, namespace))
         return pod is not None and pod.metadata.uid == consumer.get("uid") and not is_done(pod)
-
-
-def consumers_of(claim: ResourceClaim) -> list[JsonObject]:
-    """Who has reserved the claim."""
-    return list(claim.status.get("reservedFor") or ())
 
 
 def _finalizers(claim: ResourceClaim) -> list[str]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from tonnage.loop.informer import Informers
-from tonnage.model.json import JsonObject
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.apiserver.authentication.users import account_user
-from tonnage.twin.apiserver.local import LocalKubernetes
-from tonnage.twin.controllers.account_secrets import AccountSecretsController
+from tonnage.twin.controllers.account_secrets import AccountSecretsController, Sign
 from tonnage.twin.controllers.budgets.disruption import DisruptionController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController
@@ -40,58 +37,58 @@ _OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatin
 """Accounts, and the managers as which they apply."""
 
 
+class ClientOfAccount(Protocol):
+    """The client of an account in kube-system, which owns what it applies as `manager`."""
+
+    def __call__(self, account: str, manager: str = ..., /) -> KubernetesApi: ...
+
+
 async def run_controllers(
-    api: KubernetesApi,
+    client_of: ClientOfAccount,
     clock: Clock,
     informers: Informers,
     *,
     root_ca: str = "",
-    sign: Callable[[JsonObject], str] | None = None,
+    sign: Sign | None = None,
     vouched: Callable[[str], bool] = lambda _name: False,
 ) -> None:
     """Run them all until cancelled. What is wrong with one of them ends all.
 
-    `root_ca` is the API server's CA (PEM), which every namespace is told; `sign` makes tokens of claims for
-    Secrets that want one. Nodes that are `vouched` for need no heartbeats.
+    Each speaks to the server under the account that it has in a genuine controller manager. `root_ca` is the
+    API server's CA (PEM), which every namespace is told; `sign` makes the tokens of Secrets that want one.
+    Nodes that are `vouched` for need no heartbeats.
     """
     async with asyncio.TaskGroup() as group:
         for controller in (
-            NamespaceController(_own(api, "namespace-controller"), clock, informers, root_ca=root_ca),
-            ReplicaSetController(_own(api, "replicaset-controller"), clock, informers),
-            ReplicationManager(_own(api, "replication-controller"), clock, informers),
-            DeploymentController(_own(api, "deployment-controller"), clock, informers),
-            DaemonSetController(_own(api, "daemon-set-controller"), clock, informers),
-            NodeLifecycleController(_own(api, "node-controller"), clock, informers, vouched=vouched),
-            TaintEvictionController(_own(api, "node-controller"), clock, informers),
-            PodGarbageController(_own(api, "pod-garbage-collector"), clock, informers),
-            ResourceQuotaController(_own(api, "resourcequota-controller"), clock, informers),
-            DisruptionController(_own(api, "disruption-controller"), clock, informers),
-            VolumeProtectionController(_own(api, "pvc-protection-controller"), clock, informers),
-            VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
-            EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
+            NamespaceController(client_of("namespace-controller"), clock, informers, root_ca=root_ca),
+            ReplicaSetController(client_of("replicaset-controller"), clock, informers),
+            ReplicationManager(client_of("replication-controller"), clock, informers),
+            DeploymentController(client_of("deployment-controller"), clock, informers),
+            DaemonSetController(client_of("daemon-set-controller"), clock, informers),
+            NodeLifecycleController(client_of("node-controller"), clock, informers, vouched=vouched),
+            TaintEvictionController(client_of("node-controller"), clock, informers),
+            PodGarbageController(client_of("pod-garbage-collector"), clock, informers),
+            ResourceQuotaController(client_of("resourcequota-controller"), clock, informers),
+            DisruptionController(client_of("disruption-controller"), clock, informers),
+            VolumeProtectionController(client_of("pvc-protection-controller"), clock, informers),
+            VolumeBindingController(client_of("persistent-volume-binder"), clock, informers),
+            EphemeralVolumeController(client_of("ephemeral-volume-controller"), clock, informers),
             PodClaimsController(
-                _own(api, "resource-claim-controller"), clock, informers, _own(api, *_OF_CLAIMS)
+                client_of("resource-claim-controller"), clock, informers, client_of(*_OF_CLAIMS)
             ),
-            ClaimReservationsController(_own(api, "resource-claim-controller"), clock, informers),
-            RoleAggregationController(_own(api, _OF_ROLES, _OF_ROLES), clock, informers),
-            PolicyStatusController(_own(api, *_OF_POLICIES), clock, informers),
-            EndpointsController(_own(api, "endpoint-controller"), clock, informers),
-            JobController(_own(api, "job-controller"), clock, informers),
-            CronJobController(_own(api, "cronjob-controller"), clock, informers),
-            StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
+            ClaimReservationsController(client_of("resource-claim-controller"), clock, informers),
+            RoleAggregationController(client_of(_OF_ROLES, _OF_ROLES), clock, informers),
+            PolicyStatusController(client_of(*_OF_POLICIES), clock, informers),
+            EndpointsController(client_of("endpoint-controller"), clock, informers),
+            JobController(client_of("job-controller"), clock, informers),
+            CronJobController(client_of("cronjob-controller"), clock, informers),
+            StatefulSetController(client_of("statefulset-controller"), clock, informers),
             # The last: it takes the copies that others have asked for, of which it reads the metadata alone.
-            GarbageCollector(_own(api, "generic-garbage-collector"), clock, informers),
+            GarbageCollector(client_of("generic-garbage-collector"), clock, informers),
         ):
             group.create_task(controller.run())
         if sign is not None:
-            tokens = _own(api, "token-controller")
+            tokens = client_of("token-controller")
             group.create_task(
                 AccountSecretsController(tokens, clock, informers, root_ca=root_ca, sign=sign).run()
             )
-
-
-def _own(api: KubernetesApi, account: str, manager: str = "") -> KubernetesApi:
-    """The client under the name of the account that this controller has in a genuine controller manager."""
-    if not isinstance(api, LocalKubernetes):
-        return api
-    return api.acting_as(account_user("kube-system", account), manager)

@@ -16,6 +16,7 @@ from tonnage.decide.kubernetes.claims.allocating import Allocator
 from tonnage.decide.kubernetes.claims.supply import Gates, Supply, supply_of
 from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.decide.kubernetes.view import View
+from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model import resource_claims as model
@@ -24,7 +25,6 @@ from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.ports import KubernetesApi, PatchType
 from tonnage.reading.cluster import snapshot_from
-from tonnage.twin.controllers.claim_reservations import PROTECTION, consumers_of
 from tonnage.twin.scheduler.device_grants import allocation_of
 from tonnage.twin.scheduler.failures import failing
 from tonnage.wire import kinds

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.decide.kubernetes.volume_matching import matched
+from tonnage.loop.claims import BOUND, SELECTED_NODE, class_of, reservation
 from tonnage.loop.informer import Delta, Informer, Informers, key_of
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model.cluster import Node, Pod, Snapshot
@@ -22,12 +23,6 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.model.volumes import Volume
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.controllers.volumes.plan import (
-    BOUND,
-    SELECTED_NODE,
-    class_of,
-    reservation,
-)
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass

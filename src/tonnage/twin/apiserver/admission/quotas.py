@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from tonnage.decide.kubernetes.admission.charges import Charges
 from tonnage.decide.kubernetes.admission.limit_ranges import formats_of
 from tonnage.decide.kubernetes.admission.object_charges import UNCOUNTED
@@ -23,21 +21,21 @@ from tonnage.decide.kubernetes.admission.quota import (
     pod_change,
     pod_refusals,
 )
+from tonnage.decide.kubernetes.admission.quota_usage import added, bounds, charges_of, counted
 from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
 from tonnage.model import cluster
 from tonnage.model.cluster import Quota, Snapshot
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, opened, put, text
 from tonnage.model.quantity import quantity_format
+from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.apiserver.admission.limits import written_manifest
-from tonnage.twin.apiserver.admission.quota_usage import added, bounds, charges_of, counted
 from tonnage.twin.apiserver.ownership.tracking import Ownership
 from tonnage.twin.apiserver.requests import Request
-from tonnage.twin.apiserver.resource_names import CLAIM, DEVICE_CLAIM, POD
+from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store, Stored
-from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.objects import Pod, ResourceQuota
 
 RESOURCE_QUOTA: Final[Resource] = ("", "resourcequotas")
@@ -74,15 +72,16 @@ class ResourceQuotas:
 
     def _counted(self, request: Request, stored: Stored) -> Quota:
         """A quota, with what is used of it."""
-        written = stored.as_type(ResourceQuota)
-        [quota] = snapshot_from([written]).quotas
+        [quota] = snapshot_from([stored.as_type(ResourceQuota)]).quotas
         unsaid = quota.hard.keys() - quota.used.keys()
         if quota.counted and not any(bounds(key, request.resource) for key in unsaid):
             return quota
         there = self._store.list(request.resource, namespace=request.namespace)
-        pods = [one.as_type(Pod) for one in there] if request.resource == POD else []
-        objects = {} if request.resource == POD else {request.resource: [one.object for one in there]}
-        used = counted(written, pods, objects)["used"]
+        if request.resource == POD:
+            used = counted(quota, snapshot_from(one.as_type(Pod) for one in there).pods)["used"]
+        else:
+            objects = [(one.object, claim_in(request.resource, one.object)) for one in there]
+            used = counted(quota, (), {request.resource: objects})["used"]
         return replace(quota, used={**used, **quota.used}, counted=True)
 
     def _charge(self, stored: Stored, quota: Quota, write: _Write) -> None:
@@ -125,8 +124,8 @@ class _Write:
         if not counts_object(quota, self.resource, self.obj):
             return {}
         known = self.old is not None and counts_object(quota, self.resource, self.old)
-        before = charges_of(self.resource, self.old) if self.old is not None and known else {}
-        return more(charges_of(self.resource, self.obj), before)
+        before = _charges(self.resource, self.old) if self.old is not None and known else {}
+        return more(_charges(self.resource, self.obj), before)
 
 
 def _written(resource: Resource, obj: JsonObject, old: JsonObject | None) -> _Write:
@@ -134,12 +133,16 @@ def _written(resource: Resource, obj: JsonObject, old: JsonObject | None) -> _Wr
         manifest = written_manifest(obj)
         before = written_manifest(old).pod if old is not None else None
         return _Write(resource, obj, old, formats_of(manifest), manifest.pod, before)
-    storage = [key for key in charges_of(resource, obj) if key.endswith("requests.storage")]
+    storage = [key for key in _charges(resource, obj) if key.endswith("requests.storage")]
     if not storage:
         return _Write(resource, obj, old, {})
     form = quantity_format(str(at(obj, "spec", "resources", "requests", "storage")))
     formats = {f"requests.{key.removeprefix('requests.')}": form for key in storage}
     return _Write(resource, obj, old, formats)
+
+
+def _charges(resource: Resource, obj: JsonObject) -> Charges:
+    return charges_of(resource, obj, claim_in(resource, obj))
 
 
 def _refusals(
@@ -148,8 +151,8 @@ def _refusals(
     snapshot = Snapshot(quotas=tuple(quotas))
     if write.pod is not None:
         return pod_refusals(write.pod, snapshot, write.formats, write.before)
-    if request.resource == DEVICE_CLAIM:
-        [claim] = snapshot_from([msgspec.convert(obj, ResourceClaim)]).claims
+    claim = claim_in(request.resource, obj)
+    if claim is not None:
         return claim_refusals(claim, snapshot, minor=_MINOR)
     found = (object_refusal(quota, write.cost(quota), write.formats) for quota in quotas)
     return [refusal for refusal in found if refusal is not None]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from tonnage.decide.kubernetes.admission.quota_usage import Countable, bounds, counted, counted_here
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.apiserver.admission.quota_usage import bounds, counted, counted_here, hard_of
+from tonnage.reading.claims import claim_in
+from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.controllers.every_kind import Resource
 from tonnage.twin.controllers.quotas.counted_objects import CountedObjects
 from tonnage.wire.kinds import POD, RESOURCE_QUOTA
@@ -51,7 +53,7 @@ class ResourceQuotaController:
         if quota is None:
             assert before is not None
             self._told.pop(key_of(before), None)
-        elif before is None or hard_of(before) != hard_of(quota):
+        elif before is None or _hard(before) != _hard(quota):
             self._queue.add(key_of(quota))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
@@ -68,12 +70,12 @@ class ResourceQuotaController:
         made = int(one.metadata.resource_version) if delta.before is None else 0
         for quota in self._quotas.by_index("namespace", one.metadata.namespace):
             late = made < self._told.get(key_of(quota), math.inf)
-            if late and any(bounds(key, resource) for key in hard_of(quota)):
+            if late and any(bounds(key, resource) for key in _hard(quota)):
                 self._queue.add(key_of(quota))
 
     def _known(self, resource: Resource) -> None:
         for quota in self._quotas:
-            if any(bounds(key, resource) for key in hard_of(quota)):
+            if any(bounds(key, resource) for key in _hard(quota)):
                 self._queue.add(key_of(quota))
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -81,10 +83,11 @@ class ResourceQuotaController:
         quota = self._quotas.get(name, namespace)
         if quota is None:
             return None
-        kinds = {resource for one in hard_of(quota) if (resource := counted_here(one)) is not None}
+        kinds = {resource for one in _hard(quota) if (resource := counted_here(one)) is not None}
         self._objects.want(kinds)
-        objects = {resource: self._objects.of(resource, namespace) for resource in kinds}
-        status = counted(quota, self._pods.by_index("namespace", namespace), objects)
+        found = snapshot_from([quota, *self._pods.by_index("namespace", namespace)])
+        [limits] = found.quotas
+        status = counted(limits, found.pods, {kind: self._known_objects(kind, namespace) for kind in kinds})
         # A merge patch keeps what it does not name, so what is gone is named.
         rows = {part: dict.fromkeys(quota.status.get(part, {})) | status[part] for part in status}
         patch: JsonObject = {"status": {part: {**row} for part, row in rows.items()}}
@@ -95,6 +98,16 @@ class ResourceQuotaController:
             return None
         self._told[key] = int(written.metadata.resource_version)
         return _COUNTED_AGAIN_S
+
+    def _known_objects(self, resource: Resource, namespace: str) -> list[Countable] | None:
+        """The objects of a kind; None while they are not known."""
+        there = self._objects.of(resource, namespace)
+        return None if there is None else [(one, claim_in(resource, one)) for one in there]
+
+
+def _hard(quota: ResourceQuota) -> dict[str, str]:
+    """What the spec bounds."""
+    return {key: str(amount) for key, amount in quota.spec.get("hard", {}).items()}
 
 
 def _frees(before: Pod, after: Pod) -> bool:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from typing import Final
 
 from tonnage.loop.informer import Delta, Informers, following
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number
-from tonnage.model.well_known import SLICE_SERVICE
+from tonnage.model.well_known import API_SERVICE, SLICE_SERVICE
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.apiserver.bootstrap import OWN_SERVICE, api_service
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from tonnage.wire.objects import Service
@@ -29,12 +29,21 @@ _SOMEWHERE: Final = ("192.0.2.1", 9)
 class ApiEndpointsController:
     """Makes anew every ten seconds what is missing, and mends the endpoints.
 
-    `address` is where the API server is reached; without one there are no endpoints.
+    `service` is the Service of a server that listens at a port. `address` is where it is reached; without one
+    there are no endpoints.
     """
 
-    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers, address: str = "") -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        informers: Informers,
+        service: Callable[[int], JsonObject],
+        address: str = "",
+    ) -> None:
         self._api = api
         self._clock = clock
+        self._service = service
         self._address = address
         self._port = 0
         self._services = informers.of(SERVICE)
@@ -50,21 +59,21 @@ class ApiEndpointsController:
     def _service_seen(self, delta: Delta[Service]) -> None:
         """Remember where the API server listens: its Service says so from the start."""
         one = delta.before or delta.after
-        if one is not None and (one.metadata.namespace, one.metadata.name) == OWN_SERVICE and not self._port:
+        if one is not None and (one.metadata.namespace, one.metadata.name) == API_SERVICE and not self._port:
             self._port = next((number(port, "targetPort") for port in mappings(one.spec, "ports")), 0)
 
     async def _look(self) -> None:
-        namespace, name = OWN_SERVICE
+        namespace, name = API_SERVICE
         if not self._port:
             return
         if self._services.get(name, namespace) is None:
-            await self._api.create(SERVICE, api_service(self._port), namespace=namespace)
+            await self._api.create(SERVICE, self._service(self._port), namespace=namespace)
         if self._address:
             await self._lead()
 
     async def _lead(self) -> None:
         """Let the Endpoints and their slice say where the API server is."""
-        namespace, name = OWN_SERVICE
+        namespace, name = API_SERVICE
         port: JsonObject = {"name": "https", "port": self._port, "protocol": "TCP"}
         head: JsonObject = {"name": name, "labels": {_NOT_MIRRORED: "true"}}
         subsets: list[JsonValue] = [{"addresses": [{"ip": self._address}], "ports": [port]}]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.loop.claims import BOUND, BY_US, SELECTED_NODE, class_of, reservation
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers, Key, following, key_of
 from tonnage.loop.work_queue import WorkQueue, work
@@ -19,16 +20,11 @@ from tonnage.model.json import JsonObject
 from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.volumes.plan import (
-    BOUND,
-    BY_US,
-    SELECTED_NODE,
     best_volume,
-    class_of,
     default_class,
     driver_for,
     is_reserved,
     mismatch,
-    reservation,
     undeletable,
 )
 from tonnage.twin.controllers.volumes.protection import claim_keys

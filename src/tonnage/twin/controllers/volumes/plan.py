@@ -11,16 +11,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
+from tonnage.loop.claims import class_of
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
-from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
+from tonnage.model.well_known import DEFAULT_STORAGE_CLASS
 from tonnage.twin.controllers.selection import takes
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.wire.kinds import VOLUME_CLAIM
 
-BOUND: Final = "pv.kubernetes.io/bind-completed"
-BY_US: Final = "pv.kubernetes.io/bound-by-controller"
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _MIGRATED: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
     "kubernetes.io/azure-disk": "disk.csi.azure.com",
@@ -32,11 +29,6 @@ _MIGRATED: Final = {
 }
 """Drivers by the provisioners that were part of Kubernetes. Source: k8s.io/csi-translation-lib."""
 _BELOW_TMP: Final = re.compile(r".*/tmp/.+")
-
-
-def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
-    """The storage class of a volume or a claim, empty where there is none."""
-    return obj.metadata.annotations.get(OLD_STORAGE_CLASS) or str(obj.spec.get("storageClassName") or "")
 
 
 def default_class(classes: Iterable[StorageClass]) -> str:
@@ -92,23 +84,6 @@ def undeletable(volume: PersistentVolume) -> str:
     path = str(host.get("path", ""))
     why = f"host_path deleter only supports /tmp/.+ but received provided {path}"
     return "" if _BELOW_TMP.match(path) else why
-
-
-def reservation(volume: PersistentVolume, claim: PersistentVolumeClaim) -> JsonObject | None:
-    """The patch that gives a volume to a claim, if it is as it was seen; None when it has it."""
-    ref, meta = volume.spec.get("claimRef") or {}, claim.metadata
-    if ref.get("uid") == meta.uid:
-        return None
-    whole: JsonObject = {
-        "apiVersion": VOLUME_CLAIM.api_version,
-        "kind": VOLUME_CLAIM.kind,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-    }
-    notes: JsonObject = {} if ref else {"annotations": {BY_US: "yes"}}
-    return {"metadata": notes, "spec": {"claimRef": whole}}
 
 
 def _taken(volume: PersistentVolume) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from tonnage.ports import Clock
+from tonnage.ports import Clock, DeviceBackend
 from tonnage.twin.kubelet.containers.files import FileTree, MemoryVolume
 from tonnage.twin.kubelet.containers.logs import ContainerLog
 from tonnage.twin.kubelet.containers.work import Work
@@ -72,6 +72,7 @@ class ContainerContext:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     clock: Clock
+    devices: DeviceBackend
     injection: Injection
     stdio: Stdio
     interactive: bool = False

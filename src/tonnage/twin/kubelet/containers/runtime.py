@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tonnage.ports import Clock
+from tonnage.ports import Clock, DeviceBackend
 from tonnage.twin.kubelet.containers.files import NODE_BYTES, FileError, MemoryVolume, Space, volume_in
 from tonnage.twin.kubelet.containers.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.containers.logs import ContainerLog
@@ -80,13 +80,19 @@ class _Attached:
 
 
 class PretendedRuntime:
-    """Containers of one node. It outlives restarts of the kubelet, as containerd does."""
+    """Containers of one node. It outlives restarts of the kubelet, as containerd does.
 
-    def __init__(self, node_name: str, node_root: Path, clock: Clock, programs: Programs) -> None:
+    Its programs see the node's `devices`, as far as they were injected.
+    """
+
+    def __init__(
+        self, node_name: str, node_root: Path, clock: Clock, programs: Programs, devices: DeviceBackend
+    ) -> None:
         self._node_name = node_name
         self._node_root = node_root
         self._clock = clock
         self._programs = programs
+        self._devices = devices
         self.space = Space(NODE_BYTES, programs.space)
         self._images: dict[str, int] = {}
         self._containers: dict[str, list[RunningContainer]] = {}
@@ -230,6 +236,7 @@ class PretendedRuntime:
             argv,
             config.env,
             self._clock,
+            self._devices,
             config.injection,
             stdio,
             interactive,

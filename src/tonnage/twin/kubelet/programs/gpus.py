@@ -1,4 +1,4 @@
-"""Which GPUs a container sees: what device plugins had injected, looked up in the node's hardware of now."""
+"""Which GPUs a container sees: what device plugins had injected, looked up among the node's devices."""
 
 from __future__ import annotations
 
@@ -49,14 +49,11 @@ def sees_gpus(context: ContainerContext) -> bool:
 
 
 async def visible_gpus(context: ContainerContext) -> VisibleGpus:
-    """The GPUs behind the injected ids, as the node's hardware file has them now."""
-    from tonnage.twin.devices.scenario import ScenarioBackend
-
-    backend = ScenarioBackend(context.node_root / "hardware.yaml", context.clock)
+    """The GPUs behind the injected ids, as the node has them now."""
     ids = injected_ids(context)
     try:
-        inventory = await backend.scan()
-        samples = {sample.uuid: sample for sample in await backend.sample()}
+        inventory = await context.devices.scan()
+        samples = {sample.uuid: sample for sample in await context.devices.sample()}
     except TonnageError as error:
         return VisibleGpus((), ids, "", "", {}, str(error))
     return _seen(ids, inventory, samples)

@@ -1,4 +1,4 @@
-"""What objects use of ResourceQuotas.
+"""What objects use of ResourceQuotas: admission charges it, the quota controller counts it again.
 
 Source: k8s.io/kubernetes/pkg/quota/v1 (v1.35).
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-
-import msgspec
+from typing import Final
 
 from tonnage.decide.kubernetes.admission.charges import (
     Charges,
@@ -21,44 +20,41 @@ from tonnage.decide.kubernetes.admission.charges import (
 from tonnage.decide.kubernetes.admission.object_charges import UNCOUNTED, Resource, counted_by, object_charges
 from tonnage.decide.kubernetes.admission.quota import Formats, form_of
 from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
+from tonnage.model.cluster import Pod, Quota
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
-from tonnage.reading.cluster import snapshot_from
-from tonnage.twin.apiserver.resource_names import DEVICE_CLAIM, POD
-from tonnage.wire.claims import ResourceClaim
-from tonnage.wire.objects import Pod, ResourceQuota
+from tonnage.model.resource_claims import ResourceClaim
+
+DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
+_POD: Final[Resource] = ("", "pods")
+
+Countable = tuple[JsonObject, ResourceClaim | None]
+"""An object that is no pod, as it is written, and what it says where it is a claim for devices."""
 
 
 def counted(
-    quota: ResourceQuota,
+    quota: Quota,
     pods: Iterable[Pod],
-    objects: Mapping[Resource, Iterable[JsonObject] | None] = MappingProxyType({}),
+    objects: Mapping[Resource, Iterable[Countable] | None] = MappingProxyType({}),
 ) -> dict[str, dict[str, str]]:
     """The status of a quota: its limits, and what these pods and objects use of them.
 
     A kind whose objects are None is not known yet, and its keys are not told.
     """
-    hard = hard_of(quota)
-    found = snapshot_from([quota, *pods])
-    [limits] = found.quotas
-    charges: list[Charges] = [pod_charges(pod) for pod in found.pods if counts(limits, pod)]
+    charges: list[Charges] = [pod_charges(pod) for pod in pods if counts(quota, pod)]
     for resource, there in objects.items():
-        charges += [charges_of(resource, one) for one in there or () if counts_object(limits, resource, one)]
-    before = quota.status.get("used", {})
+        charges += [
+            charges_of(resource, *one) for one in there or () if counts_object(quota, resource, one[0])
+        ]
     used = {
         key: write_quantity(
             sum((charge.get(key, Fraction(0)) for charge in charges), Fraction(0)),
-            _form(before.get(key)) or quantity_format(amount),
+            _form(quota.used.get(key)) or quantity_format(amount),
         )
-        for key, amount in hard.items()
+        for key, amount in quota.wanted.items()
         if charged_to_pods(key) or objects.get(counted_here(key) or ("", "")) is not None
     }
-    return {"hard": hard, "used": used}
-
-
-def hard_of(quota: ResourceQuota) -> dict[str, str]:
-    """What the spec bounds."""
-    return {key: str(amount) for key, amount in quota.spec.get("hard", {}).items()}
+    return {"hard": dict(quota.wanted), "used": used}
 
 
 def counted_here(key: str) -> Resource | None:
@@ -75,15 +71,12 @@ def bounds(key: str, resource: Resource) -> bool:
     >>> bounds("requests.cpu", ("", "pods")), bounds("requests.cpu", ("", "services"))
     (True, False)
     """
-    return charged_to_pods(key) if resource == POD else counted_here(key) == resource
+    return charged_to_pods(key) if resource == _POD else counted_here(key) == resource
 
 
-def charges_of(resource: Resource, one: JsonObject) -> Charges:
+def charges_of(resource: Resource, obj: JsonObject, claim: ResourceClaim | None) -> Charges:
     """What an object that is no pod costs, by key."""
-    if resource != DEVICE_CLAIM:
-        return object_charges(resource, one)
-    [claim] = snapshot_from([msgspec.convert(one, ResourceClaim)]).claims
-    return claim_charges(claim)
+    return object_charges(resource, obj) if claim is None else claim_charges(claim)
 
 
 def added(used: Mapping[str, str], charges: Charges, formats: Formats) -> dict[str, str]:
