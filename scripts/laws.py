@@ -22,7 +22,6 @@ _CEL: Final = frozenset({"cel_expr_python.*", "google.protobuf.*", "re2"})
 _NUMBERS: Final = frozenset({"numpy", "numpy.ma", "numpy.typing"})
 _PYDANTIC: Final = frozenset({"pydantic", "pydantic.alias_generators", "pydantic_core"})
 _OWN_DATA: Final = frozenset({"importlib.resources"})
-_BY_TABLE: Final = Leave(frozenset({"getattr"}), "reads fields of a value by the names in a table of its own")
 
 LAWS: Final = (
     Law(
@@ -45,10 +44,10 @@ LAWS: Final = (
             )
         },
     ),
-    Law("documents", _PYDANTIC | {"re2", "yaml"}, leaves={"tonnage.documents.changes": _BY_TABLE}),
+    Law("documents", _PYDANTIC | {"re2", "yaml"}),
     Law("ports", signatures_async=True),
     Law("reading", frozenset({"msgspec.*"})),
-    Law("decide.node", leaves={"tonnage.decide.node.mig.layouts": _BY_TABLE}),
+    Law("decide.node"),
     Law("decide.cluster", _NUMBERS),
     Law(
         "decide.kubernetes",
@@ -64,11 +63,9 @@ LAWS: Final = (
             "tonnage.decide.kubernetes.cel.asking": Leave(
                 frozenset({"contextvars"}), "the engine calls back without saying for whom it evaluates"
             ),
-            "tonnage.decide.kubernetes.cel.costs": _BY_TABLE,
-            "tonnage.decide.kubernetes.kubelet.numa_memory": _BY_TABLE,
         },
     ),
-    Law("diagnose", _NUMBERS | {"pydantic"}, leaves={"tonnage.diagnose.explain.explain": _BY_TABLE}),
+    Law("diagnose", _NUMBERS | {"pydantic"}),
     Law(
         "loop", frozenset({"asyncio", "logging", "msgspec", "uuid.NAMESPACE_OID", "uuid.uuid5"}), is_loop=True
     ),

@@ -152,7 +152,7 @@ class ChangeDocument(Document):
 
     @model_validator(mode="after")
     def _one(self) -> ChangeDocument:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        given = [name for name, value in self if value is not None]
         if len(given) != 1:
             names = ", ".join(field.alias or name for name, field in type(self).model_fields.items())
             raise FieldError("a change is just one of its kinds", remedy=f"one of {names}")

@@ -71,8 +71,6 @@ ASIDES = (
 )
 """Told beside the answer, of which they are not the gist."""
 _MOST_TIES = 4
-_OF_PLACES = ("nodes", "pods", "claims", "slices", "device_classes", "gpu", "volume_claims", "missing")
-"""Parts of a snapshot that say where a pod may run."""
 
 
 def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
@@ -110,10 +108,20 @@ class _Grounds:
             self.ready = ground_of(snapshot, version=self.version)
             return self.ready
         known = self.ready.view.snapshot
-        changed = {name for name in _OF_PLACES if getattr(known, name) is not getattr(snapshot, name)}
-        if self.ready.engine is not None:
-            changed -= {"pods", "claims"}
+        changed = _differ(_grounds(known), _grounds(snapshot))
+        if self.ready.engine is None:
+            changed = changed or _differ((known.pods, known.claims), (snapshot.pods, snapshot.claims))
         return ground_of(snapshot, version=self.version) if changed else self.ready
+
+
+def _grounds(snapshot: Snapshot) -> tuple[object, ...]:
+    """Parts of a snapshot that say where a pod may run, whatever the pods there."""
+    devices = (snapshot.slices, snapshot.device_classes, snapshot.gpu)
+    return snapshot.nodes, *devices, snapshot.volume_claims, snapshot.missing
+
+
+def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return any(one is not other for one, other in zip(some, others, strict=True))
 
 
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:

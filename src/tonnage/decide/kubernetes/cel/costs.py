@@ -155,7 +155,7 @@ class _Coster:
         struct = expr.struct_expr
         if struct.message_name:
             return self._all([entry.value for entry in struct.entries]) + _MESSAGE_COST
-        keys, values = ([getattr(one, key) for one in struct.entries] for key in ("map_key", "value"))
+        keys, values = [one.map_key for one in struct.entries], [one.value for one in struct.entries]
         cost = self._all([one for pair in zip(keys, values, strict=True) for one in pair])
         self._entries[expr.id] = _Entry(False, self._union(keys), self._union(values))
         return cost + _MAP_COST

@@ -5,7 +5,7 @@ Source: Kubernetes 1.36, pkg/kubelet/cm/memorymanager/policy_static.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tonnage.decide.kubernetes.kubelet.topology_manager import Hint, nodes_of, subsets_of
@@ -35,11 +35,12 @@ def memory_hints(cells: Mapping[int, MemoryCell], wanted: Mapping[str, int]) -> 
     fewest, masks = len(nodes), []
     for mask in subsets_of(nodes):
         group = nodes_of(mask)
-        if any(_sum(cells, group, name, "allocatable") < size for name, size in wanted.items()):
+        members = [cells[node] for node in group]
+        if any(_sum((cell.allocatable for cell in members), name) < size for name, size in wanted.items()):
             continue
         fewest = min(fewest, len(group))
         if _is_open(cells, group) and all(
-            _sum(cells, group, name, "free") >= size for name, size in wanted.items()
+            _sum((cell.free for cell in members), name) >= size for name, size in wanted.items()
         ):
             masks.append(mask)
     return tuple(Hint(mask, mask.bit_count() == fewest) for mask in masks)
@@ -69,5 +70,5 @@ def _is_open(cells: Mapping[int, MemoryCell], group: list[int]) -> bool:
     return all(cells[node].assignments == 0 or cells[node].group == frozenset(group) for node in group)
 
 
-def _sum(cells: Mapping[int, MemoryCell], group: list[int], name: str, what: str) -> int:
-    return sum(getattr(cells[node], what).get(name, 0) for node in group)
+def _sum(amounts: Iterable[Mapping[str, int]], name: str) -> int:
+    return sum(each.get(name, 0) for each in amounts)

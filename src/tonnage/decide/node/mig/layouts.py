@@ -85,10 +85,11 @@ def placements(
 
 def _lacking(board: MigBoard, wanted: Mapping[str, int]) -> str:
     """The engines of which the board has too few; empty where there are enough, or they limit nothing."""
-    for engine in ("media", "flow"):
-        taken = sum(getattr(board.profiles[name], engine) * count for name, count in wanted.items())
-        if taken > getattr(board, engine):
-            return f"they take {taken} {engine} engines, it has {getattr(board, engine)}"
+    media = sum(board.profiles[name].media * count for name, count in wanted.items())
+    flow = sum(board.profiles[name].flow * count for name, count in wanted.items())
+    for engine, taken, has in (("media", media, board.media), ("flow", flow, board.flow)):
+        if taken > has:
+            return f"they take {taken} {engine} engines, it has {has}"
     return ""
 
 
