@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import sys
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ _FILES_OF_CLIENTS: Final = 4096
 _FILES_A_NODE: Final = 16
 _TAIL_BYTES: Final = 64 << 10
 _OTHERS_WRITE: Final = 0o022
+_TLS_BUFFER_BYTES: Final = 32 << 10
 
 
 class Engine(Protocol):
@@ -87,6 +89,7 @@ async def embedded_cluster(
         HardwareError: a folder cannot be used.
     """
     quiet_grpc(os.environ)
+    shrink_tls_buffers()
     allow_many_files(sum(group.nodes for group in scenario.groups if not group.light))
     os.umask(
         os.umask(_OTHERS_WRITE) | _OTHERS_WRITE
@@ -219,6 +222,11 @@ def _no_room(sockets: Path, error: OSError) -> HardwareError:
         remedy = "raise the limit (ulimit -n 4096), or take fewer nodes with --nodes"
         return HardwareError(Problem("too many open files", str(sockets), remedy=remedy))
     return unusable(Path(error.filename) if isinstance(error.filename, str) else sockets, error)
+
+
+def shrink_tls_buffers() -> None:
+    """Let asyncio take 32 KiB for each TLS connection, not 256: a record has 16, a node two ends of one."""
+    SSLProtocol.max_size = _TLS_BUFFER_BYTES
 
 
 def quiet_grpc(environment: MutableMapping[str, str]) -> None:
