@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench bench-kubernetes docs check check-all programs clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes docs check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -115,6 +115,10 @@ format: .venv/ready ## Rewrite the code in the project's format
 bench: .venv/ready ## Print the figures that the README quotes
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m benchmarks
+
+profile: .venv/ready ## Show where the start of `tonnage --help` and `tonnage up` spends its time, and its memory
+	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m benchmarks.start_profile
 
 bench-kubernetes: kubernetes-binaries ## Print the figures that need a genuine Kubernetes (root, half an hour)
 	@$(BIN)/python -m benchmarks.kubernetes

@@ -39,20 +39,20 @@ def rooms() -> dict[str, Room]:
     """By name; what stands in no room is left out."""
     found = {name: Room() for name in ROOMS}
     for path in sorted(SOURCE.rglob("*.py")):
-        own = _room_of(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
+        own = room_of(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
         if own is None or path.stem.endswith("_pb2"):
             continue
         text = path.read_text(encoding="utf-8")
         found[own].modules += 1
         found[own].lines += text.count("\n")
-        found[own].imports |= {room for module in _imported(text) if (room := _room_of(module))} - {own}
+        found[own].imports |= {room for module in _imported(text) if (room := room_of(module))} - {own}
     return found
 
 
-def _room_of(module: str) -> str | None:
+def room_of(module: str) -> str | None:
     """The room in which a module stands.
 
-    >>> _room_of("tonnage.decide.node.mig.plan"), _room_of("tonnage.ports"), _room_of("tonnage")
+    >>> room_of("tonnage.decide.node.mig.plan"), room_of("tonnage.ports"), room_of("tonnage")
     ('decide.node', 'ports', None)
     """
     return next((room for room in ROOMS if f"{module}.".startswith(f"tonnage.{room}.")), None)
