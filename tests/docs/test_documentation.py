@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE_PATH = re.compile(r"`(?P<path>(?:src|tests|labs|docs|scripts|benchmarks)/[\w./-]+)`")
+PLACE = re.compile(r"`((?:src|tests|labs|docs|scripts|deploy)/[^` ]*<[^` ]*)`")
 MAKE = re.compile(r"`make (?P<target>[a-z-]+)")
 
 
@@ -45,6 +46,15 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
         for match in CODE_PATH.finditer(line)
     ]
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_place_that_a_newcomer_is_sent_to_has_a_file_like_it() -> None:
+    """`labs/<name>/lab.yaml` stands for some lab that is there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition("\n## Where a newcomer adds what\n")[2].partition("\n## ")[0]
+    places = PLACE.findall(table)
+    assert places
+    assert [place for place in places if not any(ROOT.glob(re.sub("<[^>]+>", "*", place)))] == []
 
 
 def test_every_make_target_that_a_page_names_exists() -> None:

@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.matching import requirement_holds, term_matches, tolerates
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
+from tonnage.decide.kubernetes.scheduler.filters import claims, volume_use, volumes
+from tonnage.decide.kubernetes.scheduler.filters.order import FILTERS
+from tonnage.decide.kubernetes.scheduler.fleet import refusing
+from tonnage.decide.kubernetes.scheduler.refusal import Filter
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import NodeView
+from tonnage.documents import scheduler_plugins
 from tonnage.model.cluster import (
     Affinity,
     Container,
@@ -40,6 +45,13 @@ def node(name: str, gpus: int = 0, **fields: object) -> Node:
 def pod(name: str, gpus: int = 0, **fields: object) -> Pod:
     container = Container("c", "i", {GPU: gpus} if gpus else {})
     return replace(Pod(name, containers=(container,)), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=lambda filter_: filter_.NAME)
+def test_a_filter_is_known_to_profiles_and_to_the_columns(filter_: Filter) -> None:
+    assert filter_.NAME in scheduler_plugins.FILTERS
+    # Pods with claims or volumes are never judged on columns.
+    assert filter_ in vars(refusing).values() or filter_ in (claims, volume_use, volumes)
 
 
 def codes(decision: Decision, name: str) -> list[str]:
