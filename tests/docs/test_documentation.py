@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.draw_rooms import ROOMS, SOURCE, room_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -67,3 +69,16 @@ def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs" / "decisions"
     index = (folder / "README.md").read_text()
     assert [page.name for page in folder.glob("[0-9]*.md") if f"({page.name})" not in index] == []
+
+
+def test_every_package_is_in_a_room_that_the_page_on_the_architecture_tells_of() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    told = {
+        room
+        for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+        for room in re.findall("`(.+?)`", row)
+    }
+    assert told == set(ROOMS)
+    packages = [path.parent.relative_to(SOURCE.parent) for path in SOURCE.rglob("*/__init__.py")]
+    names = {".".join(path.parts) for path in packages} - {"tonnage.decide", "tonnage"}
+    assert [name for name in names if room_of(name) is None] == []
