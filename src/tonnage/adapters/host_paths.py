@@ -54,7 +54,7 @@ def open_to_others(host: Path, path: str) -> str:
         part = todo.pop()
         if part in ("", "."):
             continue
-        if part == "..":
+        if part == "..":  # of where links have led, as the kernel has it
             del done[-1:]
             continue
         here, shown = host.joinpath(*done, part), "/" + "/".join([*done, part])

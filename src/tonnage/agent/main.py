@@ -147,7 +147,7 @@ async def _run(
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
-        for each in (sockets, kubelet_holds, backend):
+        for each in (sockets, kubelet_holds, backend):  # kubelet gets no answer out of a closed driver
             await each.close()
 
 

@@ -120,6 +120,7 @@ class StateFolder:
     def publish(self, running: Running, kubeconfig: str) -> None:
         """Say where the cluster is; the kubeconfig is readable by its owner alone."""
         write_own(self.kubeconfig, kubeconfig)
+        # Last: who finds this file finds the kubeconfig whole.
         write_own(self.path / "cluster.json", json.dumps(asdict(running)))
 
     def release(self) -> None:
@@ -127,6 +128,7 @@ class StateFolder:
         if self._lock is None:
             return
         self._clear(keep=("lock", _PLANE))
+        # The lock goes last: until then nobody else takes the folder.
         with contextlib.suppress(OSError):
             (self.path / "lock").unlink()
             self.path.rmdir()

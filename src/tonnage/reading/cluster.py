@@ -132,7 +132,7 @@ def pod_from(pod: w.Pod) -> Pod:
         unmodelled=(*unread, *refused_placement(spec)),
         hami=hami_notes(meta.annotations) if meta.annotations else {},
         status=pod_status_from(pod.status, pod.metadata.deletion_timestamp, held_by(spec, pod.status)),
-        problems=tuple(notes.problems),
+        problems=tuple(notes.problems),  # last: pod_limits adds to them, not to `unread`
     )
 
 

@@ -52,7 +52,7 @@ def ask_program(program: Path, command: str, environment: Mapping[str, str]) -> 
                 commands.write(f"{command}\n".encode())
             answer = process.stdout.read(_LONGEST_ANSWER).decode("utf-8", "replace").strip()
     finally:
-        timer.cancel()
+        timer.cancel()  # not before `with` is left, which waits for the program too
     word = command.partition(" ")[0]
     if overdue.is_set():
         what = f"{CONTROL} does not answer: {word}"

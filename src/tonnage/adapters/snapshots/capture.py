@@ -87,6 +87,7 @@ async def capture(
         except ApiError as error:
             incomplete.append(Absence(kind.kind, kind.api_version, error.reason))
             result.refusals.append(f"{kind.plural}: {error.message}")
+    # After the header is written, which could not know of these: they stand in the last line.
     result.missing += incomplete
     write(encoded(Footer(objects=result.counts, incomplete=incomplete)))
     return result

@@ -167,6 +167,7 @@ class NvmlReader:
                 found.append(device)
                 vitals.append(told)
                 problems += wrong
+        # Again: what came meanwhile is listened to, what went is given up.
         self._listen(nvml, step, skip, frozenset(device.uuid for device in found))
         step(NODE)
         cuda: int = optional(nvml, nvml.nvmlSystemGetCudaDriverVersion) or 0

@@ -121,6 +121,7 @@ class NodeConfig:
         """
         if self._api is None:
             return lambda: "", lambda: None
+        # kubelet has the devices first: to load the API server's client takes longer than to serve them.
         await self._started.wait()
         namespace, _, name = self._wishes.config_map.partition("/")
         nodes = self._nodes = Informer(

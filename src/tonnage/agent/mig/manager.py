@@ -209,6 +209,7 @@ class NodeMig:
         """Withdraw what is to be changed, look again who uses it, and change it."""
         uuids = ", ".join(shape.uuid for shape in change.goal)
         self._say(MigStanding(change.config, MigState.PENDING, f"{uuids}: {change.config} is being made"))
+        # First on disk: an agent that comes after and finds nothing begun offers the devices again.
         await self._journal.write(change)
         try:
             self._draining = {}
@@ -220,6 +221,7 @@ class NodeMig:
                 raise HardwareError(Problem(why))
             begins = not await self._waits(change, await self._hardware.divided())
             if begins:
+                # On disk before the first step: whoever comes after knows that the GPUs may be half divided.
                 change = replace(change, begun=True)
                 await self._journal.write(change)
         except (HardwareError, ConfigError):
@@ -296,6 +298,7 @@ class NodeMig:
                 f"{wrong}; a restart of the node may help, but its GPUs are used by {', '.join(holders[:5])}"
             )
         try:
+            # Before the restart, which ends this agent: the next one must not restart the node once more.
             await self._journal.write(replace(change, rebooted=self.boot))
         except HardwareError:
             return wrong

@@ -56,7 +56,7 @@ async def run_lab(
             listener.after(report)
             if not report.passed:
                 break
-    finally:
+    finally:  # an interrupted run, too, leaves nothing behind
         if not keep:
             cleaned = await _clean_up(lab, values, surroundings, clock, listener)
     skipped = [StepReport(step.title, step.run) for step in lab.steps[len(reports) :]]

@@ -88,12 +88,7 @@ async def embedded_cluster(
         ClusterError: a process of the control plane ended.
         HardwareError: a folder cannot be used.
     """
-    quiet_grpc(os.environ)
-    shrink_tls_buffers()
-    allow_many_files(sum(group.nodes for group in scenario.groups if not group.light))
-    os.umask(
-        os.umask(_OTHERS_WRITE) | _OTHERS_WRITE
-    )  # agents trust no folder of their node that others write
+    _prepare_process(sum(group.nodes for group in scenario.groups if not group.light))
     from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 
     clock = SystemClock()
@@ -116,6 +111,7 @@ async def embedded_cluster(
                     since=since,
                     engine=serving.engine,
                 )
+                # First the kubeconfig, by which the agents find the API server.
                 state.publish(running, kubeconfig_text(endpoint))
                 await _populate(cluster, state.kubeconfig)
             except OSError as error:
@@ -126,10 +122,20 @@ async def embedded_cluster(
     finally:
         if sockets is not None:
             shutil.rmtree(sockets, ignore_errors=True)
+        # When nothing runs any more: from here on another process may take the folder.
         state.release()
         logging.getLogger().handlers = []
         if not verbose:
             log.close()
+
+
+def _prepare_process(nodes: int) -> None:
+    """Set what holds for the whole process, before anything is loaded or opened that reads it."""
+    quiet_grpc(os.environ)
+    shrink_tls_buffers()
+    allow_many_files(nodes)
+    # Agents trust no folder of their node that others write.
+    os.umask(os.umask(_OTHERS_WRITE) | _OTHERS_WRITE)
 
 
 async def _populate(cluster: Engine, kubeconfig: Path) -> None:

@@ -165,7 +165,7 @@ def settle(
         slot = entry.resource, entry.id
         if evidence.order < entry.order:
             kept.append(entry)
-        elif slot in books:
+        elif slot in books:  # before the doubts: what kubelet has in its books it has not forgotten
             owner = _owner(entry, books[slot], evidence.kubelet or entry.owner.kubelet, uids)
             kept.append(replace(entry, seen=True, owner=owner, forgotten=False))
         elif _forgotten(entry, evidence, living):

@@ -35,6 +35,7 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
         candidates = tuple(unit for unit in free.values() if unit.name == shared.name)
         found, missing = _selected(shared, candidates)
         problems += [f"no device {name} for {shared.offered_as}" for name in missing]
+        # The first entry that selects a device has it; one that MPS then refuses is not offered whole.
         for unit in found:
             del free[unit.uuid]
         if uses_mps(config):

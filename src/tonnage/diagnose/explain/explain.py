@@ -197,6 +197,7 @@ def _explain_waiting(
 ) -> Explanation:
     asked = pod = as_kept(pod, ground.view.profile)
     if pod.scheduler_name == HAMI:
+        # Nodes offer no parts of GPUs: the pod is judged without them, and the rule on HAMi adds them.
         pod = replace(pod, containers=without_parts(pod))
     decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)

@@ -188,6 +188,7 @@ class Pipeline:
             obj = self.codec.default(request.served, obj) | kept
             if request.verb == "update":
                 keep_owners_once(obj, request.notes, admitted=False)
+            # Who owns what follows from what was sent, so before admission changes the object.
             owners = (
                 applied.entries if applied else self.ownership.updated(request, as_sent(obj, body), old, sent)
             )
@@ -195,7 +196,7 @@ class Pipeline:
             await self.admit(request, obj, old)
             keep_owners_once(obj, request.notes, admitted=True)
             obj = prepare_update(request, obj, old, timestamp(self.clock.now()), body)
-            put_entries(obj, owners)
+            put_entries(obj, owners)  # again: admission may have put in others
             put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
             self._check(request, obj, old)
             await self.validate(request, obj, old)

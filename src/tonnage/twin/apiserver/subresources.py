@@ -80,6 +80,7 @@ async def rescale(
     """The Scale after a change of it, or with a configuration applied. Raises ApiError 409, 422, 500."""
     served = request.served
     wanted, _, _ = _scale_paths(served)
+    # Admission sees the Scale; the object that is written below is not admitted once more.
     await _admit_scale(pipeline, request, change)
     whole = replace(request, verb="update", subresource="", admitted=True)
 

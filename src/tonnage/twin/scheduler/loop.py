@@ -190,7 +190,7 @@ class Scheduler:
             return
         if decision.chosen is not None:
             self._queue.remove(key)
-            self._cache.assume(pod, decision.chosen)
+            self._cache.assume(pod, decision.chosen)  # before any await: the room is nobody else's
             node = view.nodes[decision.chosen].node
             choices = self._volumes.choose(pod, node, view.snapshot) if pod.volumes else ()
             if choices is None:

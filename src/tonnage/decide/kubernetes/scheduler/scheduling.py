@@ -100,6 +100,7 @@ def schedule_on(
     Who `binds` chooses the volumes himself, of those that he knows all: nothing is open about them.
     """
     pod = as_kept(pod, view.profile)
+    # In the order of upstream's cycle: gates, claims to be made, no nodes, the nominated node, all nodes.
     if pod.gates:
         return Decision(gates=pod.gates, message=messages.GATED)
     if pod.claims and view.profile.allocates and (missing := claims_of(pod, view.supply.claims).missing):

@@ -149,6 +149,7 @@ def change_to(
         for uuid, board in (resets or {}).items()
         if uuid in turned and (turned.issuperset(board) or not stubborn.isdisjoint(board))
     }
+    # A reset takes every instance of the board: GPUs beside are part of the change, and have a `before`.
     for uuid in (uuid for board in together.values() for uuid in board):
         kept[uuid] = ()
         if uuid in there:

@@ -42,7 +42,7 @@ def named(definition: JsonObject, accepted: list[JsonObject]) -> JsonObject | No
         asked = texts(wanted, key) if key == "shortNames" else [text(wanted, key)]
         had = texts(own, key) if key == "shortNames" else [text(own, key)]
         taken = [f'"{one}" is already in use' for one in asked if one not in had and one in used]
-        if taken:
+        if taken:  # the condition tells the last of several
             words = taken[0] if len(taken) == 1 else f"[{', '.join(taken)}]"
             conflict = ("False", reason, words)
         elif key in wanted:

@@ -95,7 +95,7 @@ class Discovery:
         return no_such_page()
 
     async def answer(self, exchange: Exchange) -> None:
-        """Answer such a path. Raises ApiError 404."""
+        """Answer such a path. Raises ApiError 404, 405 (another method than GET), 406 (another type)."""
         if exchange.method != "GET" and self._reads_only(exchange.segments):
             if exchange.segments[0] in ("api", "apis"):
                 self._classic(exchange.segments, "")

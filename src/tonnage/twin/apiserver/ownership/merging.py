@@ -67,7 +67,7 @@ def _woven(
     """Both lists as one, each of our elements once."""
     live, wanted = {key for key, _ in theirs}, {key for key, _ in ours}
     shared = iter([key for key, _ in ours if key in live])
-    due = next(shared, None)
+    due = next(shared, None)  # of those that both have the next one of ours, whose order wins
     done: set[str] = set()
     left = right = 0
     while left < len(theirs) or right < len(ours):

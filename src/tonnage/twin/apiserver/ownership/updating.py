@@ -145,6 +145,7 @@ def applied(
     fields = without(named_fields(version.shape, config), version.ignored)
     last = managers.get(manager)
     now = {**managers, manager: Owned(fields, version.name, last.time if last else "")}
+    # Before conflicts are looked for: fields that go are changes, too.
     if last is not None and last.fields:
         merged = _pruned(merged, now, manager, last, versions)
     now = _taken(_Changes(live, merged, version, versions), now, manager, force=force)

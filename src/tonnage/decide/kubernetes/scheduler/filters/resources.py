@@ -89,6 +89,7 @@ def _too_many_pods(view: NodeView) -> Reason:
 
 
 def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
+    """Why a node has too little: CPU in thousandths of a core, memory and disk in bytes, else a count."""
     allocatable = view.node.allocatable.get(name, 0)
     used = view.requested.get(name, 0)
     facts: dict[str, JsonValue] = {
