@@ -6,6 +6,7 @@ Phases and memory are of a run with a stopwatch at a dozen places. The imports a
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -58,6 +59,7 @@ def _profile_up(folder: Path) -> None:
     stopwatch = (sys.executable, "-m", "benchmarks.stopwatch", str(marks))
     with cluster("twin", NODES, program=stopwatch) as (process, started, environment):
         moments = {"kubectl's first answer (wanted: under 1000)": wait_for_answer(environment)}
+        processor_s = _processor_s(process.pid)
         memory = {"at kubectl's first answer": resident_mb(process.pid)}
         moments[f"kubectl lists {NODES} nodes"] = wait_for_nodes(environment)
         moments["all nodes Ready, GPUs advertised"] = wait_for_readiness(environment)
@@ -68,6 +70,7 @@ def _profile_up(folder: Path) -> None:
         print(f"  {phase.begins_ms:>8.0f}{phase.ends_ms - phase.begins_ms:>9.0f}  {phase.name}")
     for name, moment in moments.items():
         print(f"  {1000 * (moment - started):>8.0f}{'':>9}  {name}")
+    print(f"  {1000 * processor_s:>8.0f} ms of processor time at kubectl's first answer")
     for name, megabytes in memory.items():
         print(f"  {megabytes:>8.1f} MB resident {name}")
     imports = folder / "imports"
@@ -78,6 +81,12 @@ def _profile_up(folder: Path) -> None:
         wait_for_answer(environment)
         until_then = imports.read_text(encoding="utf-8")
     print_import_costs(import_costs(until_then.splitlines()))
+
+
+def _processor_s(pid: int) -> float:
+    """Seconds of processor time that a process has had, its threads included."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def phases_of(marks: str, started: float) -> list[Phase]:
