@@ -19,10 +19,10 @@ from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.serving.negotiation import form_for
+from tonnage.twin.apiserver.serving.warnings import bounded
 from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
 from tonnage.twin.apiserver.statuses import StatusError
 from tonnage.twin.apiserver.verbs import Verbs
-from tonnage.twin.apiserver.warnings.requests import bounded
 from tonnage.wire.schema import load_schema
 
 _YAML = b"""\

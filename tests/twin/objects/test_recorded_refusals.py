@@ -11,10 +11,10 @@ import yaml
 from support.first_hour import RULES, Answer, Scene, comparable, recorded, scenes
 from tonnage.decide.kubernetes.api.decode import decode
 from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.pod_births import complete_pod
 from tonnage.decide.kubernetes.api.problems import invalid_status
 from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.model.json_access import put
-from tonnage.twin.apiserver.pods.births import complete_pod
 from tonnage.wire.schema import load_schema
 
 _COMPLETED: frozenset[str] = frozenset({"Job", "Service", "TokenRequest"})

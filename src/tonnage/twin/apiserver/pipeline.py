@@ -16,6 +16,7 @@ from tonnage.decide.kubernetes.api.body import BodyError
 from tonnage.decide.kubernetes.api.go_json import go_json
 from tonnage.decide.kubernetes.api.patch import same_json
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
+from tonnage.decide.kubernetes.api.warnings.by_kind import notices
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, drop, items, mapping, number, put, text
@@ -50,7 +51,6 @@ from tonnage.twin.apiserver.strategies.by_kind import (
     prepare_create,
     prepare_update,
 )
-from tonnage.twin.apiserver.warnings.by_kind import notices
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 
 Change = Callable[[JsonObject], JsonValue]

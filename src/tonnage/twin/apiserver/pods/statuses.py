@@ -5,12 +5,10 @@ Source: pkg/registry/core/pod/strategy.go (podStatusStrategy), pkg/api/pod/util.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, number, text
-from tonnage.twin.apiserver.warnings.network import odd_address
 
 _GATED: Final = ("resources", "allocatedResources", "extendedResourceClaimStatus")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -46,10 +44,3 @@ def _keep(status: JsonObject, before: JsonObject, key: str) -> None:
     status.pop(key, None)
     if at(before, key) is not None:
         status[key] = before[key]
-
-
-def odd_addresses(pod: JsonObject, _old: JsonObject | None) -> Iterator[str]:
-    """Warnings about addresses of a pod and of its node."""
-    for key in ("podIPs", "hostIPs"):
-        for index, one in enumerate(mappings(pod, "status", key)):
-            yield from odd_address(text(one, "ip"), f"status.{key}[{index}].ip")

@@ -27,8 +27,8 @@ from tonnage.twin.apiserver.serving.negotiation import (
     nothing_else,
     wants_pretty,
 )
+from tonnage.twin.apiserver.serving.warnings import bounded
 from tonnage.twin.apiserver.statuses import PlainError, status_of
-from tonnage.twin.apiserver.warnings.requests import bounded
 
 _SEND_S: Final = 30.0
 """A client that takes nothing for so long is cut off."""

@@ -34,6 +34,7 @@ from tonnage.twin.apiserver.serving.pod_streams import STREAM_KINDS, stream_opti
 from tonnage.twin.apiserver.serving.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.twin.apiserver.serving.unrouted import UNROUTED, unrouted
+from tonnage.twin.apiserver.serving.warnings import cautions, deletion_cautions
 from tonnage.twin.apiserver.statuses import (
     StatusError,
     bad_request,
@@ -43,7 +44,6 @@ from tonnage.twin.apiserver.statuses import (
     not_found,
 )
 from tonnage.twin.apiserver.verbs import Verbs, found, unserved
-from tonnage.twin.apiserver.warnings.requests import cautions, deletion_cautions
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
 _LOG: Final = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What the server writes into new objects, kind by kind.
+"""What the server writes into new objects of who makes them, and of itself, beside what every server does.
 
 Source: PrepareForCreate of pkg/registry/*/*/strategy.go (v1.35).
 """
@@ -8,37 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.model.digits import whole_number
+from tonnage.decide.kubernetes.api.births import BIRTHS
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import at, drop, flag, items, mapping, mappings, put, text
+from tonnage.model.json_access import mapping, text
 from tonnage.twin.apiserver.discovery.api_services import availability
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.storage.store import Resource
-from tonnage.twin.apiserver.strategies.volumes import pair_sources
-
-TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
-
-
-def _namespace(namespace: JsonObject, _user: User) -> None:
-    known = items(namespace, "spec", "finalizers")
-    if "kubernetes" not in known:
-        put(namespace, [*known, "kubernetes"], "spec", "finalizers")
-
-
-def _volume(volume: JsonObject, _user: User) -> None:
-    put(volume, text(volume, "metadata", "creationTimestamp"), "status", "lastPhaseTransitionTime")
-
-
-def _claim(claim: JsonObject, _user: User) -> None:
-    pair_sources(claim, {})
-
-
-def name_stored_versions(definition: JsonObject, _: object) -> None:
-    """Say in what versions objects may be stored: the storage version beside those of old."""
-    known = items(definition, "status", "storedVersions")
-    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
-    fresh = [one for one in storing[:1] if one not in known]
-    put(definition, [*known, *fresh], "status", "storedVersions")
 
 
 def _signing_request(signing_request: JsonObject, user: User) -> None:
@@ -56,64 +31,8 @@ def _api_service(api_service: JsonObject, _user: User) -> None:
     api_service["status"] = availability(api_service, text(api_service, "metadata", "creationTimestamp"))
 
 
-def name_secrets(account: JsonObject, _: object) -> None:
-    """Keep of the secrets that an account lists their names alone."""
-    if listed := mappings(account, "secrets"):
-        account["secrets"] = [{"name": text(one, "name")} if text(one, "name") else {} for one in listed]
-
-
-def _daemon_set(daemon_set: JsonObject, _user: User) -> None:
-    known = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
-    if not whole_number(known):
-        put(daemon_set, "1", "metadata", "annotations", TEMPLATE_GENERATION)
-
-
-def _job(job: JsonObject, _user: User) -> None:
-    """Label a job's pods with its uid and select them by that, unless its writer selects himself."""
-    if flag(job, "spec", "manualSelector"):
-        return
-    uid, name = text(job, "metadata", "uid"), text(job, "metadata", "name")
-    own: JsonObject = {
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name,
-        "controller-uid": uid,
-        "job-name": name,
-    }
-    labels = mapping(job, "spec", "template", "metadata", "labels")
-    # A job without labels has got its pods'; what is added to the one is added to the other.
-    shared = mapping(job, "metadata", "labels") is labels
-    put(job, {**own, **labels}, "spec", "template", "metadata", "labels")
-    if shared:
-        put(job, {**own, **labels}, "metadata", "labels")
-    selected: JsonObject = {
-        "batch.kubernetes.io/controller-uid": uid,
-        **mapping(job, "spec", "selector", "matchLabels"),
-    }
-    put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
-
-
-def drop_election(lease: JsonObject, _: object) -> None:
-    """Drop what leaders are elected by together, which a server of this version takes only with a gate."""
-    for key in ("preferredHolder", "strategy"):
-        drop(lease, "spec", key)
-
-
-def drop_topology(endpoint_slice: JsonObject, _: object) -> None:
-    """Drop where endpoints lie in the words of an older version, which nobody writes any more."""
-    for endpoint in mappings(endpoint_slice, "endpoints"):
-        drop(endpoint, "deprecatedTopology")
-
-
 AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
-    ("", "namespaces"): _namespace,
-    ("", "persistentvolumeclaims"): _claim,
-    ("", "persistentvolumes"): _volume,
-    ("", "serviceaccounts"): name_secrets,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): name_stored_versions,
+    **BIRTHS,
     ("apiregistration.k8s.io", "apiservices"): _api_service,
-    ("apps", "daemonsets"): _daemon_set,
-    ("batch", "jobs"): _job,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
-    ("coordination.k8s.io", "leases"): drop_election,
-    ("discovery.k8s.io", "endpointslices"): drop_topology,
 }

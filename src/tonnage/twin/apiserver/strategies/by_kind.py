@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.kubernetes.api.device_gates import forget_freed_devices
+from tonnage.decide.kubernetes.api.feature_gates import drop_gated
 from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.pod_births import complete_pod
+from tonnage.decide.kubernetes.api.volume_births import date_phase
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, mapping, number, opened, put, text
 from tonnage.model.well_known import NAMESPACE_NAME
-from tonnage.twin.apiserver.admission.device_gates import DEVICE_GATES, forget_freed_devices
 from tonnage.twin.apiserver.discovery.api_services import API_SERVICE
-from tonnage.twin.apiserver.pods.births import TEMPLATES, complete_pod, drop_gated_of_pods
 from tonnage.twin.apiserver.pods.parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.pods.statuses import complete_status
 from tonnage.twin.apiserver.requests import Request
@@ -32,7 +34,6 @@ from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.strategies.births import AT_BIRTH
 from tonnage.twin.apiserver.strategies.changes import AT_CHANGE
-from tonnage.twin.apiserver.strategies.volumes import date_phase
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {
@@ -127,8 +128,6 @@ _COUNTED_AS_SENT: Final = frozenset({ENDPOINT_SLICE, ("resource.k8s.io", "resour
 """Kinds of which a change counts even if it is of fields that are dropped."""
 
 
-_NEVER_OF_NODES: Final = (("spec", "configSource"), ("status", "config"), ("status", "declaredFeatures"))
-"""Fields of nodes that were once, or are behind gates."""
 _METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
     POD: ("labels", "annotations", "finalizers"),
@@ -165,25 +164,9 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
             obj["status"] = copied(first)
     if rule := AT_BIRTH.get(served.key):
         rule(obj, request.user)
-    _drop_gated(served, obj, {})
+    drop_gated(served.key, obj, {})
     if served.key == POD:
         request.notes.warn(*complete_pod(obj))
-
-
-def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
-    """Drop fields that a server of this version takes only with a feature gate, if they are new."""
-    path = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
-    if served.key == ("apps", "statefulsets") and at(old, *path) is None:
-        drop(obj, *path)
-    if served.key == NODE:
-        for part, key in _NEVER_OF_NODES:
-            drop(obj, part, key)
-    if served.key == POD:
-        drop_gated_of_pods(mapping(obj, "spec"))
-    elif served.key in TEMPLATES:
-        drop_gated_of_pods(mapping(obj, *TEMPLATES[served.key], "spec"))
-    if rule := DEVICE_GATES.get(served.key):
-        rule(obj)
 
 
 def finish_create(request: Request, obj: JsonObject) -> None:
@@ -211,7 +194,7 @@ def prepare_update(
         count_generation(served, obj, old)
     if rule := AT_CHANGE.get(served.key):
         rule(obj, old)
-    _drop_gated(served, obj, old)
+    drop_gated(served.key, obj, old)
     if served.key not in _COUNTED_AS_SENT:
         count_generation(served, obj, old)
     before = number(old, "metadata", "generation")
@@ -245,7 +228,7 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         elif served.key == VOLUME:
             date_phase(result, old, now)
         elif served.key == DEVICE_CLAIM:
-            _drop_gated(served, result, old)
+            drop_gated(served.key, result, old)
             forget_freed_devices(result, old)
     elif request.subresource == "approval":
         result = _with_status(served, obj, old)
@@ -256,7 +239,7 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         keep_identity(result, old)
     else:
         result = with_part(request.subresource, obj, old)
-        _drop_gated(served, result, old)
+        drop_gated(served.key, result, old)
         count_generation(served, result, old)
     if served.custom is None:
         _leave_identity(request, result, obj)

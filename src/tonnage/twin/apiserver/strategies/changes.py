@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.model.digits import whole_number
-from tonnage.model.json import JsonObject
-from tonnage.model.json_access import at, copied, drop, items, mapping, put, text
-from tonnage.twin.apiserver.storage.store import Resource
-from tonnage.twin.apiserver.strategies.births import (
+from tonnage.decide.kubernetes.api.births import (
     TEMPLATE_GENERATION,
     drop_election,
     drop_topology,
     name_secrets,
     name_stored_versions,
 )
-from tonnage.twin.apiserver.strategies.volumes import pair_sources
+from tonnage.decide.kubernetes.api.volume_births import pair_sources
+from tonnage.model.digits import whole_number
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import at, copied, drop, items, mapping, put, text
+from tonnage.twin.apiserver.storage.store import Resource
 
 
 def _namespace(namespace: JsonObject, old: JsonObject) -> None:

@@ -12,14 +12,9 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api.names import qualified_name
 from tonnage.decide.kubernetes.api.problems import quoted
-from tonnage.model.json import JsonObject
-from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
-from tonnage.model.well_known import OLD_STORAGE_CLASS
-from tonnage.twin.apiserver.pods.statuses import odd_addresses
-from tonnage.twin.apiserver.storage.store import Resource
-from tonnage.twin.apiserver.warnings import network
-from tonnage.twin.apiserver.warnings.network import odd_range
-from tonnage.twin.apiserver.warnings.pods import (
+from tonnage.decide.kubernetes.api.warnings import network
+from tonnage.decide.kubernetes.api.warnings.network import odd_range
+from tonnage.decide.kubernetes.api.warnings.pods import (
     claimed_bytes,
     deprecated_volumes,
     described_pod,
@@ -28,6 +23,9 @@ from tonnage.twin.apiserver.warnings.pods import (
     old_label,
     pod,
 )
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
+from tonnage.model.well_known import OLD_STORAGE_CLASS
 
 _OPTIONS_ONCE: Final = "volume.beta.kubernetes.io/mount-options"
 _CLASS_WORDS: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
@@ -63,7 +61,12 @@ def _custom(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
 
 
 def notices(
-    resource: Resource, subresource: str, obj: JsonObject, old: JsonObject | None, *, custom: bool = False
+    resource: tuple[str, str],
+    subresource: str,
+    obj: JsonObject,
+    old: JsonObject | None,
+    *,
+    custom: bool = False,
 ) -> Iterator[str]:
     """Texts of Warning headers for an object that is written."""
     rules = {"": _RULES, "status": _STATUS_RULES}.get(subresource, {})
@@ -201,7 +204,7 @@ def _driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
 
 
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
-_RULES: Final[dict[Resource, _Rule]] = {
+_RULES: Final[dict[tuple[str, str], _Rule]] = {
     ("", "nodes"): _node,
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,
@@ -223,8 +226,8 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("storage.k8s.io", "csidrivers"): _driver,
     ("storage.k8s.io", "storageclasses"): _storage_class,
 }
-_STATUS_RULES: Final[dict[Resource, _Rule]] = {
-    ("", "pods"): odd_addresses,
+_STATUS_RULES: Final[dict[tuple[str, str], _Rule]] = {
+    ("", "pods"): network.pod_addresses,
     ("", "services"): network.load_balancer,
     ("networking.k8s.io", "ingresses"): network.load_balancer,
 }

@@ -13,7 +13,6 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import drop, mapping, mappings
-from tonnage.twin.apiserver.storage.store import Resource
 
 _OF_SLICE: Final = ("sharedCounters", "perDeviceNodeSelection")
 _OF_DEVICE: Final = (
@@ -68,7 +67,7 @@ def _without(obj: JsonObject, keys: tuple[str, ...]) -> None:
         obj.pop(key, None)
 
 
-DEVICE_GATES: Final[dict[Resource, Callable[[JsonObject], None]]] = {
+DEVICE_GATES: Final[dict[tuple[str, str], Callable[[JsonObject], None]]] = {
     ("resource.k8s.io", "deviceclasses"): _class,
     ("resource.k8s.io", "resourceclaims"): _claim,
     ("resource.k8s.io", "resourceclaimtemplates"): _template,

@@ -14,9 +14,8 @@ from tonnage.decide.kubernetes.api.validation.security import APP_ARMOR_OF, app_
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, drop, items, mapping, mappings, put, text, texts
 from tonnage.model.well_known import PREFERRED, REQUIRED
-from tonnage.twin.apiserver.storage.store import Resource
 
-TEMPLATES: Final[dict[Resource, tuple[str, ...]]] = {
+TEMPLATES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("", "podtemplates"): ("template",),
     ("", "replicationcontrollers"): ("spec", "template"),
     ("apps", "daemonsets"): ("spec", "template"),

@@ -113,3 +113,10 @@ def network_policy(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
                 yield from odd_range(text(block, "cidr"), f"{path}.cidr")
                 for position, shown in enumerate(texts(block, "except")):
                     yield from odd_range(shown, f"{path}.except[{position}]")
+
+
+def pod_addresses(pod: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    """The status of a pod."""
+    for key in ("podIPs", "hostIPs"):
+        for index, one in enumerate(mappings(pod, "status", key)):
+            yield from odd_address(text(one, "ip"), f"status.{key}[{index}].ip")

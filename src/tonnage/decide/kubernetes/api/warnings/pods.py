@@ -11,12 +11,12 @@ from typing import Final
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.decide.kubernetes.api.validation.security import APP_ARMOR_OF, SECCOMP_OF, SECCOMP_OF_POD
+from tonnage.decide.kubernetes.api.warnings.network import odd_address
+from tonnage.decide.kubernetes.api.warnings.paths import overlapping_paths
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, mappings, number, text, texts
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.model.well_known import PREFERRED, REQUIRED
-from tonnage.twin.apiserver.warnings.network import odd_address
-from tonnage.twin.apiserver.warnings.paths import overlapping_paths
 
 _OLD_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
