@@ -5,7 +5,6 @@ Source: pkg/apis/core/types.go, k8s.io/apimachinery pkg/util/diff (v1.35).
 
 from __future__ import annotations
 
-import difflib
 import json
 from functools import cache
 from importlib.resources import files
@@ -45,6 +44,8 @@ def difference(old: JsonObject, new: JsonObject) -> str:
      }
     <BLANKLINE>
     """
+    import difflib
+
     before, after = (json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (old, new))
     lines = list(difflib.unified_diff(before, after, lineterm=""))[2:]
     return "".join(f"{line}\n" for line in lines)

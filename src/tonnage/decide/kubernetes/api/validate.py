@@ -14,7 +14,6 @@ from tonnage.decide.kubernetes.api.validation import (
     access,
     claim_status,
     cluster,
-    custom,
     device_slices,
     devices,
     events,
@@ -39,6 +38,26 @@ from tonnage.model.json import JsonObject
 from tonnage.wire.schema import KindRow
 
 GroupKind = tuple[str, str]
+
+
+# Definitions bring the rules of schemas, more than all other kinds together: most programs need none of them.
+def _definition(obj: JsonObject) -> Found:
+    from tonnage.decide.kubernetes.api.validation.custom import definition
+
+    return definition(obj)
+
+
+def _definition_update(new: JsonObject, old: JsonObject) -> Found:
+    from tonnage.decide.kubernetes.api.validation.custom import definition_update
+
+    return definition_update(new, old)
+
+
+def _definition_status(new: JsonObject, old: JsonObject) -> Found:
+    from tonnage.decide.kubernetes.api.validation.custom import definition_status_update
+
+    return definition_status_update(new, old)
+
 
 CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("", "Pod"): pods.pod_create,
@@ -72,7 +91,7 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("rbac.authorization.k8s.io", "ClusterRole"): access.cluster_role,
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): policies.webhooks_with_conditions,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): policies.binding,
@@ -103,7 +122,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding_update,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding_update,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_update,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition_update,
     ("resource.k8s.io", "DeviceClass"): devices.device_class_update,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim_update,
     ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template_update,
@@ -129,7 +148,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("apps", "StatefulSet"): workload_status.stateful_set,
     ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy_status,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition_status,
     ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""

@@ -12,6 +12,13 @@ from itertools import chain
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import FieldError, InvalidError, invalid, invalid_status
+from tonnage.decide.kubernetes.api.service_changes import (
+    drop_for_type,
+    keep_given,
+    needs_address,
+    needs_ports,
+    pair_addresses,
+)
 from tonnage.decide.kubernetes.api.validation.network import parsed
 from tonnage.decide.kubernetes.api.validation.services import is_headless, needs_health_check
 from tonnage.model.json import JsonObject, JsonValue
@@ -20,13 +27,6 @@ from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import SERVICE
 from tonnage.twin.apiserver.statuses import forbidden, internal_error
 from tonnage.twin.apiserver.storage.store import Store
-from tonnage.twin.apiserver.strategies.service_changes import (
-    drop_for_type,
-    keep_given,
-    needs_address,
-    needs_ports,
-    pair_addresses,
-)
 from tonnage.twin.apiserver.strategies.service_families import settle_families
 
 _RANGE: Final = IPv4Network("10.96.0.0/16")

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import FieldError, forbidden, invalid, required
-from tonnage.decide.kubernetes.cel.go_regexps import regexp_problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, mapping, mappings, text
 
@@ -128,9 +127,12 @@ def is_int_or_string_pattern(schema: JsonObject) -> bool:
 
 def _logic(schema: JsonObject, path: str, depth: int) -> Found:
     pattern = text(schema, "pattern")
-    if pattern and (wrong := regexp_problem(pattern)):
-        words = f"must be a valid regular expression, but isn't: {wrong}"
-        yield invalid(f"{path}.pattern", pattern, words)
+    if pattern:
+        from tonnage.decide.kubernetes.cel.go_regexps import regexp_problem
+
+        if wrong := regexp_problem(pattern):
+            words = f"must be a valid regular expression, but isn't: {wrong}"
+            yield invalid(f"{path}.pattern", pattern, words)
     skip = is_int_or_string_pattern(schema)
     for key in ("allOf", "anyOf", "oneOf"):
         if key == "anyOf" and skip:

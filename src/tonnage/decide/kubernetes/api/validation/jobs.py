@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.go_values import template_in_go
@@ -297,6 +296,8 @@ def _time_zone(zone: str, path: str) -> Found:
         yield invalid(path, zone, words)
     if zone == "Local":
         return
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, OSError, ValueError):

@@ -1,0 +1,112 @@
+"""Whether an API server would create an object, and what it would say: decode, default, prepare, validate.
+
+Admission, which may complete or forbid an object between those steps, is `decide.kubernetes.admission`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.kubernetes.api.births import BIRTHS
+from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.feature_gates import drop_gated
+from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.pod_births import complete_pod
+from tonnage.decide.kubernetes.api.problems import invalid_message
+from tonnage.decide.kubernetes.api.service_changes import drop_for_type, pair_addresses
+from tonnage.decide.kubernetes.api.validate import validate_create
+from tonnage.decide.kubernetes.api.warnings.by_kind import notices
+from tonnage.model.api_answer import ApiAnswer, ApiFault
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping, put, text
+from tonnage.wire.schema import KindRow, load_schema
+
+_POD: Final = ("", "pods")
+_SERVICE: Final = ("", "services")
+_KEPT: Final = frozenset({"create", "get"})
+"""Verbs of kinds whose objects are kept: others are questions and orders."""
+_KEEPS_STATUS: Final = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
+_SERVERS: Final = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "managedFields",
+)
+"""Metadata that only the server writes."""
+_UID: Final = "00000000-5eed-4000-8000-000000000000"
+_SUFFIX: Final = "zzzzz"
+_NOW: Final = "2026-01-01T00:00:00Z"
+_LONGEST_GENERATED: Final = 63
+_OPEN: Final = "…"
+"""For what the server makes up: the end of a generated name, a uid."""
+
+
+def answer_to_create(body: JsonObject, namespace: str) -> ApiAnswer | None:
+    """What the server answers to a strict request; None for a kind that is not built in or never created.
+
+    `namespace` is that of the request where the object names none.
+    """
+    group, _, version = text(body, "apiVersion").rpartition("/")
+    schema = load_schema()
+    row = schema.kind(group, version, text(body, "kind"))
+    if row is None or not row.type or not _KEPT.issubset(row.verbs):
+        return None
+    space = text(body, "metadata", "namespace") or namespace if row.namespaced else ""
+    try:
+        decoded = decode(schema, row.type, body, strict=True, stored=True).value
+    except BodyError as error:
+        return ApiAnswer(error.message, namespace=space)
+    obj = apply_defaults(schema, row, decoded)
+    prefix = _identify(obj, space)
+    warnings = _prepare(row, obj)
+    errors = validate_create(row, obj)
+    if not errors:
+        warnings = (*warnings, *notices((row.group, row.plural), "", obj, None))
+        return ApiAnswer(warnings=warnings, namespace=space)
+    said = invalid_message(row, text(obj, "metadata", "name"), errors)
+    faults = tuple(ApiFault(error.field, _opened(error.body, prefix)) for error in errors)
+    return ApiAnswer(_opened(said, prefix), faults, warnings, space)
+
+
+def _identify(obj: JsonObject, namespace: str) -> str:
+    """Give the object what the server gives every new one; the name that was made up, if one was."""
+    metadata = mapping(obj, "metadata")
+    obj["metadata"] = metadata
+    for key in _SERVERS:
+        metadata.pop(key, None)
+    metadata.pop("namespace", None)
+    if namespace:
+        metadata["namespace"] = namespace
+    made = ""
+    if not text(metadata, "name") and (prefix := text(metadata, "generateName")):
+        made = metadata["name"] = prefix[: _LONGEST_GENERATED - len(_SUFFIX)] + _SUFFIX
+    metadata |= {"uid": _UID, "creationTimestamp": _NOW}
+    return made
+
+
+def _prepare(row: KindRow, obj: JsonObject) -> tuple[str, ...]:
+    """What the kind's strategy and the admission of accounts do to every object; warnings about it."""
+    resource = (row.group, row.plural)
+    if resource not in _KEEPS_STATUS:
+        obj.pop("status", None)
+    if rule := BIRTHS.get(resource):
+        rule(obj, None)
+    drop_gated(resource, obj, {})
+    if resource == _SERVICE:
+        pair_addresses(mapping(obj, "spec"), {})
+        drop_for_type(mapping(obj, "spec"), {})
+    if resource != _POD:
+        return ()
+    if not text(obj, "spec", "serviceAccountName"):
+        put(obj, "default", "spec", "serviceAccountName")
+    return tuple(complete_pod(obj))
+
+
+def _opened(said: str, made: str) -> str:
+    """The words with what nobody can foresee left open."""
+    said = said.replace(_UID, _OPEN)
+    return said.replace(made, made.removesuffix(_SUFFIX) + _OPEN) if made else said
