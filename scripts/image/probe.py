@@ -17,7 +17,12 @@ from pathlib import Path
 
 import tonnage
 
-LEFT_OUT = ("cel_expr_python", "tonnage.decide.kubernetes.scheduler.fleet", "tonnage.twin")
+LEFT_OUT = (
+    "cel_expr_python",
+    "tonnage.decide.kubernetes.api",
+    "tonnage.decide.kubernetes.scheduler.fleet",
+    "tonnage.twin",
+)
 """What the code that names it expects to be absent, with what is below it."""
 
 

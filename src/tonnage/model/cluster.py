@@ -246,9 +246,8 @@ class WrittenAmounts:
 class Manifest:
     """A document that makes pods: the pod it makes, and its containers' amounts as they stand in it.
 
-    `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`). `replicas`: how many such
-    pods it has at a time. `written`: metadata and spec of the pod or of the template, as they stand there.
-    `beside`: apiVersion and kind of other objects in the same file that the pod's claims come from.
+    `kind`: as refusals name it (`Deployment.apps`). `document`: the whole, empty for one of the cluster;
+    `written`: metadata and spec of the pod or template. `beside`: versions and kinds that come in its file.
     """
 
     kind: str
@@ -258,6 +257,7 @@ class Manifest:
     replicas: int = 1
     written: JsonObject = field(default_factory=dict)
     beside: tuple[tuple[str, str], ...] = ()
+    document: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

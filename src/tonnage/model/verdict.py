@@ -86,6 +86,7 @@ class Code(StrEnum):
     NOT_PINNED = "node-not-pinned"
     NOT_READ = "kind-not-read"
     NUMA_UNDECIDED = "numa-undecided"
+    OBJECT_REFUSED = "object-refused"
     OTHER_SCHEDULER = "other-scheduler"
     PINNED_NOWHERE = "node-pins-conflict"
     POD_AFFINITY = "pod-affinity-mismatch"
@@ -289,7 +290,7 @@ class Subject:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 _MOST_PODS = 100

@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity
 from tonnage.model.workloads import Workload
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
@@ -138,6 +138,17 @@ def _misnamed(
         yield Problem(f"another {kind} {meta.name} than {first}", where, remedy="give each object once")
 
 
+def objects_in(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
+    """Every object of documents, Lists opened."""
+    for _, item in _items(documents, "", 0):
+        yield item
+
+
+def makes_pods(obj: JsonObject) -> bool:
+    """Whether an object is a pod or has the template of one."""
+    return obj.get("kind") in ("Pod", *_TEMPLATES)
+
+
 def manifests_from_documents(
     documents: Iterable[JsonValue], *, namespace: str = "default", classes: Iterable[PriorityClass] = ()
 ) -> tuple[Manifest, ...]:
@@ -158,7 +169,7 @@ def manifests_from_documents(
             continue
         if manifest is not None:
             pod = with_priority(manifest.pod, known)
-            found.append(replace(manifest, pod=pod, beside=beside))
+            found.append(replace(manifest, pod=pod, beside=beside, document=item))
     if not found and not problems:
         kinds_read = ", ".join(["Pod", *_TEMPLATES])
         problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))

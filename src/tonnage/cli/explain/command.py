@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tonnage.cli.cluster import connected, in_file, snapshot_of
+from tonnage.cli.cluster import connected, snapshot_of
 from tonnage.cli.explain.message import WORD, explain_message
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, line, lines, printable, say, styled
@@ -84,7 +84,9 @@ def _found(
     snapshot = with_profiles(snapshot, scheduler_config)
     version = common.server_version or ""
     if filename is not None:
-        return _manifests(filename, snapshot, namespace, version)
+        from tonnage.cli.explain.file import explain_file
+
+        return explain_file(filename, snapshot, namespace, version)
     if asked is not None and asked[0] != "Pod":
         return (_workload(asked, snapshot, namespace, version),)
     return (_pod(asked[1] if asked else "", snapshot, namespace, version),)
@@ -169,20 +171,6 @@ def _workload(asked: tuple[str, str], snapshot: Snapshot, namespace: str, versio
             remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
         )
     )
-
-
-def _manifests(path: Path, snapshot: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
-    from tonnage.cli.manifests import read_manifests
-    from tonnage.diagnose.explain.explain import explain_manifest
-    from tonnage.reading.documents import manifests_from_documents, with_claims_in
-
-    documents = read_manifests(path)
-    try:
-        snapshot = with_claims_in(documents, snapshot, namespace=namespace)
-        found = manifests_from_documents(documents, namespace=namespace, classes=snapshot.priority_classes)
-    except ConfigError as error:
-        raise in_file(error, path) from None
-    return tuple(explain_manifest(manifest, snapshot, version=version) for manifest in found)
 
 
 def _show(found: tuple[Explanation, ...], output: str) -> None:

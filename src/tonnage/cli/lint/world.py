@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
+from tonnage.cli.api_rules import api_server
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.items import Item, at_path, items_of, mapping, pods_of, sequence
 from tonnage.diagnose.lint.lint import Given
@@ -66,7 +67,8 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
             from tonnage.decide.kubernetes.versions import profile_for
 
             minor = profile_for(common.server_version).minor
-        return Given(shapes(), read_pod, None, minor, common.namespace or "default")
+        namespace = common.namespace or "default"
+        return Given(shapes(), read_pod, None, minor, namespace, server=api_server())
     from tonnage.cli.cluster import capture, connected
 
     async with connected(common) as api:
@@ -101,7 +103,8 @@ def _given(
     ground = ground_of(snapshot, version=common.server_version or "")
     kinds, only = (captured.kinds, captured.namespace) if captured is not None else (None, "")
     cluster = Cluster(ground, known, kinds, only)
-    return Given(shapes(), read_pod, cluster, ground.view.profile.minor, namespace)
+    minor = ground.view.profile.minor
+    return Given(shapes(), read_pod, cluster, minor, namespace, server=api_server())
 
 
 def _with_claims(snapshot: Snapshot, texts: Sequence[tuple[str, str]], namespace: str) -> Snapshot:

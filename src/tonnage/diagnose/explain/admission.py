@@ -17,10 +17,13 @@ def explain_refused(
     errors: list[FieldError],
     view: View,
     later: Callable[[Manifest], Explanation] | None,
+    *,
+    words: str = "",
 ) -> Explanation:
     """The refusal as the API server writes it, every error at once, with what the cluster offers instead.
 
-    `later` tells what becomes of the manifest once it is changed; without it nothing is tried.
+    `later` tells what becomes of the manifest once it is changed; without it nothing is tried. `words`: the
+    server's whole message, where it is known.
     """
     texts = list(dict.fromkeys(f"{error.path}: {error.text}" for error in errors))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -44,7 +47,8 @@ def explain_refused(
         phase="",
         needs={} if Code.NOT_AN_INTEGER in found else device_needs(manifest.pod),
         message=f"the API server refuses it: {first.message}",
-        upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else "",
+        upstream_message=words
+        or (f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else ""),
         reasons=tuple(reasons.values()),
         remedies=_remedies(reasons.values(), manifest, view, later),
     )

@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.scheduler.sampling import candidates as may_be_ch
 from tonnage.decide.kubernetes.scheduler.sampling import sample_size
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import as_kept
-from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.case import Case, FieldError, device_needs
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.admission import explain_refused, explain_unreadable
 from tonnage.diagnose.explain.admission_outcome import (
@@ -30,6 +30,7 @@ from tonnage.diagnose.explain.api_refusals import claim_over_quota
 from tonnage.diagnose.explain.bound_pods import explain_bound
 from tonnage.diagnose.explain.claims import devices_for
 from tonnage.diagnose.explain.node_verdicts import unread_amounts
+from tonnage.diagnose.explain.refused_objects import Refusal, explain_answer, refusal_of
 from tonnage.diagnose.explain.scheduled_pods import explain_placed
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.explain.undecided_nodes import Unpromised, unpromised
@@ -39,6 +40,7 @@ from tonnage.diagnose.remedies.scheduler_names import served
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import own, summary
+from tonnage.model.api_answer import ApiAnswer, ApiServer
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.json import JsonObject
 from tonnage.model.verdict import (
@@ -101,6 +103,8 @@ class _Grounds:
 
     version: str
     ready: Ground | None = None
+    refusal: Refusal | None = None
+    """What the API server's own rules have against the manifest, which no change here touches."""
 
     def of(self, snapshot: Snapshot) -> Ground:
         """The ground of a snapshot."""
@@ -124,15 +128,21 @@ def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     return any(one is not other for one, other in zip(some, others, strict=True))
 
 
-def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
+def explain_manifest(
+    manifest: Manifest, snapshot: Snapshot, *, version: str = "", server: ApiServer | None = None
+) -> Explanation:
     """The explanation of what would become of a manifest: first the API server's validation, then the rest.
+
+    `server`: its own rules, where they are at hand.
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
     """
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
     made, snapshot = with_made_claims(manifest.pod, snapshot)
-    found = explain_new(replace(manifest, pod=made), subject, snapshot, version)
+    refusal = refusal_of(manifest, subject, server, _ruled(manifest))
+    grounds = _Grounds(version, refusal=refusal)
+    found = _explain_new(replace(manifest, pod=made), subject, snapshot, grounds)
     return found if kind == "Pod" else for_template(found, kind)
 
 
@@ -152,6 +162,9 @@ def _explain_new(
     attempt = Attempt(manifest, snapshot, profile_for(grounds.version or snapshot.server_version).minor)
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
+    refusal = grounds.refusal
+    if refusal is not None and not refusal.decoded:
+        return explain_answer(subject, ApiAnswer(refusal.words))
 
     def later(changed: Manifest, cluster: Snapshot) -> Explanation:
         return _explain_new(changed, subject, cluster, grounds, trying=False)
@@ -163,12 +176,14 @@ def _explain_new(
     if admission.early and not manifest.pod.owner:
         return explain_forbidden(attempt, subject, (*admission.early, *admission.late), later)
     written = admission.manifest if manifest.kind == "Pod" else manifest
-    errors = [error for rule in MANIFEST_RULES for error in rule.errors(written)]
-    errors = errors or [error for rule in MANIFEST_RULES for error in rule.errors(admission.manifest)]
+    changed = written.amounts != manifest.amounts
+    beyond = refusal.fields(amounts_changed=changed) if refusal is not None else ()
+    errors = [*_ruled(written), *beyond] or _ruled(admission.manifest)
     if errors:
         ground = grounds.of(snapshot)
         then = (lambda changed: later(changed, snapshot)) if trying else None
-        return explain_refused(manifest, subject, errors, ground.view, then)
+        words = refusal.words if refusal is not None and not changed else ""
+        return explain_refused(manifest, subject, errors, ground.view, then, words=words)
     refusals = (*admission.early, *admission.late)
     if refusals:
         return explain_forbidden(attempt, subject, refusals, later)
@@ -176,6 +191,11 @@ def _explain_new(
     let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
     let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
     return with_claim_limits(let_in, tuple(claim_over_quota(*one) for one in admission.claims))
+
+
+def _ruled(manifest: Manifest) -> list[FieldError]:
+    """What the rules about manifests say against one."""
+    return [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
 
 
 def _explain_let_in(pod: Pod, subject: Subject, ground: Ground, *, trying: bool) -> Explanation:

@@ -11,6 +11,7 @@ from tonnage.diagnose.lint.finding import LintCode
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer
 
+_ANY: Final = "API server, validation"
 _API: Final = "API server, pod validation"
 _DECODING: Final = "API server, strict decoding"
 _ADMISSION: Final = "API server, admission"
@@ -54,6 +55,7 @@ _ADM, _QTA, _SCH, _PLG, _RUN = (
 )
 
 FACTS: Final[Mapping[LintCode, CodeFacts]] = MappingProxyType({
+    LintCode.API_WARNING: _warning(_ADM, "What the API server warns about.", _ANY),
     LintCode.CLAIM_INVALID: _error(_ADM, "A resource claim that the API server refuses.", _DRA),
     LintCode.CLAIM_UNKNOWN: _error(_ADM, "A container names a claim that its pod does not have.", _DRA),
     LintCode.CLASS_MISSING: _error(_SCH, "A DeviceClass that does not exist.", _DRA),
@@ -77,6 +79,8 @@ FACTS: Final[Mapping[LintCode, CodeFacts]] = MappingProxyType({
     LintCode.NOT_ADVERTISED: _error(_PLG, "A resource that no node offers.", _SCHEDULER),
     LintCode.NOT_AN_INTEGER: _error(_ADM, "A part of a device.", _API),
     LintCode.NOT_WRAPPED: _error(_ADM, "A claim's request without exactly.", _DRA),
+    LintCode.OBJECT_REFUSED: _error(_ADM, "A field of any kind that the API server refuses.", _ANY),
+    LintCode.OBJECT_UNREADABLE: _error(_ADM, "An object that the API server cannot decode.", _DECODING),
     LintCode.PLACEMENT_INVALID: _error(_ADM, "Spreading or affinity that the API server refuses.", _API),
     LintCode.POD_LEVEL: _error(_ADM, "A device under the resources of the whole pod.", _API),
     LintCode.POLICY_DEPRECATED: _note(_PLG, "A ClusterPolicy field without effect.", _OPERATOR),

@@ -14,6 +14,7 @@ from tonnage.model.verdict import Layer
 class LintCode(StrEnum):
     """Stable names of findings. Each is documented in `docs/reference/reason-codes.md`."""
 
+    API_WARNING = "api-warning"
     CLAIM_INVALID = "claim-invalid"
     CLAIM_UNKNOWN = "claim-name-unknown"
     CLASS_MISSING = "device-class-missing"
@@ -35,6 +36,8 @@ class LintCode(StrEnum):
     NOT_ADVERTISED = "resource-not-advertised"
     NOT_AN_INTEGER = "resource-not-integer"
     NOT_WRAPPED = "request-not-in-exactly"
+    OBJECT_REFUSED = "object-refused"
+    OBJECT_UNREADABLE = "object-unreadable"
     PLACEMENT_INVALID = "pod-placement-invalid"
     POD_LEVEL = "pod-level-resource"
     POLICY_DEPRECATED = "cluster-policy-deprecated"

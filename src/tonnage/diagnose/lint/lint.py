@@ -15,13 +15,21 @@ from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
 from tonnage.documents.mig_parted import MigParted
 from tonnage.documents.source import read_document
+from tonnage.documents.yaml_reader import Path
+from tonnage.model.api_answer import ApiServer
 from tonnage.model.cluster import Manifest
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
+from tonnage.model.verdict import Layer
 
 MOST_FINDINGS: Final = 1000
 """Of one file; a file with more is wrong as a whole."""
+SERVERS: Final = (LintCode.OBJECT_REFUSED, LintCode.OBJECT_UNREADABLE, LintCode.API_WARNING)
+"""What the API server's own rules say; every other rule says it better."""
+_NOT_OF_FIELDS: Final = (LintCode.PRIORITY_CLASS, LintCode.RUNTIME_CLASS, LintCode.SERVICE_ACCOUNT)
+"""Refusals that hang on other objects."""
+_LEAST: Final = 2
 _SHORT: Final = ("version", "mig-configs", "sharing")
 
 
@@ -35,6 +43,7 @@ class Given:
     minor: int = 35
     namespace: str = "default"
     mig_parted: frozenset[str] = frozenset()
+    server: ApiServer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,8 @@ def lint(texts: Iterable[tuple[str, str]], given: Given) -> Report:
     sheets, unreadable = _read(texts, given.mig_parted)
     items = tuple(item for sheet in sheets for item in items_of(sheet, given.namespace))
     items = (*items, *(inner for item in items for inner in _inner(item)))
-    world = World(items, given.shapes, given.read_pod, given.cluster, given.minor, given.mig_parted)
+    cluster, minor = given.cluster, given.minor
+    world = World(items, given.shapes, given.read_pod, cluster, minor, given.mig_parted, given.server)
     found = [one for item in items for one in _of_item(item, world)]
     objects = sum(bool(item.kind or item.sheet.host or "mig-configs" in item.value) for item in items)
     return Report(_bounded(found), unreadable, objects)
@@ -143,7 +153,8 @@ def _drafts(item: Item, world: World) -> Iterator[Draft]:
 def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
     """A special rule at a path silences what is general: an unknown field, a wrong type."""
     general = (LintCode.FIELD_UNKNOWN, LintCode.VALUE_TYPE)
-    special = {draft.path for draft in drafts if draft.code not in general}
+    refused = [draft.path for draft in drafts if draft.code not in SERVERS and _is_refusal(draft)]
+    special = {draft.path for draft in drafts if draft.code not in (*general, *SERVERS)}
     wraps = [draft.change for draft in drafts if isinstance(draft.change, WrapEntries)]
     covered = {(*wrap.path, key) for wrap in wraps for key in wrap.keys}
     said: set[tuple[object, ...]] = set()
@@ -151,8 +162,28 @@ def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
         key = (draft.code, draft.path, draft.message, draft.at)
         if key in said or (draft.code in general and (draft.path in special or draft.path in covered)):
             continue
+        if draft.code is LintCode.OBJECT_UNREADABLE and refused:
+            continue
+        if draft.code is LintCode.OBJECT_REFUSED and any(_same_matter(draft.path, path) for path in refused):
+            continue
         said.add(key)
         yield draft
+
+
+def _is_refusal(draft: Draft) -> bool:
+    """Whether the API server would refuse the object for it, as another rule sees it."""
+    facts = FACTS[draft.code]
+    refusing = facts.severity is Severity.ERROR and facts.layer in (Layer.ADMISSION, Layer.QUOTA)
+    return refusing and draft.code not in _NOT_OF_FIELDS
+
+
+def _same_matter(path: Path, other: Path) -> bool:
+    """Whether one path is above the other, or both are of the amounts of one container."""
+    for place, step in enumerate(path):
+        if step == "resources" and other[: place + 1] == path[: place + 1]:
+            return True
+    shorter = min(len(path), len(other))
+    return shorter >= _LEAST and path[:shorter] == other[:shorter]
 
 
 def _located(draft: Draft, item: Item) -> Located:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.diagnose.lint.rules import (
+    api_server,
     claims,
     cluster_policy,
     device_annotations,
@@ -29,6 +30,7 @@ ITEM_RULES: Final[tuple[ItemRule, ...]] = (
     cluster_policy,
     claims,
     fields,
+    api_server,
 )
 POD_RULES: Final[tuple[PodRule, ...]] = (
     requests,

@@ -9,6 +9,7 @@ from typing import Protocol
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, PodSite
+from tonnage.model.api_answer import ApiServer
 from tonnage.model.cluster import Manifest
 from tonnage.model.json import JsonObject
 
@@ -78,6 +79,8 @@ class World:
     cluster: Cluster | None = None
     minor: int = 35
     mig_parted: frozenset[str] = frozenset()
+    server: ApiServer | None = None
+    """The API server's own rules, where they are at hand."""
     _own: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
 
     def own(self, kind: str, namespace: str, name: str) -> Item | None:

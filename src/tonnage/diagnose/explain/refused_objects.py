@@ -1,0 +1,102 @@
+"""What the API server's own rules refuse of a file's objects, beyond what Tonnage has a rule for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.diagnose.case import FieldError
+from tonnage.diagnose.field_help import field_help, kind_help
+from tonnage.model.api_answer import ApiAnswer, ApiFault, ApiServer
+from tonnage.model.cluster import Manifest
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
+
+_SOURCE: Final = "API server, decoding and validation"
+_RESOURCES: Final = ".resources."
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What stands against a manifest that is refused: `words` are the server's whole message.
+
+    `beyond`: fields that no rule of Tonnage's names. `decoded`: whether the object could be read at all.
+    """
+
+    words: str
+    beyond: tuple[FieldError, ...]
+    decoded: bool
+
+    def fields(self, *, amounts_changed: bool) -> tuple[FieldError, ...]:
+        """The fields beyond; a LimitRange that gives amounts comes before validation."""
+        return tuple(one for one in self.beyond if not (amounts_changed and _RESOURCES in one.path))
+
+
+def refusal_of(
+    manifest: Manifest, subject: Subject, server: ApiServer | None, ruled: Iterable[FieldError]
+) -> Refusal | None:
+    """What the server refuses of a manifest out of a file; `ruled` is what rules say of it."""
+    answer = server(manifest.document, manifest.pod.namespace) if server and manifest.document else None
+    if answer is None or not answer.message:
+        return None
+    said = {error.path for error in ruled}
+    beyond = tuple(
+        FieldError(fault.field, fault.text, _reason(subject, fault))
+        for fault in answer.faults
+        if fault.field not in said
+    )
+    return Refusal(answer.message, beyond, bool(answer.faults))
+
+
+def refused_objects(
+    objects: Iterable[JsonObject], namespace: str, server: ApiServer | None
+) -> list[tuple[JsonObject, ApiAnswer]]:
+    """The objects that the server refuses, with its answers."""
+    if server is None:
+        return []
+    answers = ((obj, server(obj, namespace)) for obj in objects)
+    return [(obj, answer) for obj, answer in answers if answer is not None and answer.message]
+
+
+def explain_object(obj: JsonObject, answer: ApiAnswer) -> Explanation:
+    """The refusal of an object that makes no pods, or that cannot be decoded."""
+    metadata = obj.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    name = named.get("name") or named.get("generateName")
+    subject = Subject(_text(obj.get("kind")), answer.namespace, _text(name))
+    return explain_answer(subject, answer)
+
+
+def explain_answer(subject: Subject, answer: ApiAnswer) -> Explanation:
+    """The server's refusal alone: nothing else is known of what it refuses."""
+    reasons = tuple(_reason(subject, fault) for fault in answer.faults) or (_undecoded(subject, answer),)
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER,
+        layer=Layer.ADMISSION,
+        phase="",
+        needs={},
+        message=f"the API server refuses it: {reasons[0].message}",
+        upstream_message=answer.message,
+        reasons=reasons,
+        remedies=tuple(Remedy(action, "") for action in dict.fromkeys(one.remedy for one in reasons)),
+    )
+
+
+def _reason(subject: Subject, fault: ApiFault) -> Reason:
+    told = f"{fault.field}: {fault.text}"
+    remedy = f"correct {fault.field}: {field_help(subject.kind, fault.field)}"
+    return Reason(
+        Code.OBJECT_REFUSED, Layer.ADMISSION, str(subject), told, {"field": fault.field}, remedy, _SOURCE
+    )
+
+
+def _undecoded(subject: Subject, answer: ApiAnswer) -> Reason:
+    told = answer.message.partition(": ")[2] or answer.message
+    remedy = f"correct it: {kind_help(subject.kind)} lists fields and their types"
+    return Reason(Code.OBJECT_REFUSED, Layer.ADMISSION, str(subject), told, {}, remedy, _SOURCE)
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,123 @@
+"""What the API server's own rules refuse of an object, or warn about, where no other rule says it better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.field_help import field_help, kind_help
+from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.items import Item, at_path, is_variable, pods_of
+from tonnage.diagnose.lint.world import World
+from tonnage.documents.pod_fields import faults, written_path
+from tonnage.documents.yaml_reader import Path, field_path
+from tonnage.model.json import JsonValue
+
+_STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_FIELD: Final = re.compile(r"[a-z]\w*(?:\.\w+|\[[^\]]*\])+")
+_GO_FIELD: Final = re.compile(r"Go struct field \w+\.([\w.]+) of type")
+_POD_MAKERS: Final = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
+_DIRECTIVES: Final = ("$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList")
+_MISSING: Final = "Required value"
+_WHY: Final = "the API server refuses the object"
+
+
+def of_item(item: Item, world: World) -> Iterator[Draft]:
+    """Findings on an object that is new to the server; a patch of one is none."""
+    if world.server is None or not item.kind or _has_directive(item.value):
+        return
+    answer = world.server(item.value, item.namespace)
+    if answer is None:
+        return
+    if answer.message and not answer.faults:
+        if not _holds_variable(item.value):
+            told = answer.message.partition(": ")[2] or answer.message
+            path = (*item.path, *_go_path(item.value, told))
+            yield Draft(LintCode.OBJECT_UNREADABLE, path, told, kind_help(item.kind), _WHY)
+        return
+    known, sketch = _known(item), _is_sketch(item)
+    for fault in answer.faults:
+        path = _path(item.value, fault.field)
+        told = f"{fault.field}: {fault.text}"
+        if told in known or _holds_variable(at_path(item.value, path)):
+            continue
+        written = _written(item.value, path)
+        if sketch and written != path:
+            continue
+        path = path if fault.text.startswith(_MISSING) else written
+        yield Draft(
+            LintCode.OBJECT_REFUSED, (*item.path, *path), told, field_help(item.kind, fault.field), _WHY
+        )
+    for warning in answer.warnings:
+        field, separator, _ = warning.partition(": ")
+        path = _path(item.value, field) if separator and _FIELD.fullmatch(field) else ()
+        yield Draft(LintCode.API_WARNING, (*item.path, *path), warning)
+
+
+def _known(item: Item) -> set[str]:
+    """What other rules say of pods' specs, in the server's words."""
+    nothing: tuple[()] = ()
+    is_pod = item.kind == "Pod"
+    return {
+        f"{field_path(site.path[len(item.path) :])}{written_path(fault.path)}: {fault.text}"
+        for site in pods_of(item)
+        for fault in faults(site.spec, lambda _: nothing, is_pod=is_pod)
+    }
+
+
+def _is_sketch(item: Item) -> bool:
+    """Whether a pod is only outlined, as in a patch: there are no containers, or they lack their images."""
+    containers = [container for site in pods_of(item) for _, container in site.containers()]
+    if not containers:
+        return item.kind in _POD_MAKERS
+    return any("image" not in container for container in containers)
+
+
+def _path(value: JsonValue, field: str) -> Path:
+    """The path of a field as the server names it."""
+    path: list[str | int] = []
+    for found in _STEP.finditer(field):
+        inner, name = found.groups()
+        step: str | int = name if inner is None else inner
+        if inner is not None and inner.isdigit() and isinstance(value, list):
+            step = int(inner)
+        path.append(step)
+        value = at_path(value, (step,))
+    return tuple(path)
+
+
+def _written(value: JsonValue, path: Path) -> Path:
+    """As much of a path as is written; the server also judges what it has filled in itself."""
+    while path and at_path(value, path) is None:
+        path = path[:-1]
+    return path
+
+
+def _go_path(value: JsonValue, message: str) -> Path:
+    """Where the decoder stopped: it names fields without the places in lists, so the first will do."""
+    found = _GO_FIELD.search(message)
+    path: list[str | int] = []
+    for name in found[1].split(".") if found else ():
+        if isinstance(value, list):
+            places = [index for index, one in enumerate(value) if isinstance(one, dict) and name in one]
+            path += places[:1]
+            value = value[places[0]] if places else None
+        if isinstance(value, dict) and name in value:
+            path.append(name)
+            value = value[name]
+    return tuple(path)
+
+
+def _has_directive(value: JsonValue) -> bool:
+    """Whether it is a strategic merge patch by its own words."""
+    if isinstance(value, dict):
+        return any(key.startswith(_DIRECTIVES) or _has_directive(inner) for key, inner in value.items())
+    return isinstance(value, list) and any(map(_has_directive, value))
+
+
+def _holds_variable(value: JsonValue) -> bool:
+    """Whether somebody has yet to fill in something of it."""
+    if isinstance(value, dict):
+        return any(map(_holds_variable, value.values()))
+    return any(map(_holds_variable, value)) if isinstance(value, list) else is_variable(value)
