@@ -6,13 +6,14 @@ import asyncio
 import gzip
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from support.connections import Streams, connection
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.http.server import Answer, Limits, ProbeServer
 from tonnage.model.errors import ConfigError, Problem
@@ -53,15 +54,14 @@ class Client:
     collector: Three
     wrong: list[str] = field(default_factory=list)
 
-    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
+    def open(self) -> AbstractAsyncContextManager[Streams]:
+        return connection(asyncio.open_connection("127.0.0.1", self.port))
 
     async def ask(self, path: str, method: str = "GET", *headers: str) -> tuple[int, dict[str, str], bytes]:
         lines = [f"{method} {path} HTTP/1.0", *headers, "", ""]
-        reader, writer = await self.open()
-        writer.write("\r\n".join(lines).encode("latin-1"))
-        answer = await until_end(reader)
-        writer.close()
+        async with self.open() as (reader, writer):
+            writer.write("\r\n".join(lines).encode("latin-1"))
+            answer = await until_end(reader)
         head, _, body = answer.partition(b"\r\n\r\n")
         first, *rest = head.decode().split("\r\n")
         named = (line.partition(": ") for line in rest)
@@ -180,10 +180,9 @@ async def test_metrics_that_cannot_be_made_are_an_error_and_come_back(
     ],
 )
 async def test_what_is_no_small_request_is_cut_off(client: Client, sent: bytes) -> None:
-    reader, writer = await client.open()
-    writer.write(sent)
-    assert b" 400 " in (await until_end(reader)).partition(b"\r\n")[0]
-    writer.close()
+    async with client.open() as (reader, writer):
+        writer.write(sent)
+        assert b" 400 " in (await until_end(reader)).partition(b"\r\n")[0]
     assert (await client.ask("/readyz"))[0] == 200
 
 
@@ -195,43 +194,36 @@ async def test_what_is_no_small_request_is_cut_off(client: Client, sent: bytes) 
     ],
 )
 async def test_who_does_not_finish_a_request_is_cut_off(sent: bytes) -> None:
-    async with served(Limits(request_s=0.05)) as client:
-        reader, writer = await client.open()
+    async with served(Limits(request_s=0.05)) as client, client.open() as (reader, writer):
         writer.write(sent)
         assert await until_end(reader) == b""
-        writer.close()
 
 
 async def test_a_connection_that_was_answered_may_stay_and_ask_again() -> None:
-    async with served() as client:
-        reader, writer = await client.open()
-        async with asyncio.timeout(PATIENCE_S):
-            for _ in range(3):
-                writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-                assert await reader.readexactly(3) == b"ok\n"
-        writer.close()
+    async with served() as client, client.open() as (reader, writer), asyncio.timeout(PATIENCE_S):
+        for _ in range(3):
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert await reader.readexactly(3) == b"ok\n"
 
 
 async def test_too_many_connections_cost_the_oldest_and_never_the_newest() -> None:
-    async with served(Limits(connections=3, request_s=NEVER_S)) as client:
-        silent = [await client.open() for _ in range(3)]
+    async with served(Limits(connections=3, request_s=NEVER_S)) as client, AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(client.open()) for _ in range(3)]
         assert (await client.ask("/readyz"))[0] == 200
         assert await until_end(silent[0][0]) == b""
         for reader, writer in silent[1:]:
             writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             assert (await until_end(reader)).startswith(b"HTTP/1.1 200 ")
-        for _, writer in silent:
-            writer.close()
 
 
 async def test_an_end_waits_for_nobody() -> None:
-    async with served() as client:
-        reader, writer = await client.open()
-        writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-        await reader.readuntil(b"ok\n")
-    assert await until_end(reader) == b""
-    writer.close()
+    async with AsyncExitStack() as stack:
+        async with served() as client:
+            reader, writer = await stack.enter_async_context(client.open())
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+            await reader.readuntil(b"ok\n")
+        assert await until_end(reader) == b""
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.connections import connection
 from support.elf import answer, shared_object, store
 from support.plugin_node import PluginNode, allocate, becomes_ready, first_list, page, plugin_node
 
@@ -119,12 +120,11 @@ async def test_a_signal_ends_it_in_order_whoever_is_connected(
     async with node.channel() as channel:
         port = await node.port()
         stream, _ = await first_list(channel)
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost")
-        assert node.agent is not None
-        node.agent.send_signal(number)
-        assert await node.ends() == 0
-        writer.close()
+        async with connection(asyncio.open_connection("127.0.0.1", port)) as (_, writer):
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost")
+            assert node.agent is not None
+            node.agent.send_signal(number)
+            assert await node.ends() == 0
         del stream
     assert {file.name for file in node.plugins.iterdir()} == {"kubelet.sock"}
     assert f"ending: signal={number.name}" in node.log[-1]

@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from support.connections import connection
 from support.kubelet_side import FOUR, GPU, PATIENCE_S, SHARED, Bench, FastClock, bench_of, healthy
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
@@ -217,9 +218,9 @@ async def test_bytes_that_are_no_http2_disturb_nobody(bench: Bench) -> None:
         b"\x00" * 4096,
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 4096,
     ):
-        _, writer = await asyncio.open_unix_connection(str(bench.kubelet.plugins / "nvidia-gpu.sock"))
-        writer.write(garbage)
-        writer.close()
+        opening = asyncio.open_unix_connection(str(bench.kubelet.plugins / "nvidia-gpu.sock"))
+        async with connection(opening) as (_, writer):
+            writer.write(garbage)
         await bench.kubelet.allocate(GPU, "GPU-0")
 
 

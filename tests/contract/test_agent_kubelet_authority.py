@@ -16,6 +16,7 @@ import h2.connection
 import h2.events
 import pytest
 
+from support.connections import connection
 from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.model.names import GPU
 from tonnage.model.sharing import Advertisement, Injection, Slot
@@ -48,31 +49,29 @@ async def socket() -> AsyncIterator[Path]:
 
 async def call(socket: Path, authority: str, path: str, message: bytes) -> tuple[dict[str, str], bytes]:
     """(trailers and headers, body without the gRPC frame) of one call over a bare HTTP/2 connection."""
-    reader, writer = await asyncio.open_unix_connection(str(socket))
     config = h2.config.H2Configuration(validate_outbound_headers=False, normalize_outbound_headers=False)
-    connection = h2.connection.H2Connection(config)
-    connection.initiate_connection()
+    http = h2.connection.H2Connection(config)
+    http.initiate_connection()
     headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", authority)]
     headers += [("content-type", "application/grpc"), ("te", "trailers")]
-    connection.send_headers(1, headers)
-    connection.send_data(1, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=True)
-    writer.write(connection.data_to_send())
+    http.send_headers(1, headers)
+    http.send_data(1, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=True)
     seen: dict[str, str] = {}
     body = b""
     ended = False
-    async with asyncio.timeout(PATIENCE_S):
+    opening = asyncio.open_unix_connection(str(socket))
+    async with connection(opening) as (reader, writer), asyncio.timeout(PATIENCE_S):
+        writer.write(http.data_to_send())
         while not ended:
             data = await reader.read(65536)
             assert data, "the server closed the connection"
-            for event in connection.receive_data(data):
+            for event in http.receive_data(data):
                 if isinstance(event, h2.events.ResponseReceived | h2.events.TrailersReceived):
                     seen.update((bytes(k).decode(), bytes(v).decode()) for k, v in event.headers)
                 elif isinstance(event, h2.events.DataReceived):
                     body += event.data
                 ended = ended or isinstance(event, h2.events.StreamEnded | h2.events.StreamReset)
-            writer.write(connection.data_to_send())
-    writer.close()
-    await writer.wait_closed()
+            writer.write(http.data_to_send())
     return seen, body[5:]
 
 

@@ -10,6 +10,8 @@ import ssl
 from dataclasses import dataclass
 from typing import Any
 
+from support.connections import connection
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 _JSON = "application/json"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -160,13 +162,10 @@ REQUESTS = (
 
 async def answer_to(request: BadRequest, port: int, token: str, context: ssl.SSLContext) -> list[Any]:
     """Code, reason and message; without a Status its kind, or the body's first words."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-    try:
+    opening = asyncio.open_connection("127.0.0.1", port, ssl=context)
+    async with connection(opening) as (reader, writer), asyncio.timeout(_PATIENCE_S):
         writer.write(request.raw(token))
-        async with asyncio.timeout(_PATIENCE_S):
-            raw = await reader.read()
-    finally:
-        writer.close()
+        raw = await reader.read()
     head, _, body = raw.partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in head.lower():
         body = b"".join(body.split(b"\r\n")[1::2])

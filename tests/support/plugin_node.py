@@ -15,6 +15,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
+from support.connections import connection
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
@@ -186,11 +187,10 @@ async def allocate(channel: grpc.aio.Channel, device: str) -> str:
 
 async def page(port: int, path: str) -> tuple[int, str]:
     """Status and body of one of the agent's pages."""
-    async with asyncio.timeout(PATIENCE_S):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    opening = asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(PATIENCE_S), connection(opening) as (reader, writer):
         writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
         answer = (await reader.read()).decode()
-        writer.close()
     head, _, body = answer.partition("\r\n\r\n")
     return int(head.split()[1]), body
 

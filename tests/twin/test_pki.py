@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.connections import connection
 from tonnage.adapters.certificates import Authority
 from tonnage.model.key_pair import KeyPair
 
@@ -42,10 +43,9 @@ async def _peer_subject(
     listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server)
     async with listener:
         port = listener.sockets[0].getsockname()[1]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
-        assert await reader.read() == b""
-        writer.close()
-        return await seen
+        async with connection(asyncio.open_connection("127.0.0.1", port, ssl=client)) as (reader, _):
+            assert await reader.read() == b""
+            return await seen
 
 
 async def test_mutual_tls_by_address_shows_name_and_groups(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import ssl
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.connections import Streams, connection
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.kubectl import kubectl_binary
@@ -101,8 +103,8 @@ class Client:
         self.token = endpoint.token
         self.context = ssl.create_default_context(cadata=endpoint.ca_pem.decode())
 
-    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context)
+    def open(self) -> AbstractAsyncContextManager[Streams]:
+        return connection(asyncio.open_connection("127.0.0.1", self.port, ssl=self.context))
 
     async def __call__(
         self,
@@ -123,12 +125,9 @@ class Client:
             lines["authorization"] = f"Bearer {token or self.token}"
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
         head = "".join(f"{name}: {value}\r\n" for name, value in (*lines.items(), *pairs))
-        reader, writer = await self.open()
-        writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + data)
-        async with asyncio.timeout(_PATIENCE_S):
-            raw = await reader.read()
-        writer.close()
-        return _answer(raw)
+        async with self.open() as (reader, writer), asyncio.timeout(_PATIENCE_S):
+            writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + data)
+            return _answer(await reader.read())
 
 
 def _answer(raw: bytes) -> Answer:

@@ -72,16 +72,14 @@ async def test_a_watch_is_told_when_it_begins_and_when_it_ends(tmp_path: Path) -
     path = tmp_path / "audit.log"
     server = ApiServer(SystemClock(), audit=AuditLog(path))
     client = Client(await server.start(Authority.generate(datetime.now(UTC))))
-    reader, writer = await client.open()
     head = f"host: x\r\nauthorization: Bearer {client.token}\r\nuser-agent: probe\r\n"
-    writer.write(f"GET /api/v1/pods?watch=1 HTTP/1.1\r\n{head}\r\n".encode())
-    async with asyncio.timeout(60):
+    async with client.open() as (reader, writer), asyncio.timeout(60):
+        writer.write(f"GET /api/v1/pods?watch=1 HTTP/1.1\r\n{head}\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
         [started] = events(path)
         assert (started["stage"], started["verb"]) == ("ResponseStarted", "watch")
         assert (started["userAgent"], started["sourceIPs"]) == ("probe", ["127.0.0.1"])
-    await server.stop()
-    writer.close()
+        await server.stop()
     ended = events(path)[1]
     assert (ended["stage"], ended["auditID"]) == ("ResponseComplete", started["auditID"])
     assert client.token not in path.read_text()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.connections import connection
 from tonnage.adapters.certificates import Authority
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
@@ -132,13 +133,11 @@ async def ask(running: Running, authority: Authority) -> bytes:
         file.touch(mode=0o600)
         file.write_bytes(pair.certificate_pem + pair.key_pem)
         context.load_cert_chain(file)
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.http.port, ssl=context)
     head = "host: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
-    writer.write(f"POST {REVIEW} HTTP/1.1\r\n{head}\r\n{{}}".encode())
-    async with asyncio.timeout(60):
-        answer = await reader.read()
-    writer.close()
-    return answer
+    opening = asyncio.open_connection("127.0.0.1", running.http.port, ssl=context)
+    async with connection(opening) as (reader, writer), asyncio.timeout(60):
+        writer.write(f"POST {REVIEW} HTTP/1.1\r\n{head}\r\n{{}}".encode())
+        return await reader.read()
 
 
 async def test_a_certificate_says_who_and_of_which_groups(running: Running) -> None:

@@ -7,10 +7,12 @@ import json
 import re
 import resource
 import socket
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
+from support.connections import connection
 from tonnage.twin.apiserver.serving import bodies, exchange, peers
 from tonnage.wire.kinds import CONFIG_MAP
 
@@ -36,14 +38,16 @@ async def test_who_does_not_finish_a_head_is_refused(
     running: Any, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
     monkeypatch.setattr(peers, "_HEAD_S", 0.05)
-    watching, watcher = await running.http.open()
-    watcher.write(_head(running, f"GET {MAPS}?watch=1"))
-    reader, writer = await running.http.open()
-    if before:
-        writer.write(_head(running, "GET /healthz"))
-        assert await reader.readuntil(b"ok")
-    writer.write(b"GET /api HTTP/1.1\r\nhost: x\r\nautho")
-    async with asyncio.timeout(30):
+    async with (
+        running.http.open() as (watching, watcher),
+        running.http.open() as (reader, writer),
+        asyncio.timeout(30),
+    ):
+        watcher.write(_head(running, f"GET {MAPS}?watch=1"))
+        if before:
+            writer.write(_head(running, "GET /healthz"))
+            assert await reader.readuntil(b"ok")
+        writer.write(b"GET /api HTTP/1.1\r\nhost: x\r\nautho")
         said = await reader.read()
         assert said.startswith(b"HTTP/1.1 400 Bad Request\r\n")
         assert said.endswith(b"\r\n\r\n400 Bad Request") or b"\r\n400 Bad Request\r\n" in said
@@ -51,16 +55,12 @@ async def test_who_does_not_finish_a_head_is_refused(
         await running.api.create(CONFIG_MAP, {"metadata": {"name": "a"}}, namespace="default")
         while (await _line(watching))["object"]["metadata"]["name"] != "a":
             pass
-    for one in (writer, watcher):
-        one.close()
 
 
 async def test_who_says_nothing_at_all_is_ended(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "_HEAD_S", 0.05)
-    reader, writer = await running.http.open()
-    async with asyncio.timeout(30):
+    async with running.http.open() as (reader, _), asyncio.timeout(30):
         assert await reader.read() == b""
-    writer.close()
 
 
 async def test_a_watcher_that_reads_nothing_holds_little_and_up_nobody(
@@ -69,19 +69,19 @@ async def test_a_watcher_that_reads_nothing_holds_little_and_up_nobody(
     monkeypatch.setattr(exchange, "_SEND_S", 0.5)
     idle = socket.create_connection(("127.0.0.1", running.http.port))
     idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    reader, writer = await asyncio.open_connection(
+    opening = asyncio.open_connection(
         sock=idle, ssl=running.http.context, server_hostname="127.0.0.1", limit=1024
     )
-    writer.write(_head(running, f"GET {MAPS}?watch=1"))
-    await reader.readline()
-    assert isinstance(writer.transport, asyncio.Transport)
-    writer.transport.pause_reading()
-    state = running.server._listener._server.server_state  # what is open tells only the HTTP library
-    [peer], [task] = state.connections, state.tasks
-    watching, watcher = await running.http.open()
-    watcher.write(_head(running, f"GET {MAPS}?watch=1"))
     data = {"key": "x" * 900_000}
-    async with asyncio.timeout(60):
+    async with connection(opening) as (reader, writer), asyncio.timeout(60), AsyncExitStack() as later:
+        writer.write(_head(running, f"GET {MAPS}?watch=1"))
+        await reader.readline()
+        assert isinstance(writer.transport, asyncio.Transport)
+        writer.transport.pause_reading()
+        state = running.server._listener._server.server_state  # what is open tells only the HTTP library
+        [peer], [task] = state.connections, state.tasks
+        watching, watcher = await later.enter_async_context(running.http.open())
+        watcher.write(_head(running, f"GET {MAPS}?watch=1"))
         for number in range(12):
             body = {"metadata": {"name": f"m{number}"}, "data": data}
             await running.api.create(CONFIG_MAP, body, namespace="default")
@@ -91,8 +91,6 @@ async def test_a_watcher_that_reads_nothing_holds_little_and_up_nobody(
             seen.add(await _name(watching))
         await task
         assert peer.transport.is_closing()
-    for one in (writer, watcher):
-        one.transport.abort()
 
 
 async def _name(reader: asyncio.StreamReader) -> str:
@@ -111,16 +109,14 @@ async def test_half_a_body_is_refused_and_its_rest_not_waited_for(
     running: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_READ_S", 0.05)
-    reader, writer = await running.http.open()
     head = _head(running, f"POST {MAPS}", "content-type: application/json", "content-length: 90")
-    writer.write(head + b"{")
-    async with asyncio.timeout(30):
+    async with running.http.open() as (reader, writer), asyncio.timeout(30):
+        writer.write(head + b"{")
         assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
         assert await reader.readuntil(b"}\n")
         monkeypatch.setattr(peers, "_HEAD_S", 0.05)
         writer.write(b'"')
         assert await reader.read() == b""
-    writer.close()
 
 
 @pytest.mark.long
@@ -133,21 +129,18 @@ async def test_a_thousand_connections_hold_up_nobody_and_leave_nothing(
     state = running.server._listener._server.server_state
     head = _head(running, f"GET {MAPS}?watch=1")
     kinds = (b"", b"GET /api HTTP/1.1\r\nhost: x\r\nautho", head, head)
-    writers: list[asyncio.StreamWriter] = []
     watching: list[asyncio.StreamReader] = []
-    for number in range(1000):
-        reader, writer = await running.http.open()
-        writers.append(writer)
-        writer.write(kinds[number % len(kinds)])
-        if kinds[number % len(kinds)] is head:
-            await reader.readuntil(b"\r\n\r\n")
-            watching.append(reader)
-    assert len(state.connections) == 1000
-    assert (await running.http("POST", MAPS, {"metadata": {"name": "m1"}})).code == 201
-    async with asyncio.timeout(60):
-        assert {await _name(reader) for reader in watching} == {"m1"}
-    for writer in writers:
-        writer.transport.abort()
+    async with AsyncExitStack() as connections:
+        for number in range(1000):
+            reader, writer = await connections.enter_async_context(running.http.open())
+            writer.write(kinds[number % len(kinds)])
+            if kinds[number % len(kinds)] is head:
+                await reader.readuntil(b"\r\n\r\n")
+                watching.append(reader)
+        assert len(state.connections) == 1000
+        assert (await running.http("POST", MAPS, {"metadata": {"name": "m1"}})).code == 201
+        async with asyncio.timeout(60):
+            assert {await _name(reader) for reader in watching} == {"m1"}
     assert (await running.http("GET", "/healthz")).out == "ok"
     async with asyncio.timeout(60):
         await asyncio.gather(*state.tasks)

@@ -49,22 +49,19 @@ async def test_a_timeout_that_is_none_is_refused_before_anything_else(running: A
 
 
 async def test_a_body_of_100_mb_is_refused_before_it_is_read(running: Any) -> None:
-    reader, writer = await running.http.open()
     head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n"
-    writer.write(f"{head}content-length: 104857600\r\n\r\n".encode())
-    async with asyncio.timeout(60):
+    async with running.http.open() as (reader, writer), asyncio.timeout(60):
+        writer.write(f"{head}content-length: 104857600\r\n\r\n".encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
-    writer.close()
 
 
 async def test_a_body_without_end_is_refused_once_it_is_too_large(running: Any) -> None:
-    reader, writer = await running.http.open()
     head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n"
-    writer.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
     chunk = b"40000\r\n" + b"x" * 0x40000 + b"\r\n"
     sent = 0
-    first = asyncio.ensure_future(reader.readline())
-    async with asyncio.timeout(60):
+    async with running.http.open() as (reader, writer), asyncio.timeout(60):
+        writer.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
+        first = asyncio.ensure_future(reader.readline())
         try:
             while not first.done() and sent < 400:
                 writer.write(chunk)
@@ -75,7 +72,6 @@ async def test_a_body_without_end_is_refused_once_it_is_too_large(running: Any) 
             pass
         assert (await first).startswith(b"HTTP/1.1 413 ")
     assert sent < 400
-    writer.close()
     assert (await running.http("GET", "/healthz")).out == "ok"
 
 
@@ -306,11 +302,10 @@ async def test_clients_that_leave_or_stall_in_the_middle_leave_no_traceback(
 ) -> None:
     caplog.set_level(logging.WARNING)
     for _ in range(3):
-        reader, writer = await running.http.open()
         head = f"GET {MAPS}?watch=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n\r\n"
-        writer.write(head.encode())
-        await reader.readline()
-        writer.transport.abort()
+        async with running.http.open() as (reader, writer):  # its end comes without a word
+            writer.write(head.encode())
+            await reader.readline()
     await running.api.create(CONFIG_MAP, {"metadata": {"name": "a"}}, namespace="default")
     assert (await running.http("GET", f"{MAPS}/a")).code == 200
     await running.server.stop()
@@ -388,10 +383,9 @@ async def test_items_of_built_in_lists_leave_their_type_to_the_list(running: Any
 async def test_a_watch_is_told_in_chunks_where_the_client_knows_them(
     running: Any, version: str, sizes: bool
 ) -> None:
-    reader, writer = await running.http.open()
     token = f"authorization: Bearer {running.http.token}"
-    writer.write(f"GET {MAPS}?watch=1 HTTP/{version}\r\nhost: x\r\n{token}\r\n\r\n".encode())
-    async with asyncio.timeout(30):
+    async with running.http.open() as (reader, writer), asyncio.timeout(30):
+        writer.write(f"GET {MAPS}?watch=1 HTTP/{version}\r\nhost: x\r\n{token}\r\n\r\n".encode())
         assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
         for number in range(2):
             name = f"m{number}"
@@ -401,7 +395,6 @@ async def test_a_watch_is_told_in_chunks_where_the_client_knows_them(
             assert json.loads(line)["object"]["metadata"]["name"] == name
             if sizes:
                 assert (len(line), await reader.readline()) == (size, b"\r\n")
-    writer.close()
 
 
 @pytest.mark.parametrize("query", ["", "?pretty=1"])

@@ -9,7 +9,8 @@ import ssl
 import struct
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import wsproto
 import wsproto.connection
 import wsproto.events
 
+from support.connections import connection
 from tonnage.adapters.certificates import Authority
 from tonnage.model.errors import ConfigError
 from tonnage.model.key_pair import KeyPair
@@ -37,7 +39,7 @@ class Dialer:
     port: int
     ca: Authority
     folder: Path
-    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    connections: AsyncExitStack
 
     def tls(self, pair: KeyPair | None) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self.ca.certificate_pem.decode())
@@ -50,16 +52,14 @@ class Dialer:
     async def connect(self, pair: KeyPair | None = None, *, anonymous: bool = False) -> Any:
         if pair is None and not anonymous:
             pair = self.ca.issue("kube-apiserver-kubelet-client", client=True)
-        streams = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls(pair))
-        self.writers.append(streams[1])
-        return streams
+        opening = asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls(pair))
+        return await self.connections.enter_async_context(connection(opening))
 
     async def get(self, path: str, **who: Any) -> tuple[int, str]:
         reader, writer = await self.connect(**who)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: kubelet\r\nConnection: close\r\n\r\n".encode())
         async with asyncio.timeout(60):
             raw = await reader.read()
-        writer.close()
         head, _, body = raw.partition(b"\r\n\r\n")
         if b"transfer-encoding: chunked" in head.lower():
             body = _unchunked(body)
@@ -79,11 +79,8 @@ async def dial(world: World, root: Path) -> AsyncIterator[Dialer]:
     ca = Authority.generate(datetime.now(UTC))
     server = KubeletServer(ca.certificate_pem, ca.issue("kubelet", hosts=["127.0.0.1"], server=True))
     port = await server.listen(world.kubelet)
-    dialer = Dialer(port, ca, root)
-    yield dialer
-    for writer in dialer.writers:
-        writer.close()
-        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+    async with AsyncExitStack() as connections:
+        yield Dialer(port, ca, root, connections)
     await server.close()
 
 
