@@ -16,10 +16,14 @@ from golden.usage import usage_sessions
 
 RECORDS: Final = Path(__file__).parent / "records"
 _FIXED: Final[dict[str, Session]] = {
-    session.name: session
-    for session in (*(session_on(name) for name in lab_clusters()), *file_sessions(), *usage_sessions())
+    session.name: session for session in (*file_sessions(), *usage_sessions())
 }
-NAMES: Final = ("live", *_FIXED, *(f"matrix/{name}" for name in MATRIX))
+NAMES: Final = (
+    "live",
+    *(f"labs/{name}" for name in lab_clusters()),
+    *_FIXED,
+    *(f"matrix/{name}" for name in MATRIX),
+)
 """Of all records: their paths below `RECORDS`, without the ending."""
 
 
@@ -30,7 +34,10 @@ def current(name: str) -> str:
     if name == "live":
         with live_session() as session:
             return record_of(session)
-    with session_of_the_matrix(name.removeprefix("matrix/")) as session:
+    folder, _, below = name.partition("/")
+    if folder == "labs":
+        return record_of(session_on(below))
+    with session_of_the_matrix(below) as session:
         return record_of(session)
 
 

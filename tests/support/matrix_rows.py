@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import tempfile
@@ -134,6 +135,7 @@ class Row:
         return State(name, str(near["about"]), body, code, near.get("expect", {}))
 
 
+@functools.cache
 def rows() -> tuple[Row, ...]:
     """Every row that has a file; a row may have several (`15-too-few-gpus.yaml`, `15-no-plugin.yaml`)."""
     found = []

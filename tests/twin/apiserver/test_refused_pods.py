@@ -14,7 +14,9 @@ from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 
-RECORDED = yaml.safe_load((Path(__file__).parents[2] / "diagnose" / "refused_pods.yaml").read_text())
+RECORDED = yaml.load(
+    (Path(__file__).parents[2] / "diagnose" / "refused_pods.yaml").read_text(), yaml.CSafeLoader
+)
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: str(case["about"]))

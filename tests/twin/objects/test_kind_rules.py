@@ -15,7 +15,9 @@ from tonnage.decide.kubernetes.api.validate import validate_create, validate_upd
 from tonnage.model.json import JsonObject
 from tonnage.wire.schema import KindRow, load_schema
 
-RULES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[2] / "data/kind-rules.yaml").read_text())
+RULES: list[dict[str, Any]] = yaml.load(
+    (Path(__file__).parents[2] / "data/kind-rules.yaml").read_text(), yaml.CSafeLoader
+)
 
 
 def stored(row: KindRow, body: Any) -> JsonObject:
