@@ -218,6 +218,7 @@ def machine(places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str
     return places
 
 
+@pytest.mark.sampled("questions over hostile input")
 @pytest.mark.parametrize(("question", "output"), QUESTIONS)
 def test_nothing_hostile_reaches_a_terminal(
     question: str, output: str, machine: dict[str, str], capsys: pytest.CaptureFixture[str]
