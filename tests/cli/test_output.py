@@ -51,19 +51,25 @@ WRITERS = {
 TEXTS = st.text(st.characters() | st.sampled_from("\x1b\x9b\u202e\u2028\x7f\n\t \u3164'\"\\#:"))
 
 
+CALLED = {"print", "echo", "SafeText", "click.echo", "click.secho", "click.style"}
+NAMED = {
+    *("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"),
+    *("traceback.print_exc", "traceback.print_exception"),
+}
+
+
+def dotted(node: ast.expr) -> str:
+    """`a` or `a.b`; empty where it is more."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def touches_streams(path: Path) -> bool:
     def is_stream(node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            return name in ("print", "echo", "SafeText") or name in (
-                "click.echo",
-                "click.secho",
-                "click.style",
-            )
-        return isinstance(node, ast.Attribute) and ast.unparse(node) in (
-            *("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"),
-            *("traceback.print_exc", "traceback.print_exception"),
-        )
+            return dotted(node.func) in CALLED
+        return isinstance(node, ast.Attribute) and dotted(node) in NAMED
 
     return any(is_stream(node) for node in ast.walk(ast.parse(path.read_text())))
 

@@ -12,6 +12,7 @@ import yaml
 from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.clock import VirtualClock
 
 RECORDED = yaml.load(
@@ -19,9 +20,15 @@ RECORDED = yaml.load(
 )
 
 
+@pytest.fixture(scope="module")
+def verbs() -> Verbs:
+    """Of a server of which everything is asked as a dry run: nothing is left behind."""
+    return ApiServer(VirtualClock()).verbs
+
+
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: str(case["about"]))
-async def test_a_pod_is_refused_in_the_servers_words(case: dict[str, Any]) -> None:
-    verbs, manifest = ApiServer(VirtualClock()).verbs, json.loads(case["manifest"])
+async def test_a_pod_is_refused_in_the_servers_words(verbs: Verbs, case: dict[str, Any]) -> None:
+    manifest = json.loads(case["manifest"])
     group, _, version = manifest["apiVersion"].rpartition("/")
     served = verbs.registry.find_kind(group, version, manifest["kind"])
     assert served is not None
