@@ -4,8 +4,9 @@ LAB ?= inference-sharing
 GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
-# Four more than there are processors: tests wait a lot, for programs and for each other.
-WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
+# Two more than there are processors: tests wait, for programs and for each other. Each worker collects all tests
+# first, which takes six seconds of a processor.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
