@@ -97,6 +97,7 @@ OWN: Final[dict[str, str]] = {
             *("twin/apiserver/bootstrap.py:_first_objects", "decide/kubernetes/api/go_values.py:_names"),
             *("twin/apiserver/rbac/defaults.py:default_roles", "wire/schema/__init__.py:load_schema"),
             "twin/apiserver/discovery/descriptions.py:Descriptions._published",
+            "twin/platform.py:_chart_objects",
         ),
         _PACKAGE,
     ),
