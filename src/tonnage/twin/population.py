@@ -70,7 +70,6 @@ class Population:
                 self._clock,
                 informers,
                 root_ca=root_ca,
-                sign=self._server.sign_for_secret,
                 vouched=light.vouch,
             ),
         )

@@ -96,7 +96,6 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
                 clock,
                 informers,
                 root_ca=root_ca,
-                sign=server.sign_for_secret,
                 vouched=_STEADY,
             )
         ),

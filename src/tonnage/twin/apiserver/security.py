@@ -10,7 +10,6 @@ from tonnage.ports import Clock
 from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
-from tonnage.twin.apiserver.authentication.token_use import TokenUse
 from tonnage.twin.apiserver.discovery.documents import VERSION
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.rbac.bindings import Bindings
@@ -85,7 +84,7 @@ def security(
 ) -> Security:
     """The parts for one server, whose service accounts' tokens `key` signs."""
     store = pipeline.store
-    authenticator = Authenticator(store, clock, key, TokenUse(pipeline, clock).note)
+    authenticator = Authenticator(store, clock, key)
     reviews = Reviews(
         pipeline.codec, pipeline.ownership, clock, authenticator, rights.authority, rights.bindings
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.chain import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
-from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, secret_claims
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.authentication.users import ADMIN, account_user
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
@@ -27,7 +27,6 @@ from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
-from tonnage.wire.objects import ObjectMeta
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
@@ -95,11 +94,6 @@ class ApiServer:
     def of_controller(self, account: str, manager: str = "kube-controller-manager") -> LocalKubernetes:
         """A client of one of the controllers, under the service account that it has in kube-system."""
         return self.local(manager, account_user("kube-system", account))
-
-    def sign_for_secret(self, account: ObjectMeta, secret: str) -> str:
-        """A token of an account, which this server believes for as long as the Secret is there."""
-        claims = secret_claims(account.namespace, account.name, account.uid, secret)
-        return self._security.key.sign(claims)
 
     async def start(
         self,

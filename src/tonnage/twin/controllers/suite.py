@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 from tonnage.loop.informer import Informers
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.controllers.account_secrets import AccountSecretsController, Sign
 from tonnage.twin.controllers.budgets.disruption import DisruptionController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController
@@ -49,14 +48,13 @@ async def run_controllers(
     informers: Informers,
     *,
     root_ca: str = "",
-    sign: Sign | None = None,
     vouched: Callable[[str], bool] = lambda _name: False,
 ) -> None:
     """Run them all until cancelled. What is wrong with one of them ends all.
 
     Each speaks to the server under the account that it has in a genuine controller manager. `root_ca` is the
-    API server's CA (PEM), which every namespace is told; `sign` makes the tokens of Secrets that want one.
-    Nodes that are `vouched` for need no heartbeats.
+    API server's CA (PEM), which every namespace is told. Nodes that are `vouched` for need
+    no heartbeats.
     """
     async with asyncio.TaskGroup() as group:
         for controller in (
@@ -87,8 +85,3 @@ async def run_controllers(
             GarbageCollector(client_of("generic-garbage-collector"), clock, informers),
         ):
             group.create_task(controller.run())
-        if sign is not None:
-            tokens = client_of("token-controller")
-            group.create_task(
-                AccountSecretsController(tokens, clock, informers, root_ca=root_ca, sign=sign).run()
-            )

@@ -20,10 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from tonnage.model.json import JsonObject, JsonValue
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
-"""Who has signed the tokens that are kept in Secrets."""
-PRIVATE: Final = "kubernetes.io/serviceaccount/"
-"""Before the claims that such tokens make of their account."""
 LONGEST: Final = 16 << 10
 """Bytes of a token that is looked at."""
 _HALF: Final = 32
@@ -109,18 +105,6 @@ def audiences_of(claims: JsonObject) -> Sequence[str]:
     found = claims.get("aud")
     values = found if isinstance(found, list) else [found]
     return [value for value in values if isinstance(value, str)]
-
-
-def secret_claims(namespace: str, name: str, uid: str, secret: str) -> JsonObject:
-    """The claims of a token that is good for as long as the Secret that holds it."""
-    private: JsonObject = {
-        "service-account.name": name,
-        "service-account.uid": uid,
-        "secret.name": secret,
-        "namespace": namespace,
-    }
-    head: JsonObject = {"iss": LEGACY_ISSUER, "sub": f"system:serviceaccount:{namespace}:{name}"}
-    return head | {f"{PRIVATE}{key}": value for key, value in private.items()}
 
 
 def unsigned_claims(token: str) -> JsonObject:

@@ -5,10 +5,9 @@ Source: staging/src/k8s.io/apiserver/pkg/authentication/request and pkg/servicea
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -19,8 +18,6 @@ from tonnage.model.timestamps import moment_of
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import (
     ISSUER,
-    LEGACY_ISSUER,
-    PRIVATE,
     TokenKey,
     audiences_of,
     unsigned_claims,
@@ -30,13 +27,11 @@ from tonnage.twin.apiserver.rbac.rules import listed
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import not_found
-from tonnage.twin.apiserver.storage.store import Resource, Store, Stored
+from tonnage.twin.apiserver.storage.store import Store
 
-SECRET: Final[Resource] = ("", "secrets")
 _LEEWAY_S: Final = 60
 _MOST_REMEMBERED: Final = 1024
 _EXTRA: Final = "authentication.kubernetes.io"
-_INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
 _BOUND: Final = (("secret", "Secret"), ("pod", "Pod"), ("node", "Node"))
 
 
@@ -55,18 +50,10 @@ class TokenError(Exception):
 class Authenticator:
     """Knows the tokens of `users` and those that `key` has signed for service accounts in the store."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        key: TokenKey,
-        used: Callable[[Stored], None] = lambda _secret: None,
-    ) -> None:
-        """`used` is told of every Secret whose token lets somebody in, or no longer does."""
+    def __init__(self, store: Store, clock: Clock, key: TokenKey) -> None:
         self._store = store
         self._clock = clock
         self._key = key
-        self._used = used
         self._users: dict[bytes, User] = {}
         self._claims: dict[bytes, JsonObject] = {}
 
@@ -83,14 +70,11 @@ class Authenticator:
                     raise TokenError("")
                 return Known(user, (ISSUER,))
         claims = self._signed(token, digest)
-        of_secret = text(claims, "iss") == LEGACY_ISSUER
-        own = (ISSUER,) if of_secret else audiences_of(claims)
+        own = audiences_of(claims)
         meant = tuple(one for one in own if one in audiences)
         if not meant:
             wanted = listed(audiences)
             raise TokenError(f"token audiences {listed(own)} is invalid for the target audiences {wanted}")
-        if of_secret:
-            return Known(self._of_secret(token, claims), meant)
         self._check_times(claims)
         return Known(self._account(claims), meant)
 
@@ -101,7 +85,7 @@ class Authenticator:
             return known
         claims = self._key.claims(token)
         if claims is None:
-            ours = text(unsigned_claims(token), "iss") in (ISSUER, LEGACY_ISSUER)
+            ours = text(unsigned_claims(token), "iss") == ISSUER
             raise TokenError("invalid signature, no keys found" if ours else "")
         if len(self._claims) >= _MOST_REMEMBERED:
             self._claims.clear()
@@ -131,34 +115,6 @@ class Authenticator:
             if at(private, key) is not None and not (key == "node" and at(private, "pod") is not None):
                 self._check_bound(kind, namespace, mapping(private, key))
         return account_user(namespace, name, uid, extra_of(_known_of(claims, private)))
-
-    def _of_secret(self, token: str, claims: JsonObject) -> User:
-        """The account whose token a Secret holds, while it does."""
-        names = ("namespace", "secret.name", "service-account.name", "service-account.uid")
-        namespace, secret, name, claimed = (text(claims, f"{PRIVATE}{key}") for key in names)
-        holder = self._store.get(SECRET, (namespace, secret))
-        if holder is None or text(holder.object, "metadata", "deletionTimestamp"):
-            raise TokenError("Token has been invalidated")
-        held = base64.b64encode(token.encode()).decode()
-        if not hmac.compare_digest(text(holder.object, "data", "token"), held):
-            raise TokenError("Token does not match server's copy")
-        account = self._store.get(SERVICE_ACCOUNT, (namespace, name))
-        if account is None:
-            raise TokenError(not_found(SERVICE_ACCOUNT, name).message)
-        if text(account.object, "metadata", "deletionTimestamp"):
-            raise TokenError(f"ServiceAccount {namespace}/{name} has been deleted")
-        uid = text(account.object, "metadata", "uid")
-        if uid != claimed:
-            raise TokenError(f"ServiceAccount UID ({uid}) does not match claim ({claimed})")
-        self._used(holder)
-        if text(holder.object, "metadata", "labels", _INVALID):
-            raise TokenError(
-                f"the token in secret {namespace}/{secret} for service account {namespace}/{name} has been "
-                "marked invalid. Use tokens from the TokenRequest API or manually created secret-based "
-                f"tokens, or remove the '{_INVALID}' label from the secret to temporarily allow use of "
-                "this token"
-            )
-        return account_user(namespace, name, uid)
 
     def _check_bound(self, kind: str, namespace: str, reference: JsonObject) -> None:
         """A token goes with the object that it is bound to."""
