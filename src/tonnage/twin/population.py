@@ -17,7 +17,6 @@ from tonnage.twin.apiserver.bootstrap import api_service
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.certificate_authority import CertificateAuthority
-from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
@@ -76,7 +75,6 @@ class Population:
         itself = self._server.local("kube-apiserver", API_SERVER)
         service = ApiEndpointsController(itself, self._clock, informers, api_service, host_address())
         self._loops.run("api service", service.run())
-        self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
         self._loops.run("system namespaces", keep_system_namespaces(itself, self._clock))
         self._loops.run("compaction", compact(self._server.store, self._clock))
         binder = self._server.local("kube-scheduler", SCHEDULER)

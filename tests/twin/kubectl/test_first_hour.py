@@ -35,11 +35,10 @@ from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.loop.informer import Informers
-from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
+from tonnage.twin.apiserver.authentication.users import SCHEDULER
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.store import Store
-from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.wire import kinds
@@ -87,9 +86,7 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
     kubeconfig.write_text(kubeconfig_text(endpoint, namespace=NAMESPACE))
     api = server.local()
     informers, root_ca = Informers(api, clock), endpoint.ca_pem.decode()
-    itself = server.local("kube-apiserver", API_SERVER)
     loops = [
-        asyncio.create_task(ServerLeaseController(itself, clock, platform.node()).run()),
         asyncio.create_task(
             run_controllers(
                 server.of_controller,

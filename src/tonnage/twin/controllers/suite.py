@@ -20,7 +20,6 @@ from tonnage.twin.controllers.nodes.lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.nodes.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.pod_claims import PodClaimsController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
-from tonnage.twin.controllers.policy_status import PolicyStatusController
 from tonnage.twin.controllers.quotas.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
@@ -32,7 +31,6 @@ from tonnage.twin.controllers.volumes.protection import VolumeProtectionControll
 
 _OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
 _OF_ROLES: Final = "clusterrole-aggregation-controller"
-_OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status")
 """Accounts, and the managers as which they apply."""
 
 
@@ -76,7 +74,6 @@ async def run_controllers(
             ),
             ClaimReservationsController(client_of("resource-claim-controller"), clock, informers),
             RoleAggregationController(client_of(_OF_ROLES, _OF_ROLES), clock, informers),
-            PolicyStatusController(client_of(*_OF_POLICIES), clock, informers),
             EndpointsController(client_of("endpoint-controller"), clock, informers),
             JobController(client_of("job-controller"), clock, informers),
             CronJobController(client_of("cronjob-controller"), clock, informers),

@@ -147,7 +147,6 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("apps", "ReplicaSet"): workload_status.replica_set,
     ("apps", "StatefulSet"): workload_status.stateful_set,
     ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition_status,
     ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }

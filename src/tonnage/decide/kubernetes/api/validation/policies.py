@@ -20,7 +20,6 @@ from tonnage.decide.kubernetes.api.problems import (
     too_many,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.conditions import conditions
 from tonnage.decide.kubernetes.api.validation.fields import Found, label_selector, one_of_if_set
 from tonnage.decide.kubernetes.api.validation.webhooks import policies, rule_with_operations, webhooks
 from tonnage.decide.kubernetes.cel.kinds import Known
@@ -48,17 +47,6 @@ _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 def webhooks_with_conditions(obj: JsonObject) -> Found:
     """A configuration of webhooks."""
     yield from webhooks(obj, match_conditions)
-
-
-def policy_status(new: JsonObject, _old: JsonObject) -> Found:
-    """What is said of a policy's expressions, and its conditions."""
-    for index, one in enumerate(mappings(new, "status", "typeChecking", "expressionWarnings")):
-        path = f"status.typeChecking.expressionWarnings[{index}]"
-        if not text(one, "warning"):
-            yield required(f"{path}.warning")
-        if not text(one, "fieldRef").strip():
-            yield required(f"{path}.fieldRef")
-    yield from conditions(mappings(new, "status", "conditions"), "status.conditions")
 
 
 def policy(obj: JsonObject) -> Found:
