@@ -103,7 +103,7 @@ class _Hand:
             case 11 | 12:
                 return {"json": path, "body": self._operations(body)}
             case 13 if self._status is not None:
-                return {"merge": f"{path}/status", "body": {"status": self._marred(self._status(random))}}
+                return {"merge": f"{path}/status", "body": {"status": self._status(random)}}
             case 14 if "deployments" in path:
                 replicas = random.choice([0, 2, -1, "3"])
                 return {"merge": f"{path}/scale", "body": {"spec": {"replicas": replicas}}}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tonnage.decide.kubernetes.api.decode import decode
 from tonnage.decide.kubernetes.api.filling import apply_defaults
 from tonnage.decide.kubernetes.api.validate import validate_update
@@ -42,95 +40,6 @@ RUNS = {"name": "c", "state": {"running": {}}}
 BACK = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
 NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 ONE_PER_FAMILY = "may specify no more than one IP for each IP family"
-
-
-@pytest.mark.parametrize(
-    ("spec", "old", "new", "errors"),
-    [
-        pytest.param(
-            {},
-            {"qosClass": "BestEffort"},
-            {"qosClass": "Burstable"},
-            ['status.qosClass: Invalid value: "Burstable": field is immutable'],
-            id="a class of service stays",
-        ),
-        pytest.param(
-            {},
-            {},
-            {"podIP": "x"},
-            [f'status.podIPs[0]: Invalid value: "x": {NO_ADDRESS}'],
-            id="an address is one",
-        ),
-        pytest.param({}, {"podIP": "x"}, {"podIP": "x"}, [], id="an old address may be none"),
-        pytest.param(
-            {},
-            {},
-            {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]},
-            [f'status.podIPs: Invalid value: [{{"IP":"10.0.0.1"}},{{"IP":"10.0.0.2"}}]: {ONE_PER_FAMILY}'],
-            id="two addresses are of two families",
-        ),
-        pytest.param({}, {}, {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}, [], id="as these are"),
-        pytest.param(
-            {},
-            {},
-            {"hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.2"}]},
-            ['status.hostIPs[0].ip: Invalid value: "10.0.0.2": must be equal to `hostIP`'],
-            id="the first address of a host is its address",
-        ),
-        pytest.param(
-            {"nodeName": "n"},
-            {},
-            {"nominatedNodeName": "m"},
-            [
-                (
-                    "status.nominatedNodeName: Forbidden: "
-                    "may not be set on pods that are already bound to a node"
-                ),
-            ],
-            id="who has a node waits for none",
-        ),
-        pytest.param(
-            {},
-            {},
-            {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": -1}]},
-            [
-                "status.conditions[0].observedGeneration: Invalid value: -1: must be a non-negative integer",
-            ],
-            id="generations count from nothing",
-        ),
-        pytest.param(
-            {},
-            {},
-            {"resourceClaimStatuses": [{"name": "g"}]},
-            [
-                (
-                    'status.resourceClaimStatuses[0].name: Invalid value: "g": '
-                    "must match the name of an entry in `spec.resourceClaims`"
-                ),
-            ],
-            id="a claim is one of the pod's",
-        ),
-        pytest.param(
-            {"restartPolicy": "Never"},
-            {"containerStatuses": [ENDED]},
-            {"containerStatuses": [RUNS]},
-            [BACK],
-            id="what has ended for good runs no more",
-        ),
-        pytest.param(
-            {"restartPolicy": "OnFailure"},
-            {"containerStatuses": [ENDED]},
-            {"containerStatuses": [RUNS]},
-            [],
-            id="what failed may run again",
-        ),
-    ],
-)
-def test_the_status_of_a_pod(
-    spec: dict[str, Any], old: dict[str, Any], new: dict[str, Any], errors: list[str]
-) -> None:
-    whole = {"containers": [{"name": "c", "image": "i"}], **spec}
-    assert said("v1", "Pod", whole, old, new) == errors
 
 
 def test_what_a_writer_leaves_out_of_a_pods_status_stays_and_gated_fields_go() -> None:

@@ -20,7 +20,6 @@ from tonnage.decide.kubernetes.api.validation import (
     jobs,
     limits,
     network_policies,
-    pod_status,
     pods,
     policies,
     quotas,
@@ -29,7 +28,6 @@ from tonnage.decide.kubernetes.api.validation import (
     storage,
     stored_volumes,
     volume_claims,
-    workload_status,
     workloads,
 )
 from tonnage.decide.kubernetes.api.validation.fields import Found
@@ -137,16 +135,6 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Node"): cluster.node_status_update,
     ("", "Namespace"): cluster.namespace_status_update,
     ("", "ResourceQuota"): quotas.resource_quota_status,
-    ("", "Pod"): pod_status.pod_status,
-    ("", "PersistentVolume"): stored_volumes.volume_status,
-    ("", "PersistentVolumeClaim"): volume_claims.claim_status,
-    ("", "Service"): services.service_status,
-    ("", "ReplicationController"): workload_status.replication_controller,
-    ("apps", "DaemonSet"): workload_status.daemon_set,
-    ("apps", "Deployment"): workload_status.deployment,
-    ("apps", "ReplicaSet"): workload_status.replica_set,
-    ("apps", "StatefulSet"): workload_status.stateful_set,
-    ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition_status,
     ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }

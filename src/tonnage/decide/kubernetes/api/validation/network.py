@@ -12,17 +12,10 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import (
-    complaints,
-    forbidden,
     invalid,
-    required,
-    unsupported,
 )
 from tonnage.decide.kubernetes.api.validation.fields import Found
-from tonnage.model.json import JsonObject
-from tonnage.model.json_access import text
 
-_MODES: Final = ("Proxy", "VIP")
 _NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _LINK_LOCAL: Final = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
@@ -87,31 +80,6 @@ def parsed_range(shown: str) -> IPv4Network | IPv6Network | None:
     if found is None or not re.fullmatch("[0-9]{1,3}", length) or int(length) > found.max_prefixlen:
         return None
     return ip_network(f"{found}/{int(length)}", strict=False)
-
-
-def load_balancer_ingress(
-    found: list[JsonObject], path: str, known: Container[str], *, modes: bool = False
-) -> Found:
-    """Where a load balancer answers; `modes` tells whether addresses have them."""
-    for index, ingress in enumerate(found):
-        where, address, mode = f"{path}[{index}]", text(ingress, "ip"), ingress.get("ipMode")
-        if address and address not in known:
-            yield from legacy_address(address, f"{where}.ip")
-        if modes and address and mode is None:
-            yield required(f"{where}.ipMode", "must be specified when `ip` is set")
-        elif modes and mode is not None and not address:
-            yield forbidden(f"{where}.ipMode", "may not be specified when `ip` is not set")
-        elif modes and mode is not None and mode not in _MODES:
-            yield unsupported(f"{where}.ipMode", mode, _MODES)
-        if hostname := text(ingress, "hostname"):
-            yield from complaints(f"{where}.hostname", hostname, names.dns_subdomain(hostname))
-            yield from not_an_address(hostname, f"{where}.hostname")
-
-
-def not_an_address(hostname: str, path: str) -> Found:
-    """The name of a host."""
-    if parsed(hostname) is not None:
-        yield invalid(path, hostname, "must be a DNS name, not an IP address")
 
 
 def endpoint_address(shown: str, path: str) -> Found:

@@ -22,7 +22,6 @@ from tonnage.decide.kubernetes.api.validation.network import (
     endpoint_address,
     legacy_address,
     legacy_range,
-    load_balancer_ingress,
     parsed,
 )
 from tonnage.model.json import JsonObject
@@ -76,17 +75,6 @@ def service_update(new: JsonObject, old: JsonObject) -> Found:
     if needs_health_check(spec) and needs_health_check(before) and port != was:
         yield forbidden("spec.healthCheckNodePort", "field is immutable")
     yield from _service(new, old)
-
-
-def service_status(new: JsonObject, old: JsonObject) -> Found:
-    """What a load balancer has been given."""
-    found = mappings(new, "status", "loadBalancer", "ingress")
-    path = "status.loadBalancer.ingress"
-    if found and text(new, "spec", "type") != "LoadBalancer":
-        yield forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")
-        return
-    known = {text(one, "ip") for one in mappings(old, "status", "loadBalancer", "ingress")}
-    yield from load_balancer_ingress(found, path, known, modes=True)
 
 
 def _service(obj: JsonObject, old: JsonObject | None) -> Found:

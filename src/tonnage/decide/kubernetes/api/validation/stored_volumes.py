@@ -19,7 +19,6 @@ from tonnage.decide.kubernetes.api.validation.volume_claims import (
     NOT_POSITIVE,
     access_modes,
     class_and_mode,
-    versioned,
 )
 from tonnage.decide.kubernetes.api.validation.volume_sources import (
     host_path,
@@ -167,8 +166,3 @@ def _source_of(spec: JsonObject) -> JsonObject:
 def _source_in_go(source: JsonObject) -> JsonObject:
     shown = in_go("PersistentVolumeSpec", source)
     return {name: value for name, value in shown.items() if name.lower() in _IN_GO}
-
-
-def volume_status(new: JsonObject, _old: JsonObject) -> Found:
-    """The status of a PersistentVolume, which must say of which version it is."""
-    yield from versioned(new)

@@ -18,7 +18,6 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     one_of_if_set,
     unchanged,
 )
-from tonnage.decide.kubernetes.api.validation.resources import is_native
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, items, mapping, put, text, texts
 from tonnage.model.quantity import canonical_quantity, parse_quantity
@@ -32,13 +31,6 @@ _STORAGE: Final = ("spec", "resources", "requests", "storage")
 _IMMUTABLE_SPEC: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName "
     "for bound claims\n"
-)
-_RESIZES: Final = (
-    "ControllerResizeInProgress",
-    "ControllerResizeInfeasible",
-    "NodeResizeInProgress",
-    "NodeResizeInfeasible",
-    "NodeResizePending",
 )
 
 
@@ -57,12 +49,6 @@ def class_and_mode(spec: JsonObject, path: str) -> Found:
     if name := text(spec, "storageClassName"):
         yield from complaints(f"{path}.storageClassName", name, names.dns_subdomain(name))
     yield from one_of_if_set(spec, "volumeMode", _VOLUME_MODES, path)
-
-
-def versioned(obj: JsonObject) -> Found:
-    """A status, which must say of which version it is."""
-    if not text(obj, "metadata", "resourceVersion"):
-        yield required("resourceVersion")
 
 
 def claim(obj: JsonObject) -> Found:
@@ -169,33 +155,3 @@ def _kept_attributes(new: JsonObject, old: JsonObject) -> Found:
         what = "nil" if name is None else "empty string"
         words = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
         yield forbidden(f"spec.{key}", words)
-
-
-def claim_status(new: JsonObject, _old: JsonObject) -> Found:
-    """The status of a PersistentVolumeClaim."""
-    yield from versioned(new)
-    if not items(new, "spec", "accessModes"):
-        yield required("Spec.accessModes")
-    for name, quantity in sorted(mapping(new, "status", "capacity").items()):
-        yield from _amount(str(quantity), f"status.capacity[{name}]")
-    path = "status.allocatedResourceStatuses"
-    for name, state in sorted(mapping(new, "status", "allocatedResourceStatuses").items()):
-        yield from _resource(name, path)
-        if state not in _RESIZES:
-            yield unsupported(path, name, sorted(_RESIZES))
-    path = "status.allocatedResources"
-    for name, quantity in sorted(mapping(new, "status", "allocatedResources").items()):
-        wrong = [*_resource(name, path)]
-        yield from wrong or _amount(str(quantity), f"{path}[{name}]")
-
-
-def _amount(quantity: str, path: str) -> Found:
-    if (amount := parse_quantity(quantity)) < 0:
-        yield invalid(path, int(amount), "must be a valid resource quantity")
-
-
-def _resource(name: str, path: str) -> Found:
-    wrong = names.qualified_name(name)
-    yield from complaints(path, name, wrong)
-    if not wrong and is_native(name) and name != "storage":
-        yield unsupported(path, name, ("storage",))
