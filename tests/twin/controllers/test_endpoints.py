@@ -1,4 +1,4 @@
-"""Where services lead: Endpoints and EndpointSlices of the pods behind them, and of what somebody wrote."""
+"""Where services lead: EndpointSlices of the pods behind them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.services.endpoints import EndpointsController
+from tonnage.twin.controllers.services.endpoints import EndpointSlicesController
 from tonnage.twin.controllers.services.ports import in_order, port_number
 from tonnage.twin.controllers.services.slice_plan import MOST_ENDPOINTS, Slice, plan
-from tonnage.twin.controllers.services.subsets import repacked, subsets_of, truncated
 from tonnage.wire.endpoints import EndpointSlice
-from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
+from tonnage.wire.kinds import ENDPOINT_SLICE, POD, SERVICE
 from tonnage.wire.objects import (
     Condition,
     Container,
     ContainerPort,
-    Node,
-    NodeStatus,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -64,37 +61,6 @@ def written(slices: list[Slice], start: int = 0) -> list[EndpointSlice]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("what", "shown"),
-    [
-        (pod(1), ["addresses"]),
-        (pod(1, ready=False), ["notReadyAddresses"]),
-        (pod(1, phase="Succeeded"), None),
-        (pod(1, pod_ip=""), None),
-    ],
-    ids=["ready", "unready", "over", "without an address"],
-)
-def test_a_pod_stands_where_its_readiness_says(what: Pod, shown: list[str] | None) -> None:
-    subsets = subsets_of(service(), [what])
-    assert [key for key in subsets[0] if key != "ports"] == shown if subsets else shown is None
-
-
-def test_pods_with_the_same_ports_share_a_subset_and_named_ports_may_part_them() -> None:
-    subsets = subsets_of(service(), [pod(1), pod(2), pod(3, port=9090)])
-    found = {subset["ports"][0]["port"]: [one["ip"] for one in subset["addresses"]] for subset in subsets}
-    assert found == {8080: ["10.0.0.1", "10.0.0.2"], 9090: ["10.0.0.3"]}
-
-
-def test_unready_pods_are_published_where_the_service_wants_it() -> None:
-    subsets = subsets_of(service(publishNotReadyAddresses=True), [pod(1, ready=False)])
-    assert [one["ip"] for one in subsets[0]["addresses"]] == ["10.0.0.1"]
-
-
-def test_a_headless_service_without_ports_has_addresses_alone() -> None:
-    assert subsets_of(service(clusterIP="None", ports=[]), [pod(1)])[0].keys() == {"addresses"}
-    assert subsets_of(service(ports=[]), [pod(1)]) == []
-
-
 def test_a_named_port_of_no_container_leads_nowhere_and_a_sidecars_does() -> None:
     assert port_number(pod(1), {**HTTP, "targetPort": "other"}) is None
     sidecar = Container(name="s", restart_policy="Always", ports=[ContainerPort(name="x", container_port=7)])
@@ -109,34 +75,7 @@ def test_ports_stand_in_the_order_of_a_genuine_server() -> None:
         {"name": "metrics", "port": 9100, "protocol": "TCP"},
         {"name": "tls", "port": 443, "protocol": "TCP", "appProtocol": "https"},
     ]
-    assert [one["name"] for one in in_order(ports, of_slice=True)] == ["http", "tls", "metrics"]
-    assert [one["name"] for one in in_order(ports, of_slice=False)] == ["http", "metrics", "tls"]
-
-
-@given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.integers(1, 3)), max_size=12))
-def test_repacking_twice_changes_nothing(rows: list[tuple[int, bool, int]]) -> None:
-    subsets = [
-        {"addresses" if ready else "notReadyAddresses": [{"ip": f"10.0.0.{ip}"}], "ports": [{"port": port}]}
-        for ip, ready, port in rows
-    ]
-    once = repacked(subsets)
-    assert repacked(once) == once
-    offered = {
-        (one["ip"], port["port"])
-        for subset in once
-        for field in ("addresses", "notReadyAddresses")
-        for one in subset.get(field, [])
-        for port in subset["ports"]
-    }
-    assert offered == {(f"10.0.0.{ip}", port) for ip, _, port in rows}
-
-
-def test_endpoints_hold_a_thousand_addresses_ready_ones_first() -> None:
-    pods = [pod(index, ready=index % 2 == 0) for index in range(1200)]
-    cut, over = truncated(subsets_of(service(), pods))
-    assert over
-    assert (len(cut[0]["addresses"]), len(cut[0]["notReadyAddresses"])) == (600, 400)
-    assert truncated(subsets_of(service(), pods[:10]))[1] is False
+    assert [one["name"] for one in in_order(ports)] == ["http", "tls", "metrics"]
 
 
 def test_a_service_without_pods_keeps_one_empty_slice() -> None:
@@ -212,7 +151,7 @@ def test_a_pod_of_a_node_that_is_not_there_waits() -> None:
 
 
 async def test_a_pod_of_a_node_that_is_not_there_is_told_of(cluster: Cluster) -> None:
-    cluster.start(EndpointsController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(EndpointSlicesController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.apply(SERVICE, "web", {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})
     await cluster.apply(POD, "p", {**cluster.template(nodeName="a"), "metadata": {"labels": {"app": "web"}}})
     address: JsonObject = {"status": {"podIP": "10.0.0.5"}}
@@ -224,15 +163,6 @@ async def test_a_pod_of_a_node_that_is_not_there_is_told_of(cluster: Cluster) ->
     ]
 
 
-def _node(name: str, zone: str, cpus: str = "4", ready: str = "True", **labels: str) -> Node:
-    meta = ObjectMeta(name=name, labels={"topology.kubernetes.io/zone": zone, **labels})
-    status = NodeStatus(allocatable={"cpu": cpus}, conditions=[Condition(type="Ready", status=ready)])
-    return Node(metadata=meta, status=status)
-
-
-EAST, WEST = _node("a", "east"), _node("b", "west")
-
-
 def test_who_asks_for_shares_gets_no_hints_of_the_newer_way() -> None:
     near = service(trafficDistribution="PreferClose")
     near.metadata.annotations["service.kubernetes.io/topology-mode"] = "Auto"
@@ -240,31 +170,24 @@ def test_who_asks_for_shares_gets_no_hints_of_the_newer_way() -> None:
     assert "hints" not in made[0].endpoints[0]
 
 
-async def test_endpoints_follow_the_pods_of_a_service_and_end_with_it(cluster: Cluster) -> None:
-    cluster.start(EndpointsController(cluster.api, cluster.clock, cluster.informers).run())
+async def test_slices_follow_the_pods_of_a_service(cluster: Cluster) -> None:
+    cluster.start(EndpointSlicesController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.node("a", {"topology.kubernetes.io/zone": "east"})
     await cluster.apply(SERVICE, "web", {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})
     await cluster.apply(POD, "p", {**cluster.template(nodeName="a"), "metadata": {"labels": {"app": "web"}}})
     await cluster.go_on()
-    assert (await cluster.api.get(ENDPOINTS, "web", "default")).subsets is None
+    (empty,) = await cluster.all(ENDPOINT_SLICE)
+    assert not empty.endpoints
     await cluster.api.patch(
         POD, "p", {"status": {"podIP": "10.0.0.5"}}, namespace="default", subresource="status"
     )
     await cluster.go_on()
-    found = await cluster.api.get(ENDPOINTS, "web", "default")
-    assert [one["ip"] for one in found.subsets[0]["addresses"]] == ["10.0.0.5"]
     (only,) = await cluster.all(ENDPOINT_SLICE)
+    assert [(one["addresses"], one["zone"]) for one in only.endpoints] == [(["10.0.0.5"], "east")]
     await cluster.api.patch(SERVICE, "web", {"metadata": {"annotations": {"a": "b"}}}, namespace="default")
     await cluster.go_on()
-    for before in (found, only):
-        kind = ENDPOINTS if before is found else ENDPOINT_SLICE
-        after = await cluster.api.get(kind, before.metadata.name, "default")
-        assert after == before, "what changes nothing leads to no write"
-    assert [(one["addresses"], one["zone"]) for one in only.endpoints] == [(["10.0.0.5"], "east")]
+    after = await cluster.api.get(ENDPOINT_SLICE, only.metadata.name, "default")
+    assert after == only, "what changes nothing leads to no write"
     await cluster.api.delete(ENDPOINT_SLICE, only.metadata.name, namespace="default")
-    await cluster.api.delete(ENDPOINTS, "web", namespace="default")
     await cluster.go_on()
-    assert len(await cluster.all(ENDPOINT_SLICE)) == len(await cluster.all(ENDPOINTS)) == 1
-    await cluster.api.delete(SERVICE, "web", namespace="default")
-    await cluster.go_on()
-    assert await cluster.all(ENDPOINTS) == []
+    assert len(await cluster.all(ENDPOINT_SLICE)) == 1

@@ -23,7 +23,7 @@ from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.quotas.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
-from tonnage.twin.controllers.services.endpoints import EndpointsController
+from tonnage.twin.controllers.services.endpoints import EndpointSlicesController
 from tonnage.twin.controllers.stateful.stateful_set import StatefulSetController
 from tonnage.twin.controllers.volumes.binding import VolumeBindingController
 from tonnage.twin.controllers.volumes.ephemeral import EphemeralVolumeController
@@ -74,7 +74,7 @@ async def run_controllers(
             ),
             ClaimReservationsController(client_of("resource-claim-controller"), clock, informers),
             RoleAggregationController(client_of(_OF_ROLES, _OF_ROLES), clock, informers),
-            EndpointsController(client_of("endpoint-controller"), clock, informers),
+            EndpointSlicesController(client_of("endpointslice-controller"), clock, informers),
             JobController(client_of("job-controller"), clock, informers),
             CronJobController(client_of("cronjob-controller"), clock, informers),
             StatefulSetController(client_of("statefulset-controller"), clock, informers),

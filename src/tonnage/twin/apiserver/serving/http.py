@@ -104,7 +104,7 @@ class Application:
         address = parameters.address_of(exchange.segments)
         if address is not None and address.subresource in UNROUTED:
             served = found(self._verbs.registry, address)
-            raise unrouted(self._verbs.store, served, address, "GET")
+            raise unrouted(self._verbs.store, served, address)
         if address is None or address.subresource not in ("exec", "attach"):
             raise no_such_page()
         await self._admit_stream(exchange, address, user)
@@ -137,7 +137,7 @@ class Application:
         if address.rest and address.subresource != "proxy":
             raise unserved(self._verbs.registry, address)
         if address.subresource in UNROUTED:
-            raise unrouted(self._verbs.store, served, address, exchange.method)
+            raise unrouted(self._verbs.store, served, address)
         if exchange.method not in _KUBELET.get(address.subresource, (exchange.method,)):
             raise method_not_allowed()
         if address.subresource == "log":

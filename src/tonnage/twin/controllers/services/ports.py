@@ -1,6 +1,6 @@
 """Which pods stand behind a service, and at which ports.
 
-Source: k8s.io/endpointslice (utils.go, util/controller_utils.go), pkg/api/v1/endpoints/util.go (v1.35).
+Source: k8s.io/endpointslice (utils.go, util/controller_utils.go) (v1.35).
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ HEADLESS: Final = "service.kubernetes.io/headless"
 _MASK: Final = (1 << 128) - 1
 _FNV_OFFSET: Final = 0x6C62272E07BB014262B821756295C58D
 _FNV_PRIME: Final = 0x0000000001000000000000000000013B
-_IN_ENDPOINTS: Final = (
-    ("Name", "name", "string", False),
-    ("Port", "port", "int32", False),
-    ("Protocol", "protocol", "v1.Protocol", False),
-    ("AppProtocol", "appProtocol", "string", True),
+_FIELDS: Final = (
+    ("Name", "name", "string"),
+    ("Protocol", "protocol", "v1.Protocol"),
+    ("Port", "port", "int32"),
+    ("AppProtocol", "appProtocol", "string"),
 )
-_IN_SLICES: Final = (
-    ("Name", "name", "string", True),
-    ("Protocol", "protocol", "v1.Protocol", True),
-    ("Port", "port", "int32", True),
-    ("AppProtocol", "appProtocol", "string", True),
-)
-"""Fields of a port as upstream declares them: name, key, type, whether by pointer."""
+"""Fields of a port as upstream declares them: name, key, type, by pointer all."""
 
 
 def has_endpoints(service: Service) -> bool:
@@ -73,7 +67,7 @@ def port_number(pod: Pod, port: JsonObject) -> int | None:
 
 
 def ports_of(pod: Pod, service: Service) -> list[JsonObject]:
-    """Ports of the service at this pod, in the service's order, as Endpoints and EndpointSlices write them.
+    """Ports of the service at this pod, in the service's order, as EndpointSlices write them.
 
     >>> ports_of(Pod(), Service(spec={"ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}]}))
     [{'name': '', 'port': 8080, 'protocol': 'TCP'}]
@@ -94,26 +88,22 @@ def ports_of(pod: Pod, service: Service) -> list[JsonObject]:
     return found
 
 
-def in_order(ports: list[JsonObject], *, of_slice: bool) -> list[JsonObject]:
+def in_order(ports: list[JsonObject]) -> list[JsonObject]:
     """Ports in the order of their hashes, as genuine controllers write them.
 
     >>> ports = [{"name": name, "port": 80, "protocol": "TCP"} for name in ("a", "b")]
-    >>> [port["name"] for port in in_order(ports, of_slice=False)]
-    ['a', 'b']
+    >>> [port["name"] for port in in_order(ports)]
+    ['b', 'a']
     """
-    fields = _IN_SLICES if of_slice else _IN_ENDPOINTS
-    return sorted(ports, key=lambda port: _hash(_dumped(port, fields)))
+    return sorted(ports, key=lambda port: _hash(_dumped(port)))
 
 
-def _dumped(port: JsonObject, fields: tuple[tuple[str, str, str, bool], ...]) -> str:
+def _dumped(port: JsonObject) -> str:
     """A port as Go's dump for hashes shows it."""
     shown = []
-    for name, key, kind, pointer in fields:
+    for name, key, kind in _FIELDS:
         value = port.get(key)
-        if pointer and value is None:
-            shown.append(f"{name}:(*{kind})<nil>")
-        else:
-            shown.append(f"{name}:({'*' if pointer else ''}{kind}){'' if value is None else value}")
+        shown.append(f"{name}:(*{kind}){'<nil>' if value is None else value}")
     return f"(v1.EndpointPort){{{' '.join(shown)}}}"
 
 

@@ -94,7 +94,7 @@ def labels_of(service: Service) -> dict[str, str]:
 
 
 def _key(ports: list[dict[str, Any]]) -> bytes:
-    return msgspec.json.encode(in_order(ports, of_slice=True), order="deterministic")
+    return msgspec.json.encode(in_order(ports), order="deterministic")
 
 
 def _wanted(
@@ -106,7 +106,7 @@ def _wanted(
     for pod in pods:
         if not reachable(pod, ending=True):
             continue
-        offered = in_order(ports_of(pod, service), of_slice=True)
+        offered = in_order(ports_of(pod, service))
         key = _key(offered)
         ports[key] = offered
         endpoints = wanted.setdefault(key, {})
