@@ -63,7 +63,6 @@ _FOO: JsonObject = {
 _REFUSED: list[tuple[str, tuple[str, str, str], str, JsonObject, str]] = [
     ("another uid of a pod's status", _PODS, "status", _OTHER, _OTHER_UID),
     ("another uid of its ephemeral containers", _PODS, "ephemeralcontainers", _OTHER, _OTHER_UID),
-    ("another uid of its resources", _PODS, "resize", _OTHER, _OTHER_UID),
     (
         "a grace period that nobody gave",
         _PODS,

@@ -183,7 +183,7 @@ async def test_after_the_object_that_a_selector_names_a_list_has_no_more() -> No
     assert not verbs.page(listed, query).continue_token
 
 
-@pytest.mark.parametrize(("subresource", "shown"), [("status", True), ("resize", False), ("eviction", False)])
+@pytest.mark.parametrize(("subresource", "shown"), [("status", True), ("eviction", False)])
 def test_some_subresources_are_no_tables(subresource: str, shown: bool) -> None:
     verbs = ApiServer(SystemClock()).verbs
     verb = "create" if subresource == "eviction" else "get"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.wire.schema import KindRow, Schema, Subresource
@@ -76,6 +78,8 @@ BINDINGS: Final[Resource] = ("", "bindings")
 """The older way to bind pods; nothing is kept there."""
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 """Groups whose objects are answered at once and kept nowhere."""
+_NOT_SERVED: Final = (("", "pods", "resize"),)
+"""Subresources that a genuine server has beside."""
 
 
 def built_in(schema: Schema) -> Iterator[Served]:
@@ -84,7 +88,9 @@ def built_in(schema: Schema) -> Iterator[Served]:
         known = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
         if not known:
             continue
-        yield Served(row, f"{row.kind}List", None, frozenset(sub.name for sub in row.subresources))
+        parts = tuple(one for one in row.subresources if (row.group, row.plural, one.name) not in _NOT_SERVED)
+        served = msgspec.structs.replace(row, subresources=parts)
+        yield Served(served, f"{row.kind}List", None, frozenset(one.name for one in parts))
 
 
 class Registry:

@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from tonnage.loop.events import reference_to
 from tonnage.model.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi
@@ -22,7 +20,6 @@ from tonnage.wire.objects import Container, Pod
 
 _DEFAULT_GRACE_S: Final = 30
 _LOST_EXIT: Final = 255
-RESIZED: Final = "resize requires restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,31 +129,15 @@ class LivePod:
             *status.init_container_statuses,
         ]
 
-    def resized(self, pod: Pod) -> bool:
-        """Whether the object asks for other resources than the containers have."""
-        now = _by_name(pod)
-        return any(
-            slot.container.resources != now.get(slot.container.name, slot.container).resources
-            for slot in self.progress.slots()
-        )
-
-    def refresh(self, pod: Pod) -> list[tuple[Slot, str]]:
-        """The object changed. Returns the slots whose container is to start anew, with the reason.
-
-        While a resize waits, containers keep the resources that they have.
-        """
+    def refresh(self, pod: Pod) -> list[Slot]:
+        """The object changed. Returns the slots whose container is to start anew, with another image."""
         self.pod = pod
         now = _by_name(pod)
         changed = []
         for slot in self.progress.slots():
-            before, wanted = slot.container, now.get(slot.container.name, slot.container)
-            if self.progress.pending is not None:
-                wanted = msgspec.structs.replace(wanted, resources=before.resources)
-            slot.container = wanted
-            if before.image != wanted.image:
-                changed.append((slot, "definition changed"))
-            elif _restarts_to_resize(before, wanted):
-                changed.append((slot, RESIZED))
+            before, slot.container = slot.container, now.get(slot.container.name, slot.container)
+            if before.image != slot.container.image:
+                changed.append(slot)
         return changed
 
     def grace_s(self) -> float:
@@ -187,20 +168,6 @@ class LivePod:
 def _by_name(pod: Pod) -> dict[str, Container]:
     spec = pod.spec
     return {c.name: c for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)}
-
-
-def _restarts_to_resize(before: Container, now: Container) -> bool:
-    """Whether what changes of the resources asks for a restart."""
-    restarting = [
-        str(one.get("resourceName"))
-        for one in now.resize_policy
-        if one.get("restartPolicy") == "RestartContainer"
-    ]
-    old, new = before.resources, now.resources
-    return any(
-        new.requests.get(name) != old.requests.get(name) or new.limits.get(name) != old.limits.get(name)
-        for name in restarting
-    )
 
 
 def _past(told: dict[str, Any], now: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from tonnage.wire.objects import Pod
 
 OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 """The kubelet's own conditions; all others of a pod are somebody else's."""
-PENDING: Final = "PodResizePending"
 _TRUE: Final = {"status": "True"}
 _DONE: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
@@ -30,20 +29,7 @@ def conditions_of(pod: Pod, progress: PodProgress, phase: str, now: str) -> list
         containers_ready,
         _TRUE,
     )
-    own = [_dated(pod, progress, kind, one, now) for kind, one in zip(OWN, wanted, strict=True)]
-    return [*_resize(pod, progress, now), *own]
-
-
-def _resize(pod: Pod, progress: PodProgress, now: str) -> list[dict[str, Any]]:
-    """That a resize waits; as long as the object says so of one that does not, that this is to go."""
-    if progress.pending is not None:
-        reason, message = progress.pending
-        waits = {"status": "True", "reason": reason, "message": message}
-        pending = _dated(pod, progress, PENDING, waits, now)
-        return [{**pending, "lastProbeTime": pending["lastTransitionTime"]}]
-    progress.conditions.pop(PENDING, None)
-    told = any(condition.type == PENDING for condition in pod.status.conditions)
-    return [{"type": PENDING, "$patch": "delete"}] if told else []
+    return [_dated(pod, progress, kind, one, now) for kind, one in zip(OWN, wanted, strict=True)]
 
 
 def _containers_ready(progress: PodProgress, phase: str) -> dict[str, Any]:

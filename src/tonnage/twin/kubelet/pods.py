@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from tonnage.decide.kubernetes.kubelet.device_admission import ContainerNeed
 from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ClusterError
@@ -19,7 +17,6 @@ from tonnage.twin.kubelet.admission import (
     fit_failure,
     is_sidecar,
     own_cpus,
-    pod_amounts,
     predicate_failure,
     system_failure,
 )
@@ -27,7 +24,7 @@ from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.live_pod import NodeServices
 from tonnage.twin.kubelet.worker import PodWorker
 from tonnage.wire import kinds
-from tonnage.wire.objects import Pod, PodStatus
+from tonnage.wire.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -119,7 +116,7 @@ class Pods:
 
     def _begin(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        worker = PodWorker(pod, self._node, self._admit, self._release, self._resize_failure)
+        worker = PodWorker(pod, self._node, self._admit, self._devices.release)
         task = asyncio.create_task(worker.run(), name=f"pod worker {pod.metadata.name}")
         task.add_done_callback(lambda task: self._worker_done(uid, task))
         adopted = bool(self._node.runtime.containers(uid))
@@ -151,23 +148,6 @@ class Pods:
                 entry.admitted = True
         return failure
 
-    def _resize_failure(self, pod: Pod) -> tuple[str, str] | None:
-        """Why a pod that runs here cannot be resized (now), with the message."""
-        # What the status says of the resize would count for what the pod asks for.
-        wanted = msgspec.structs.replace(pod, status=PodStatus())
-        allocatable, asked = self._allocatable(), pod_amounts(wanted)
-        for name in ("memory", "cpu"):
-            if asked.get(name, 0) > allocatable.get(name, 0):
-                said = f"{name}, requested: {asked[name]}, capacity: {allocatable.get(name, 0)}"
-                return "Infeasible", f"Node didn't have enough capacity: {said}"
-        others = [
-            entry.worker.pod
-            for uid, entry in self._entries.items()
-            if entry.admitted and not entry.worker.finished and uid != pod.metadata.uid
-        ]
-        failure = fit_failure(wanted, others, allocatable)
-        return ("Deferred", failure.message) if failure is not None else None
-
     async def _broken(self, pod: Pod, others: list[Pod]) -> AdmissionFailure | None:
         """A rule that the pod breaks by the Node object of now; without one it counts as kept."""
         try:
@@ -176,12 +156,6 @@ class Pods:
             _LOG.info("node not read for admission: pod=%s error=%s", pod.metadata.name, error)
             return None
         return predicate_failure(pod, others, node)
-
-    async def _release(self, uid: str) -> None:
-        await self._devices.release(uid)
-        for entry in self._entries.values():
-            if entry.worker.live.progress.pending is not None:
-                entry.worker.update(entry.worker.pod)
 
     async def _sweep(self) -> None:
         """Forget pods that were deleted while the kubelet was down."""

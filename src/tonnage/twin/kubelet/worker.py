@@ -18,9 +18,8 @@ from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.slots import Slot
 from tonnage.twin.kubelet.containers.stopping import stop_all, stop_container
 from tonnage.twin.kubelet.devices.claims import prepared
-from tonnage.twin.kubelet.live_pod import RESIZED, LivePod, NodeServices
+from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
 from tonnage.twin.kubelet.pod_status import phase_of
-from tonnage.twin.kubelet.resizing import tell_of_resize
 from tonnage.twin.kubelet.volumes.mounting import mounted
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
@@ -33,11 +32,7 @@ _TOO_LONG: Final = "Pod was active on the node longer than the specified deadlin
 
 
 class PodWorker:
-    """Runs one pod.
-
-    `admit` decides about it, `released` is called once it will never run again, `waits` says why it cannot be
-    resized to what it asks for.
-    """
+    """Runs one pod. `admit` decides about it, `released` is called once it will never run again."""
 
     def __init__(
         self,
@@ -45,18 +40,15 @@ class PodWorker:
         node: NodeServices,
         admit: Callable[[Pod], Any],
         released: Callable[[str], Any],
-        waits: Callable[[Pod], tuple[str, str] | None],
     ) -> None:
         self.live = LivePod(pod, node)
         self._node = node
         self._admit = admit
         self._released = released
-        self._waits = waits
         self._ending = asyncio.Event()
         self._gone = asyncio.Event()
         self._others: set[asyncio.Task[None]] = set()
         self._limit: asyncio.Timeout | None = None
-        self._told_of_resize: tuple[tuple[str, str] | None, int] = (None, 0)
         self.finished = False
 
     @property
@@ -66,7 +58,6 @@ class PodWorker:
 
     def update(self, pod: Pod) -> None:
         """The object changed: labels, images, more containers, conditions; or it is to end."""
-        self._weigh_resize(pod)
         allowed_s = self.pod.spec.active_deadline_seconds
         changed = self.live.refresh(pod)
         if pod.metadata.deletion_timestamp is not None:
@@ -75,29 +66,19 @@ class PodWorker:
         if self._limit is not None and pod.spec.active_deadline_seconds != allowed_s:
             self._aside(self._deadline())
         if self.live.progress.sandbox and not self.finished:
-            for slot, why in changed:
-                self._replace(slot, why)
+            for slot in changed:
+                self._replace(slot)
             for slot in self.live.add_ephemeral():
                 self._aside(keep(self.live, slot))
             self.live.publish()
 
-    def _weigh_resize(self, pod: Pod) -> None:
-        """Whether what the containers ask for now has to wait; say so, or that it does not."""
-        resized = self.live.resized(pod)
-        pending = self._waits(pod) if resized else None
-        told = pending, pod.metadata.generation
-        if resized and self.live.progress.sandbox and (pending is None or told != self._told_of_resize):
-            tell_of_resize(self.live, pod, pending)
-        self.live.progress.pending = pending
-        self._told_of_resize = told
-
-    def _replace(self, slot: Slot, why: str) -> None:
+    def _replace(self, slot: Slot) -> None:
         """A container is another one now: end it, and start it again whatever its policy."""
         if slot.running and (slot.part == "containers" or slot.sidecar):
             slot.again = True
             what = "Init container" if slot.sidecar else "Container"
-            text = f"{what} {slot.container.name} {why}"
-            text += "" if slot.sidecar or why == RESIZED else ", will be restarted"
+            text = f"{what} {slot.container.name} definition changed"
+            text += "" if slot.sidecar else ", will be restarted"
             self._aside(stop_container(self.live, slot, self.live.grace_s(), text))
 
     def _aside(self, work: Any) -> None:

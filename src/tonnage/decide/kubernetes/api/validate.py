@@ -141,7 +141,6 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
 """Rules of `status`; kinds that are missing have only their metadata checked."""
 PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Pod", "ephemeralcontainers"): pods.ephemeral_update,
-    ("", "Pod", "resize"): pods.resize_update,
     ("", "Namespace", "finalize"): cluster.namespace_finalizers,
 }
 """Rules of subresources that change a part of their object."""

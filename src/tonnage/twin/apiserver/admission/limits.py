@@ -70,12 +70,10 @@ class LimitBounds:
         self._store = store
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Refuse a new or resized pod, or a new or changed claim, that is out of range."""
-        resized = request.subresource == "resize"
-        if (request.subresource and not resized) or obj is None or request.resource not in (POD, CLAIM):
+        """Refuse a new pod, or a new or changed claim, that is out of range."""
+        if request.subresource or obj is None or request.resource not in (POD, CLAIM):
             return
-        kept = request.resource == POD and not resized
-        if old is not None and (kept or text(old, "metadata", "deletionTimestamp")):
+        if old is not None and (request.resource == POD or text(old, "metadata", "deletionTimestamp")):
             return
         stored = self._store.list(LIMIT_RANGE, namespace=request.namespace)
         if not stored:

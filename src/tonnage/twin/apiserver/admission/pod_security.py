@@ -22,7 +22,6 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invali
 from tonnage.decide.kubernetes.api.selectors import labels_of
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text
-from tonnage.twin.apiserver.pods.parts import POD_PARTS
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import forbidden
@@ -31,7 +30,7 @@ from tonnage.twin.apiserver.storage.store import Store
 MINOR: Final = 35
 _MOST_PODS: Final = 3000
 """Pods of a namespace that are held against its new level."""
-_LOOKED_AT: Final = ("", *POD_PARTS)
+_LOOKED_AT: Final = ("", "ephemeralcontainers")
 
 
 class PodSecurity:

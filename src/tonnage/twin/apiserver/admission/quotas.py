@@ -99,7 +99,7 @@ class ResourceQuotas:
 def _may_cost(request: Request, obj: JsonObject, old: JsonObject | None) -> bool:
     """Whether a write is one that quotas are asked about."""
     if request.subresource:
-        return request.subresource == "resize" or (request.subresource, request.resource) == ("status", CLAIM)
+        return (request.subresource, request.resource) == ("status", CLAIM)
     if old is None or request.resource in _CHANGING:
         return request.resource not in UNCOUNTED
     ends = ("spec", "activeDeadlineSeconds")

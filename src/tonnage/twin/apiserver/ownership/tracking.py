@@ -52,7 +52,6 @@ _IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
         "f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}},
     },
     (("", "pods"), "ephemeralcontainers"): {},
-    (("", "pods"), "resize"): {},
     (("apps", "deployments"), "status"): {"f:spec": {}, "f:metadata": {"f:labels": {}}},
     (("certificates.k8s.io", "certificatesigningrequests"), ""): {"f:spec": {}, "f:status": {}},
     (("certificates.k8s.io", "certificatesigningrequests"), "status"): {

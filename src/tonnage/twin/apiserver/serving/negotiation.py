@@ -18,7 +18,7 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 MEDIA: Final = (JSON, YAML, PROTOBUF)
 STREAMED: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
-_NO_TABLES: Final = ("approval", "binding", "ephemeralcontainers", "eviction", "resize", "token")
+_NO_TABLES: Final = ("approval", "binding", "ephemeralcontainers", "eviction", "token")
 """Subresources that are not shown as tables."""
 _META: Final = ("v1", "v1beta1")
 _HUMANS: Final = ("curl", "Wget", "Mozilla/5.0")

@@ -14,10 +14,9 @@ from tonnage.decide.kubernetes.api.patch import same_json
 from tonnage.decide.kubernetes.api.pod_births import complete_pod
 from tonnage.decide.kubernetes.api.volume_births import date_phase
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.json_access import at, copied, drop, mapping, number, opened, put, text
+from tonnage.model.json_access import at, copied, drop, items, mapping, number, opened, put, text
 from tonnage.model.well_known import NAMESPACE_NAME
 from tonnage.twin.apiserver.discovery.api_services import API_SERVICE
-from tonnage.twin.apiserver.pods.parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.pods.statuses import complete_status
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import (
@@ -110,7 +109,7 @@ _COUNTED_WITH_EMPTIES: Final = frozenset(
     }
 )
 """Kinds of which an empty list or map that is sent counts as a change, though none is kept."""
-_PARTS: Final = ("status", "approval", "finalize", *POD_PARTS)
+_PARTS: Final = ("status", "approval", "finalize", "ephemeralcontainers")
 _NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
 """Kinds whose generation stays what it was at birth."""
 
@@ -238,7 +237,10 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         result["status"] = mapping(old, "status")
         keep_identity(result, old)
     else:
-        result = with_part(request.subresource, obj, old)
+        result = copied(old)
+        drop(result, "spec", "ephemeralContainers")
+        if found := items(obj, "spec", "ephemeralContainers"):
+            put(result, found, "spec", "ephemeralContainers")
         drop_gated(served.key, result, old)
         count_generation(served, result, old)
     if served.custom is None:

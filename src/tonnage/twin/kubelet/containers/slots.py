@@ -77,8 +77,7 @@ class Slot:
 class PodProgress:
     """All that a status says. `initialized`: every init container did its part; `sandbox`: it has an IP.
 
-    `failure` is the reason and message of a pod that the kubelet itself ended, `pending` those of a resize
-    that the node has no room for.
+    `failure` is the reason and message of a pod that the kubelet itself ended.
     """
 
     init: list[Slot]
@@ -91,7 +90,6 @@ class PodProgress:
     ended: bool = False
     ephemeral: list[Slot] = field(default_factory=list)
     failure: tuple[str, str] = ("", "")
-    pending: tuple[str, str] | None = None
     conditions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def slots(self) -> Iterator[Slot]:

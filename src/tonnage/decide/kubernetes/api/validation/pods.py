@@ -42,7 +42,6 @@ from tonnage.decide.kubernetes.api.validation.pod_narrowing import narrowed_affi
 from tonnage.decide.kubernetes.api.validation.pod_parts import (
     ephemeral_containers,
     ephemeral_kept,
-    resized,
     static_pod,
 )
 from tonnage.decide.kubernetes.api.validation.resources import pod_requirements, requirements
@@ -101,15 +100,6 @@ def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
         return
     yield from _whole(new)
     yield from ephemeral_kept(new, old)
-
-
-def resize_update(new: JsonObject, old: JsonObject) -> Found:
-    """A pod whose containers got other resources, but for its metadata."""
-    if static := list(static_pod(old, "static pods cannot be resized")):
-        yield from static
-        return
-    yield from _whole(new)
-    yield from resized(new, old)
 
 
 def template_head(template: JsonObject, path: str) -> Found:
