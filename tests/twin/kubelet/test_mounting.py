@@ -228,42 +228,33 @@ async def test_a_container_that_may_not_start_says_why(
 
 
 @pytest.mark.parametrize(
-    ("context", "own", "user", "said"),
+    ("context", "own", "user"),
     [
         (
             {},
             {},
             {"uid": 0, "gid": 0, "supplementalGroups": [0]},
-            "uid=0(root) gid=0(root) groups=0(root)",
         ),
         (
             {"runAsUser": 7, "fsGroup": 9},
             {},
             {"uid": 7, "gid": 0, "supplementalGroups": [0, 9]},
-            "uid=7 gid=0(root) groups=0(root),9",
         ),
         (
             {"runAsUser": 7, "runAsGroup": 8, "supplementalGroups": [8, 9]},
             {"runAsUser": 1, "runAsNonRoot": True},
             {"uid": 1, "gid": 8, "supplementalGroups": [8, 9]},
-            "uid=1 gid=8 groups=8,9",
         ),
     ],
 )
-async def test_a_status_says_as_whom_a_container_runs_and_so_does_it(
-    world: World, context: Any, own: Any, user: Any, said: str
+async def test_a_status_says_as_whom_a_container_runs(
+    world: World, context: Any, own: Any, user: Any
 ) -> None:
-    script = "id; id -u; id --group; id -G; id -un nginx; sleep infinity"
-    ids = {"name": "c", "image": "i", "command": ["sh", "-c", script], "securityContext": own}
+    ids = {"name": "c", "image": "i", "command": ["sleep", "infinity"], "securityContext": own}
     world.bind("web", containers=[ids], securityContext=context)
     status = await world.phase("web", "Running")
     assert status["containerStatuses"][0]["user"] == {"linux": user}
     assert status["containerStatuses"][0]["imageID"].startswith("docker.io/library/i@sha256:")
-    uid, groups = user["uid"], " ".join(map(str, user["supplementalGroups"]))
-    [ran] = world.runtime.containers("uid-web")
-    await ran.log.wait(4)
-    told = [line.text.decode().strip() for line in ran.log.since(0)]
-    assert told == [said, str(uid), str(user["gid"]), groups, "root" if uid == 0 else str(uid)]
 
 
 @pytest.mark.parametrize("gate", [True, False])

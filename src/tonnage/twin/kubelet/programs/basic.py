@@ -11,12 +11,9 @@ from typing import Final
 import re2
 
 from tonnage.twin.kubelet.containers.port import ContainerContext, Program
-from tonnage.twin.kubelet.containers.security import user_of
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
-from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.gpus import device_nodes
 
-_ID_OPTIONS: Final = {"--user": "u", "--group": "g", "--groups": "G", "--name": "n"}
 _PLAIN_DEVICES: Final = (
     *("core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout"),
     *("termination-log", "tty", "urandom", "zero"),
@@ -47,15 +44,16 @@ def complain(context: ContainerContext, text: str) -> int:
     return 1
 
 
-async def pretend(context: ContainerContext) -> int:
-    """Stay up doing nothing, and say so once: the twin does not run this command.
+async def pretend(context: ContainerContext, why: str = "") -> int:
+    """Stay up doing nothing, and say so once, and `why`: the twin does not run this command.
 
     What others wait for, the pod's init container, is done with it at once.
     """
     context.serving.set()
     command = " ".join(context.argv) or f"the server of image {context.container.image}"
     shown = command if len(command) <= 200 else command[:199] + "…"
-    say(context, f"pretended by the twin, not run: {' '.join(shown.split())}")
+    reason = f" ({why})" if why else ""
+    say(context, f"pretended by the twin, not run: {' '.join(shown.split())}{reason}")
     while not _is_waited_for(context):
         await context.clock.sleep(86400 * 365)
     return 0
@@ -113,26 +111,6 @@ async def echo(context: ContainerContext) -> int:
 def _unescape(text: str) -> str:
     table = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "0": "\0"}
     return re.sub(r"\\([ntr\\ab0])", lambda match: table[match[1]], text)
-
-
-async def printf(context: ContainerContext) -> int:
-    if len(context.argv) < 2:
-        return complain(context, "usage: printf format [arguments]")
-    words = list(context.argv[2:])
-    form = _unescape(context.argv[1])
-
-    def fill(match: re.Match[str]) -> str:
-        if match[0] == "%%":
-            return "%"
-        word = words.pop(0) if words else ""
-        return word if match[1] == "s" else word or "0"
-
-    while True:
-        left = len(words)
-        context.stdio.write(re.sub(r"%%|%([sd])", fill, form).encode())
-        if not words or len(words) == left:  # a form without a place for words would go on for ever
-            return 0
-        await context.work.command(context.clock)
 
 
 async def env(context: ContainerContext) -> int:
@@ -204,17 +182,6 @@ async def date(context: ContainerContext) -> int:
     return 0
 
 
-async def expr(context: ContainerContext) -> int:
-    """Arithmetic on whole numbers; the exit code says whether the result is another than nothing."""
-    words = context.argv[1:]
-    if not all(re.fullmatch(r"-?\d+|[-+*/%()]", word) for word in words) or not words:
-        complain(context, "syntax error")
-        return 2
-    value = evaluate(" ".join(words), lambda _: "")
-    say(context, str(value))
-    return int(value == 0)
-
-
 async def seq(context: ContainerContext) -> int:
     if not all(re.fullmatch(r"-?[0-9]{1,18}", word) for word in context.argv[1:4]):
         return complain(context, "invalid argument")
@@ -231,32 +198,6 @@ async def seq(context: ContainerContext) -> int:
     return 0
 
 
-async def id_(context: ContainerContext) -> int:
-    user = user_of(context.pod, context.container)
-    letters = "".join(_ID_OPTIONS.get(word, word) for word in context.argv[1:] if word.startswith("-"))
-    shown = _user_name if "n" in letters else str
-    numbers = {
-        "u": [user["uid"]],
-        "g": [user["gid"]],
-        "G": sorted(user["supplementalGroups"]),
-    }
-    for letter, found in numbers.items():
-        if letter in letters:
-            say(context, " ".join(map(shown, found)))
-            return 0
-    parts = (",".join(map(_number_and_name, found)) for found in numbers.values())
-    say(context, "uid={} gid={} groups={}".format(*parts))
-    return 0
-
-
-def _user_name(number: int) -> str:
-    return "root" if number == 0 else str(number)
-
-
-def _number_and_name(number: int) -> str:
-    return "0(root)" if number == 0 else str(number)
-
-
 async def pwd(context: ContainerContext) -> int:
     say(context, "/")
     return 0
@@ -268,15 +209,12 @@ COMMANDS: Final[Mapping[str, Program]] = MappingProxyType(
         "true": _true,
         "false": _false,
         "echo": echo,
-        "printf": printf,
         "env": env,
         "printenv": printenv,
         "hostname": hostname,
         "ls": ls,
         "date": date,
         "seq": seq,
-        "expr": expr,
-        "id": id_,
         "pwd": pwd,
     }
 )

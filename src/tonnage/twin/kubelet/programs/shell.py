@@ -15,7 +15,6 @@ from tonnage.twin.kubelet.programs.basic import pretend
 from tonnage.twin.kubelet.programs.shell_streams import Piped
 from tonnage.twin.kubelet.programs.shell_syntax import (
     AndOr,
-    For,
     If,
     Node,
     Pipeline,
@@ -79,7 +78,7 @@ async def _run_script(context: ContainerContext, find: Finder, script: str, argu
         tree = parse_script(script)
     except UnsupportedError as error:
         if context.main:
-            return await pretend(context)
+            return await pretend(context, f"not known to the twin's shell: {error}")
         context.stdio.write_error(f"{context.argv[0]}: not known to the twin's shell: {error}\n".encode())
         return 127
     if context.main and not all(interpreter.knows(name) for name in _commands_in(tree)):
@@ -132,8 +131,6 @@ def _commands_in(node: Node) -> Iterator[str]:
         case While(condition=condition, body=body):
             yield from _commands_in(condition)
             yield from _commands_in(body)
-        case For(body=body):
-            yield from _commands_in(body)
         case If(branches=branches, otherwise=otherwise):
             for branch in (*branches, *([(otherwise, otherwise)] if otherwise else [])):
                 yield from _commands_in(branch[0])
@@ -170,11 +167,6 @@ class _Interpreter:
                 self.status = await self._pipeline(node, streams)
             case While(condition=condition, body=body):
                 while await self.run(condition, streams) == 0:
-                    self.status = await self.run(body, streams)
-                    await self._context.work.command(self._context.clock)
-            case For(variable=variable, words=words, body=body):
-                for text in await self._expand(words):
-                    self._variables[variable] = text
                     self.status = await self.run(body, streams)
                     await self._context.work.command(self._context.clock)
             case If(branches=branches, otherwise=otherwise):

@@ -1,11 +1,12 @@
-"""A subset of the shell's grammar: lists, `&&`, `||`, pipes, loops, `if`, variables, redirections.
+"""A subset of the shell's grammar: lists, `&&`, `||`, pipes, `while`, `if`, variables, redirections.
 
-What is outside it (functions, `case`, here-documents, background jobs, globs) raises UnsupportedError.
+What is outside it (functions, `for`, `case`, `[[`, here-documents, background jobs, globs) raises
+UnsupportedError.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tonnage.twin.kubelet.programs.shell_words import Lexer, Part, Token, UnsupportedError, Word
@@ -13,7 +14,7 @@ from tonnage.twin.kubelet.programs.shell_words import Lexer, Part, Token, Unsupp
 _RESERVED: Final = frozenset({"then", "do", "done", "fi", "else", "elif", "esac", "}"})
 _LONGEST: Final = 64 << 10
 _DEEPEST: Final = 30
-_FOREIGN: Final = frozenset({"case", "function", "select", "{", "until"})
+_FOREIGN: Final = frozenset({"case", "for", "function", "select", "{", "until", "[["})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,12 @@ class While:
 
 
 @dataclass(frozen=True, slots=True)
-class For:
-    variable: str
-    words: tuple[Word, ...]
-    body: Node
-
-
-@dataclass(frozen=True, slots=True)
 class If:
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node | None
 
 
-Node: TypeAlias = Simple | Pipeline | AndOr | Sequence | While | For | If
+Node: TypeAlias = Simple | Pipeline | AndOr | Sequence | While | If
 
 
 def parse_script(text: str) -> Sequence:
@@ -138,36 +132,9 @@ class _Parser:
             self._at += 1
             condition = self.sequence(("do",))
             return While(condition, self._body())
-        if keyword == "for":
-            return self._for()
         if keyword == "if":
             return self._if()
-        if keyword == "[[":
-            return self._double_test()
         return self._simple()
-
-    def _double_test(self) -> Node:
-        """`[[ … ]]` with one test within: as `test`, but no word of it is split."""
-        found = self._simple()
-        words = [tuple(replace(part, quoted=True) for part in word) for word in found.words[1:]]
-        patterns = any(one in part.text for word in found.words[1:-1] for part in word for one in "*?[")
-        if found.files or patterns or not words or words.pop() != (Part("text", "]]", quoted=True),):
-            raise UnsupportedError("`[[` with more than one plain test")
-        return replace(found, words=((Part("text", "test"),), *words))
-
-    def _for(self) -> Node:
-        self._at += 1
-        variable = self._keyword()
-        self._at += 1
-        if not variable.isidentifier() or self._keyword() != "in":
-            raise UnsupportedError("`for` without `in`")
-        self._at += 1
-        words: list[Word] = []
-        while (token := self.peek()) is not None and token.word is not None:
-            words.append(token.word)
-            self._at += 1
-        self._skip_lines()
-        return For(variable, tuple(words), self._body())
 
     def _if(self) -> Node:
         branches: list[tuple[Node, Node]] = []
