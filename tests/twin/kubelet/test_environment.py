@@ -12,13 +12,10 @@ from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.containers.environment import ConfigurationError, environment_of
-from tonnage.twin.kubelet.containers.files import MemoryVolume
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 
 Entry = dict[str, Any]
-_FOLDER = "/var/lib/kubelet/pods/uid-1/volumes/kubernetes.io~empty-dir"
-_FILE = b"# by init\n  MODE='fast' # or slow\nTEXT='one\ntwo'\nEMPTY= 'x'\nLAST='3'"
 
 
 @pytest.fixture
@@ -45,12 +42,11 @@ async def own_variables(api: KubernetesApi, **container: Any) -> dict[str, str]:
         pod_ip="10.244.0.2",
         host_ip="10.0.0.1",
         api=api,
-        written={"pod/uid-1/work": MemoryVolume({"a/env": _FILE, "broken": b"MODE=fast\n"})}.__getitem__,
     )
 
 
-def filed(path: str, key: str, **rest: object) -> Entry:
-    reference = {"volumeName": "work", "path": path, "key": key, **rest}
+def filed(path: str, key: str) -> Entry:
+    reference = {"volumeName": "work", "path": path, "key": key}
     return {"name": "VALUE", "valueFrom": {"fileKeyRef": reference}}
 
 
@@ -62,10 +58,6 @@ def taken(source: str, name: str, key: str, **rest: object) -> Entry:
     ("entry", "value"),
     [
         ({"name": "VALUE", "value": "$(HOSTNAME)"}, {"VALUE": "$(HOSTNAME)"}),
-        (filed("a/env", "MODE"), {"VALUE": "fast"}),
-        (filed("a/env", "TEXT"), {"VALUE": "one\ntwo"}),
-        (filed("a/env", "LAST"), {"VALUE": "3"}),
-        (filed("a/env", "EMPTY", optional=True), {}),
         (taken("secretKeyRef", "keys", "user"), {"VALUE": "ada"}),
         (taken("configMapKeyRef", "settings", "mode"), {"VALUE": "fast"}),
         (taken("secretKeyRef", "none", "user", optional=True), {}),
@@ -74,10 +66,6 @@ def taken(source: str, name: str, key: str, **rest: object) -> Entry:
     ],
     ids=[
         "what the runtime adds is not known to references",
-        "a file's line",
-        "two lines of a file",
-        "a file's last line",
-        "a file's variable without a value that may be absent leaves none",
         "a Secret's key, decoded",
         "a ConfigMap's key",
         "a Secret that may be absent leaves no variable",
@@ -94,12 +82,7 @@ async def test_a_variable_has_the_value_that_it_names(
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (
-            filed("a/env", "NONE"),
-            f'environment variable key "NONE" not found in file "{_FOLDER}/work/a/env"',
-        ),
-        (filed("broken", "MODE"), "couldn't parse env file"),
-        (filed("none", "MODE", optional=True), "couldn't parse env file"),
+        (filed("a/env", "MODE"), "the twin takes no variables out of files (fileKeyRef)"),
         (taken("secretKeyRef", "none", "user"), 'secret "none" not found'),
         (taken("secretKeyRef", "keys", "none"), "couldn't find key none in Secret default/keys"),
         (
@@ -108,9 +91,7 @@ async def test_a_variable_has_the_value_that_it_names(
         ),
     ],
     ids=[
-        "no such variable in a file",
-        "a file without quotes",
-        "no such file",
+        "a file's line",
         "no such Secret",
         "no such key of a Secret",
         "no such key of a ConfigMap",

@@ -13,7 +13,6 @@ from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.containers.environment import environment_of
-from tonnage.twin.kubelet.containers.files import MemoryVolume
 from tonnage.twin.kubelet.containers.service_variables import variables_of
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.wire import kinds
@@ -50,7 +49,6 @@ async def environment(api: KubernetesApi, of: Pod) -> dict[str, str]:
         pod_ip="10.244.0.2",
         host_ip="10.0.0.1",
         api=api,
-        written=lambda _: MemoryVolume(),
     )
 
 

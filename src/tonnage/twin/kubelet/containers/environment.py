@@ -7,16 +7,13 @@ third_party/forked/golang/expansion.
 from __future__ import annotations
 
 import base64
-import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from tonnage.model.errors import ApiError
 from tonnage.ports import KubernetesApi
 from tonnage.twin.kubelet.admission import amount_of
-from tonnage.twin.kubelet.containers.env_files import variable_in
-from tonnage.twin.kubelet.containers.files import MemoryVolume, volume_in
 from tonnage.twin.kubelet.containers.service_variables import service_variables
 from tonnage.twin.kubelet.hostnames import hostname_of
 from tonnage.wire import kinds
@@ -30,9 +27,6 @@ _LONGEST: Final = 128 << 10
 """Linux's MAX_ARG_STRLEN."""
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-
-Written = Callable[[str], MemoryVolume]
-"""The volume that containers write to, by a name for it."""
 
 _Found = TypeVar("_Found", bound=Object)
 
@@ -76,7 +70,7 @@ def arguments_of(container: Container, variables: Mapping[str, str]) -> tuple[st
 
 
 async def environment_of(
-    pod: Pod, container: Container, *, pod_ip: str, host_ip: str, api: KubernetesApi, written: Written
+    pod: Pod, container: Container, *, pod_ip: str, host_ip: str, api: KubernetesApi
 ) -> dict[str, str]:
     """The variables that references may name: services', and the pod's own. Raises ConfigurationError."""
     reader = EnvironmentReader(pod, container, pod_ip, host_ip, api)
@@ -84,10 +78,7 @@ async def environment_of(
     for source in container.env_from:
         variables |= await reader.all_of(source)
     for entry in container.env:
-        if entry.value_from is not None and "fileKeyRef" in entry.value_from:
-            value = _in_file(pod, entry.value_from["fileKeyRef"], written)
-        else:
-            value = await reader.value_of(entry, variables)
+        value = await reader.value_of(entry, variables)
         if value is not None:
             variables[entry.name] = value
     return variables
@@ -96,22 +87,6 @@ async def environment_of(
 def surroundings_of(pod: Pod) -> dict[str, str]:
     """The variables that the runtime adds beneath the pod's own; no reference finds them."""
     return {"PATH": _PATH, "HOSTNAME": hostname_of(pod), "HOME": "/root"}
-
-
-def _in_file(pod: Pod, reference: Mapping[str, Any], written: Written) -> str | None:
-    """What a container wrote into a file of a volume of the pod; None for what may be absent and is."""
-    volume, path, key = (str(reference[part]) for part in ("volumeName", "path", "key"))
-    file = written(volume_in(pod.metadata.uid, volume)).held.get(posixpath.normpath(path))
-    try:
-        value = variable_in(file.decode(), key) if file is not None else None
-    except ValueError:
-        value = None
-    if value is None:
-        raise ConfigurationError("couldn't parse env file")
-    if not value and not reference.get("optional"):
-        folder = f"/var/lib/kubelet/pods/{pod.metadata.uid}/volumes/kubernetes.io~empty-dir/{volume}"
-        raise ConfigurationError(f'environment variable key "{key}" not found in file "{folder}/{path}"')
-    return value or None
 
 
 class EnvironmentReader:
@@ -151,6 +126,8 @@ class EnvironmentReader:
                 optional = bool(rest.get("optional"))
                 data = await self._secret(name, optional=optional)
                 return self._chosen(data, key, f"Secret {self._where(name)}", optional=optional)
+            case {"fileKeyRef": _}:
+                raise ConfigurationError("the twin takes no variables out of files (fileKeyRef)")
         return ""
 
     def _chosen(self, data: Mapping[str, str], key: str, source: str, *, optional: bool) -> str | None:

@@ -184,7 +184,6 @@ class ContainerStarter:
             pod_ip=pod_ip,
             host_ip=self._node.host_ip,
             api=self._api,
-            written=self._runtime.volume,
         )
         injected = await self._injection(pod, container.name)
         known = {**injected.env, **env}  # The pod's own win.

@@ -36,7 +36,6 @@ from tonnage.decide.kubernetes.api.validation.fields import (
 )
 from tonnage.decide.kubernetes.api.validation.metadata import annotation_rules
 from tonnage.decide.kubernetes.api.validation.placement import affinity, spread_constraints
-from tonnage.decide.kubernetes.api.validation.pod_annotations import annotations_kept, pod_annotations
 from tonnage.decide.kubernetes.api.validation.pod_names import dns_config, host_aliases, host_name
 from tonnage.decide.kubernetes.api.validation.pod_narrowing import narrowed_affinity, narrowed_selector
 from tonnage.decide.kubernetes.api.validation.pod_parts import (
@@ -45,7 +44,7 @@ from tonnage.decide.kubernetes.api.validation.pod_parts import (
     static_pod,
 )
 from tonnage.decide.kubernetes.api.validation.resources import pod_requirements, requirements
-from tonnage.decide.kubernetes.api.validation.security import pod_security, profiles_agree
+from tonnage.decide.kubernetes.api.validation.security import pod_security
 from tonnage.decide.kubernetes.api.validation.volumes import volumes
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, items, mapping, mappings, number, text
@@ -69,13 +68,11 @@ def pod_create(obj: JsonObject) -> Found:
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if text(spec, "nodeName") and items(spec, "schedulingGates"):
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
-    yield from profiles_agree(obj, "spec")
 
 
 def _whole(pod: JsonObject) -> Found:
-    """Annotations and spec of a pod, not of a template."""
+    """The spec of a pod, not of a template."""
     spec = mapping(pod, "spec")
-    yield from pod_annotations(mapping(pod, "metadata", "annotations"), spec, "metadata.annotations")
     yield from pod_spec(spec, "spec", text(pod, "metadata", "name"))
     if not text(spec, "serviceAccountName"):
         yield from _no_tokens(spec)
@@ -107,7 +104,6 @@ def template_head(template: JsonObject, path: str) -> Found:
     annotations = mapping(template, "metadata", "annotations")
     yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
     yield from annotation_rules(annotations, f"{path}.annotations")
-    yield from pod_annotations(annotations, mapping(template, "spec"), f"{path}.annotations")
 
 
 def pod_template(template: JsonObject, path: str) -> Found:
@@ -115,7 +111,6 @@ def pod_template(template: JsonObject, path: str) -> Found:
     spec = mapping(template, "spec")
     yield from template_head(template, path)
     yield from pod_spec(spec, f"{path}.spec")
-    yield from profiles_agree(template, f"{path}.spec")
     if items(spec, "ephemeralContainers"):
         yield forbidden(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
@@ -266,7 +261,6 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed pod, but for its metadata: only images, a deadline and more tolerations may change."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     yield from _whole(new)
-    yield from annotations_kept(new, old)
     for key in ("containers", "initContainers"):
         yield from image_changes_only(mappings(spec, key), mappings(before, key), f"spec.{key}")
         if len(items(spec, key)) != len(items(before, key)):

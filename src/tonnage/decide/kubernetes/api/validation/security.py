@@ -9,10 +9,8 @@ import re
 from typing import Final
 
 from tonnage.decide.kubernetes.api.go_values import in_go
-from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.decide.kubernetes.api.problems import (
     duplicate,
-    forbidden,
     invalid,
     required,
     too_long,
@@ -21,13 +19,12 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.validation.fields import Found, more_groups, one_of_if_set, user_or_group
 from tonnage.decide.kubernetes.api.validation.file_paths import descending_path
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import at, flag, mapping, mappings, text, texts
+from tonnage.model.json_access import flag, mapping, mappings, text, texts
 
 SECCOMP_OF_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_OF: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR_OF: Final = "container.apparmor.security.beta.kubernetes.io/"
 _TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
-_NAMED: Final = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
 """What annotations say of the types that have no profile of their own."""
 _SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _LONGEST_SYSCTL: Final = 253
@@ -151,41 +148,3 @@ def app_armor_profile(profile: JsonObject, path: str) -> Found:
             yield invalid(where, name, "must not be padded with whitespace")
         if len(name.encode()) > _LONGEST_PROFILE:
             yield too_long(where, _LONGEST_PROFILE)
-
-
-def profiles_agree(obj: JsonObject, path: str) -> Found:
-    """Annotations of old and fields of a new pod, or template, say the same of seccomp and of AppArmor."""
-    spec, annotations = mapping(obj, "spec"), mapping(obj, "metadata", "annotations")
-    if not annotations:
-        return
-    own = mapping(spec, "securityContext", "seccompProfile")
-    if SECCOMP_OF_POD in annotations and own:
-        where = f"{path}.securityContext.seccompProfile"
-        yield from _agree(own, str(annotations[SECCOMP_OF_POD]), where, "seccomp")
-    found = list(every_container(spec, path))
-    for container, where in found:
-        profile = mapping(container, "securityContext", "seccompProfile")
-        if profile and (said := annotations.get(SECCOMP_OF + text(container, "name"))) is not None:
-            yield from _agree(profile, str(said), f"{where}.securityContext.seccompProfile", "seccomp")
-    if text(spec, "os", "name") == "windows":
-        return
-    of_pod = at(spec, "securityContext", "appArmorProfile")
-    for container, where in found:
-        profile = mapping(at(container, "securityContext", "appArmorProfile") or of_pod)
-        if profile and (said := annotations.get(APP_ARMOR_OF + text(container, "name"))) is not None:
-            yield from _agree(profile, str(said), f"{where}.securityContext.appArmorProfile", "apparmor")
-
-
-def _agree(profile: JsonObject, said: str, path: str, what: str) -> Found:
-    kind = text(profile, "type")
-    if kind == "Localhost":
-        agrees = said.startswith("localhost/")
-    else:
-        # Docker's name for its default was never one of AppArmor.
-        named = _NAMED.get(kind, (said,))
-        agrees = said in (named if what == "seccomp" else named[:1])
-    if not agrees:
-        yield forbidden(f"{path}.type", f"{what} type in annotation and field must match")
-    elif kind == "Localhost" and profile.get("localhostProfile") != said.removeprefix("localhost/"):
-        words = f"{what} profile in annotation and field must match"
-        yield forbidden(f"{path}.localhostProfile", words)
