@@ -90,21 +90,6 @@ async def test_an_object_is_shown_in_every_version_and_stored_in_one() -> None:
         assert shown["apiVersion"] == f"example.org/{path[1]}"
 
 
-async def test_of_apiservices_that_are_deleted_those_of_custom_kinds_come_back() -> None:
-    verbs = await _defined()
-    services = ("apiregistration.k8s.io", "v1", "apiservices")
-    for name in ("v1.example.org", "v1.apps"):
-        await verbs.delete(verbs.request("delete", Address(services, name=name)), DeleteOptions())
-    again: Any = await verbs.get(verbs.request("get", Address(services, name="v1.example.org")))
-    assert again["spec"]["group"] == "example.org"
-    with pytest.raises(ApiError, match=r'"v1\.apps" not found'):
-        await verbs.get(verbs.request("get", Address(services, name="v1.apps")))
-    whole = Address(_DEFINITIONS, name="things.example.org")
-    await verbs.delete(verbs.request("delete", whole), DeleteOptions())
-    with pytest.raises(ApiError, match=r'"v1\.example\.org" not found'):
-        await verbs.get(verbs.request("get", Address(services, name="v1.example.org")))
-
-
 async def test_a_conversion_that_nobody_knows_is_refused_with_unknown_fields_and_schemas_that_are_none() -> (
     None
 ):

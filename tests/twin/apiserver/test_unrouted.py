@@ -38,7 +38,6 @@ async def test_what_is_not_reached_is_told(
     ("path", "managers"),
     [
         ("/api/v1/namespaces/default", ["kube-apiserver"]),
-        ("/apis/apiregistration.k8s.io/v1/apiservices/v1.apps", ["kube-apiserver"]),
         (
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/view",
             ["clusterrole-aggregation-controller", "kube-apiserver"],

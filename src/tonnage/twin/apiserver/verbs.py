@@ -14,7 +14,6 @@ from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions.in_force import Definitions
 from tonnage.twin.apiserver.deletion import delete
-from tonnage.twin.apiserver.discovery.api_services import API_SERVICE, ApiServices
 from tonnage.twin.apiserver.ownership.bringing import bringing
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
@@ -81,8 +80,7 @@ class Verbs:
         self.registry = registry
         self.bring = bringing(pipeline.ownership, registry)
         self.blank = pipeline.codec.empty
-        api_services = ApiServices(store, registry, clock, pipeline.ids.uid, self.bring)
-        self.definitions = Definitions(store, registry, clock, pipeline.ownership, api_services)
+        self.definitions = Definitions(store, registry, clock, pipeline.ownership)
         self._clock = clock
         self._pipeline = pipeline
         self._tokens = tokens
@@ -238,8 +236,6 @@ class Verbs:
 
     async def _defined(self, request: Request, name: str) -> None:
         """Put in force what a write means for custom kinds: one defined, or one whose last objects may go."""
-        if request.resource == API_SERVICE and not request.options.dry_run:
-            self.definitions.restore()
         custom = request.served.custom
         if request.options.dry_run or not (
             request.resource == DEFINITION or (custom is not None and custom.terminating)

@@ -14,7 +14,6 @@ from tonnage.model.json_access import at, copied, flag, mapping, mappings, numbe
 from tonnage.model.timestamps import timestamp
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, named, with_condition
-from tonnage.twin.apiserver.discovery.api_services import ApiServices
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resource_names import DEFINITION
@@ -43,9 +42,7 @@ class Definitions:
         registry: Registry,
         clock: Clock,
         ownership: Ownership,
-        api_services: ApiServices,
     ) -> None:
-        self._api_services = api_services
         self._store = store
         self._registry = registry
         self._clock = clock
@@ -60,17 +57,11 @@ class Definitions:
                 group = one.partition(".")[2]
                 others = self._of_group(group)
                 waiting += [other for other in others if other not in (one, *waiting)]
-        self._api_services.settle()
 
     def settle_all(self) -> None:
         """Put every stored definition in force, as after a start on kept state."""
         for stored in self._store.list(DEFINITION):
             self.settle(text(stored.object, "metadata", "name"))
-        self._api_services.settle()
-
-    def restore(self) -> None:
-        """Make the APIServices of custom kinds that somebody deleted anew."""
-        self._api_services.settle()
 
     def _settle(self, name: str) -> bool:
         """Whether its names have changed, for which others may wait."""

@@ -44,11 +44,10 @@ Cells = Callable[[JsonObject, datetime], list[JsonValue]]
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Columns, what fills them from an object, and the order of rows where it is not that of names."""
+    """Columns, and what fills them from an object."""
 
     columns: tuple[Column, ...]
     cells: Cells
-    order: Callable[[JsonObject], tuple[int, str]] | None = None
 
 
 NAME: Final = Column("Name", format="name", description="Name must be unique within a namespace.")

@@ -125,42 +125,6 @@ def _signing_request(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ]
 
 
-def _flow_schema(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    spec, conditions = mapping(obj, "spec"), mappings(obj, "status", "conditions")
-    dangling = next((text(one, "status") for one in conditions if text(one, "type") == "Dangling"), "?")
-    level, method = (
-        text(spec, "priorityLevelConfiguration", "name"),
-        text(spec, "distinguisherMethod", "type"),
-    )
-    return [name_of(obj), level, number(spec, "matchingPrecedence"), method or NONE, age(obj, now), dangling]
-
-
-def _precedence(obj: JsonObject) -> tuple[int, str]:
-    return number(obj, "spec", "matchingPrecedence"), name_of(obj)
-
-
-def _priority_level(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    limited = at(obj, "spec", "limited")
-    queuing = at(limited, "limitResponse", "queuing")
-    shares: JsonValue = NONE if limited is None else number(limited, "nominalConcurrencyShares")
-    keys = ("queues", "handSize", "queueLengthLimit")
-    queues: list[JsonValue] = [NONE if queuing is None else number(queuing, key) for key in keys]
-    return [name_of(obj), text(obj, "spec", "type"), shares, *queues, age(obj, now)]
-
-
-def _api_service(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    service, conditions = mapping(obj, "spec", "service"), mappings(obj, "status", "conditions")
-    found = next((one for one in conditions if text(one, "type") == "Available"), {})
-    state, reason = text(found, "status") or "Unknown", text(found, "reason")
-    where = f"{text(service, 'namespace')}/{text(service, 'name')}" if service else "Local"
-    return [
-        name_of(obj),
-        where,
-        f"{state} ({reason})" if reason and state != "True" else state,
-        age(obj, now),
-    ]
-
-
 def _component(obj: JsonObject, _now: datetime) -> list[JsonValue]:
     found = next((one for one in mappings(obj, "conditions") if text(one, "type") == "Healthy"), {})
     state = {"True": "Healthy", "False": "Unhealthy"}.get(text(found, "status"), "Unknown")
@@ -177,7 +141,6 @@ SCALE: Final = Printer((Column("Name"), *_REPLICAS, age_column()), _scale)
 CUSTOM_SCALE: Final = Printer((NAME, *_REPLICAS, age_column("date")), _scale)
 _ROLE_BINDING: Final = Printer((*named("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding)
 _RBAC: Final = "rbac.authorization.k8s.io"
-_FLOWS: Final = "flowcontrol.apiserver.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 POLICIES: Final[dict[Resource, Printer]] = {
     ("", "limitranges"): Printer(named("Created At:date"), created),
@@ -204,13 +167,4 @@ POLICIES: Final[dict[Resource, Printer]] = {
         named("Age|SignerName|Requestor|RequestedDuration|Condition"), _signing_request
     ),
     ("", "componentstatuses"): Printer(named("Status|Message|Error"), _component),
-    ("apiregistration.k8s.io", "apiservices"): Printer(named("Service|Available|Age"), _api_service),
-    (_FLOWS, "flowschemas"): Printer(
-        named("PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL"),
-        _flow_schema,
-        _precedence,
-    ),
-    (_FLOWS, "prioritylevelconfigurations"): Printer(
-        named("Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age"), _priority_level
-    ),
 }

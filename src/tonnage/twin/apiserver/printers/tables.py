@@ -65,7 +65,7 @@ class Tables:
         now = self._clock.now()
         rows: list[JsonValue] = [
             {"cells": printer.cells(obj, now), **self._beside(served, obj, include, version)}
-            for obj in (objects if printer.order is None else sorted(objects, key=printer.order))
+            for obj in objects
         ]
         return {
             "kind": "Table",

@@ -10,8 +10,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api.births import BIRTHS
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import mapping, text
-from tonnage.twin.apiserver.discovery.api_services import availability
+from tonnage.model.json_access import mapping
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.storage.store import Resource
 
@@ -27,12 +26,7 @@ def _signing_request(signing_request: JsonObject, user: User) -> None:
             spec[key] = value
 
 
-def _api_service(api_service: JsonObject, _user: User) -> None:
-    api_service["status"] = availability(api_service, text(api_service, "metadata", "creationTimestamp"))
-
-
 AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     **BIRTHS,
-    ("apiregistration.k8s.io", "apiservices"): _api_service,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
 }
