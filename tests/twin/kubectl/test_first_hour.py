@@ -165,7 +165,7 @@ async def test_the_twin_answers_as_a_genuine_kubernetes(book: Book, scene: Scene
 
 @pytest.mark.parametrize(
     ("book", "count"),
-    [(FIRST_HOUR, 6), (WORKLOADS, 0), (KINDS, 0), (RULES, 0)],
+    [(FIRST_HOUR, 6), (WORKLOADS, 0), (KINDS, 0), (RULES, 1)],
     ids=["first hour", "workloads", "kinds", "rules"],
 )
 def test_exceptions_are_few_and_name_recorded_commands(book: Book, count: int) -> None:
