@@ -5,11 +5,13 @@ All sides of a figure are asked in turn in one run, over the same pretended driv
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
-from benchmarks.plugin_kubelet import p50, p99
+from benchmarks.plugin_kubelet import SLOW_MS, p50, p99
 from benchmarks.plugin_sides import (
     Running,
     Start,
@@ -66,13 +68,21 @@ def _restarts(there: dict[str, Start], rounds: int) -> Figures:
             continue
         with made_node(8) as node, running(name, start, node):
             time.sleep(1)
-            figures[f"kubelet restarts: socket to Register, {name}, ms (wanted: under 50)"] = [
-                node.kubelet.restarted() * 1000 for _ in range(rounds)
-            ]
-            figures[f"  and its folder was made anew, {name}, ms"] = [
-                node.kubelet.restarted(folder_made_anew=True) * 1000 for _ in range(rounds)
-            ]
+            figures[f"kubelet restarts: socket to Register, {name}, ms (wanted: under 50)"] = _until_never(
+                node.kubelet.restarted, rounds
+            )
+            figures[f"  and its folder was made anew, {name}, ms"] = _until_never(
+                partial(node.kubelet.restarted, folder_made_anew=True), rounds
+            )
     return figures
+
+
+def _until_never(restarted: Callable[[], float], rounds: int) -> list[float]:
+    """Milliseconds; who did not come back once is not waited for again."""
+    took: list[float] = []
+    while len(took) < rounds and not (took and math.isinf(took[-1])):
+        took.append(restarted() * 1000)
+    return took
 
 
 def _answers(there: dict[str, Start], rounds: int, gpus: int, replicas: int, calls: int) -> Figures:
@@ -81,8 +91,12 @@ def _answers(there: dict[str, Start], rounds: int, gpus: int, replicas: int, cal
     sizes = (1, 4) if gpus == 8 and replicas == 1 else (3, 8) if replicas == 1 else (1, 8, 48)
     figures: Figures = {}
 
+    slow: dict[tuple[str, str], list[float]] = {}
+
     def note(figure: str, side: Running, ask: Callable[[], list[float]]) -> None:
-        took = ask()
+        took = slow.get((figure, side.name)) or ask()
+        if took[0] > SLOW_MS and len(took) == 1:
+            slow[figure, side.name] = took
         figures.setdefault(f"{figure}, {what}, {side.name}: p50, ms", []).append(p50(took))
         figures.setdefault(f"{figure}, {what}, {side.name}: p99, ms", []).append(p99(took))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,10 @@ def print_figures(benchmarks: Mapping[str, Benchmark], wanted: Sequence[str], *,
     print(f"{'figure':<80}{'median':>10}{'min':>10}{'max':>10}   runs")
     for name in wanted or benchmarks:
         for figure, values in benchmarks[name](rounds).items():
-            shown = (f"{value:>10.3f}" for value in (statistics.median(values), min(values), max(values)))
+            shown = map(_shown, (statistics.median(values), min(values), max(values)))
             print(f"{figure:<80}{''.join(shown)}   {len(values)}", flush=True)
     return 0
+
+
+def _shown(value: float) -> str:
+    return f"{'never':>10}" if math.isinf(value) else f"{value:>10.3f}"
