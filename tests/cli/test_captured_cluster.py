@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tonnage.adapters.kubernetes.http import HttpKubernetes
-from tonnage.cli.cluster import capture
+from tonnage.adapters.snapshots.live import read_live
 from tonnage.reading.documents import READ_KINDS
 from tonnage.wire.kinds import Kind
 
@@ -35,7 +35,7 @@ class _Api:
 
 async def test_all_kinds_are_read_over_few_connections() -> None:
     api = _Api()
-    snapshot = await capture(cast(HttpKubernetes, api))
+    snapshot = await read_live(cast(HttpKubernetes, api))
     assert sorted(api.asked) == sorted(kind.plural for kind in READ_KINDS)
     assert 1 < api.most <= 4
     assert snapshot.complete == {kind.kind for kind in READ_KINDS}

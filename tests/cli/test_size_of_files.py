@@ -11,9 +11,10 @@ import click
 import pytest
 
 from support.peak_memory import peak_mib
+from tonnage.adapters.snapshots.cluster_file import read_objects
 from tonnage.adapters.snapshots.format import Header, encoded
 from tonnage.adapters.snapshots.limit import Limit
-from tonnage.cli.cluster import read_objects, read_snapshot
+from tonnage.cli.cluster import read_snapshot
 from tonnage.cli.main import run, tonnage
 from tonnage.model.errors import ConfigError, Problem
 

@@ -18,12 +18,13 @@ from fuzz.settings import in_file
 from tonnage.adapters.kubernetes.credentials import ExecAuth
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.kubernetes.kubeconfig import target as cluster_of
+from tonnage.adapters.snapshots.cluster_file import read_objects
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.adapters.snapshots.objects import ObjectReader, lists_in, load_list
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.agent.config.selection import _texts
-from tonnage.cli.cluster import read_objects, read_snapshot
+from tonnage.cli.cluster import read_snapshot
 from tonnage.cli.lab.checks import Observation, checks_of
 from tonnage.cli.lab.consent import _objects
 from tonnage.cli.state import StateFolder

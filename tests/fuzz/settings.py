@@ -12,7 +12,7 @@ from typing import Final
 
 from fuzz.documents import offline, text_of
 from tonnage.adapters.snapshots.limit import Limit
-from tonnage.cli.manifests import read_manifests
+from tonnage.cli.library import read_text
 from tonnage.cli.simulate.trace import _text as trace_text
 from tonnage.decide.node.cdi.verdicts import spec_verdicts
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
@@ -29,6 +29,7 @@ from tonnage.model.cdi import SpecFile
 from tonnage.model.errors import ConfigError
 from tonnage.model.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.runtime_config import RuntimeKind
+from tonnage.reading.manifests import read_manifests
 
 Target = Callable[[bytes], None]
 _CONTAINERD: Final = "/etc/containerd/config.toml"
@@ -122,7 +123,7 @@ def _trace(read: Callable[[str, str], object]) -> Callable[[Path], object]:
     return lambda file: read(trace_text(file, Limit()), "x")
 
 
-explained = contextmanager(in_file("pod.yaml", read_manifests))
+explained = contextmanager(in_file("pod.yaml", lambda file: read_manifests(read_text(file), str(file))))
 trace_machines = contextmanager(in_file("nodes.csv", _trace(machines_from)))
 trace_jobs = contextmanager(in_file("pods.csv", _trace(jobs_from)))
 

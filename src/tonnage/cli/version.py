@@ -34,7 +34,8 @@ def command(common: Common, client_only: bool) -> None:
 
 async def _server_version(common: Common) -> str | None:
     """The server's version, or None when there is no kubeconfig or nobody answers."""
-    from tonnage.cli.cluster import connected, server_version
+    from tonnage.adapters.kubernetes.client import server_version
+    from tonnage.cli.cluster import connected
 
     try:
         async with asyncio.timeout(5):

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 from tonnage.model.cluster import (
-    Container,
     DisruptionBudget,
-    HostPort,
     Node,
     Owner,
     Pod,
@@ -36,6 +33,7 @@ from tonnage.reading.claims import (
     taint_rule_from,
     template_from,
 )
+from tonnage.reading.containers import containers_of, host_ports_of, pod_level_requests
 from tonnage.reading.gpu import gpu_status_from
 from tonnage.reading.nodes import cordon_of, hami_notes, ills_of
 from tonnage.reading.parts import (
@@ -85,16 +83,14 @@ from tonnage.wire import objects as w
 from tonnage.wire import policies as policy_objects
 from tonnage.wire.reports import Event
 
-_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
-
 
 def pod_from(pod: w.Pod) -> Pod:
     """A pod, running or only a manifest. An amount that cannot be read is a problem, and `unmodelled`."""
     notes = Notes()
     spec, meta = pod.spec, pod.metadata
-    containers = _containers(spec.containers, "spec.containers", notes)
-    init = _containers(spec.init_containers, "spec.initContainers", notes)
-    pod_requests = amounts(_pod_level_requests(spec), "spec.resources.requests", notes)
+    containers = containers_of(spec.containers, "spec.containers", notes)
+    init = containers_of(spec.init_containers, "spec.initContainers", notes)
+    pod_requests = amounts(pod_level_requests(spec), "spec.resources.requests", notes)
     pod_limits = spec.resources.limits if spec.resources is not None else {}
     overhead = amounts(spec.overhead, "spec.overhead", notes)
     unread = tuple(f"unreadable {problem.where}" for problem in notes.problems)
@@ -121,7 +117,7 @@ def pod_from(pod: w.Pod) -> Pod:
             Toleration(t.key, t.operator, t.value, t.effect, t.toleration_seconds) for t in spec.tolerations
         ),
         spread=spread_of(spec.topology_spread_constraints, meta.labels),
-        host_ports=_host_ports(spec),
+        host_ports=host_ports_of(spec),
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
         deadline_s=spec.active_deadline_seconds,
@@ -314,9 +310,17 @@ class _Parts:
 
 
 def snapshot_from(
-    objects: Iterable[Readable], *, server_version: str = "", now: datetime | None = None
+    objects: Iterable[Readable],
+    *,
+    server_version: str = "",
+    now: datetime | None = None,
+    missing: frozenset[str] = frozenset(),
+    complete: frozenset[str] = frozenset(),
 ) -> Snapshot:
-    """A snapshot of any mix of objects. Priorities that only name a class get its value."""
+    """A snapshot of any mix of objects. Priorities that only name a class get its value.
+
+    `missing` and `complete`: the kinds that could not be read, and those of which every object is here.
+    """
     parts = _Parts()
     for obj in objects:
         parts.take(obj)
@@ -353,48 +357,10 @@ def snapshot_from(
         storage_left=tuple(parts.storage_left),
         server_version=server_version,
         now=now,
+        missing=missing,
+        complete=complete,
     )
 
 
 def _owner(meta: w.ObjectMeta) -> Owner | None:
     return next((Owner(o.kind, o.name) for o in meta.owner_references if o.controller), None)
-
-
-def _containers(containers: list[w.Container], where: str, notes: Notes) -> tuple[Container, ...]:
-    return tuple(_container(c, f"{where}[{index}]", notes) for index, c in enumerate(containers))
-
-
-def _container(container: w.Container, where: str, notes: Notes) -> Container:
-    resources = container.resources
-    limits = amounts(resources.limits, f"{where}.resources.limits", notes)
-    requests = amounts(resources.requests, f"{where}.resources.requests", notes)
-    return Container(
-        name=container.name,
-        image=container.image,
-        requests=limits | requests if limits else requests,
-        limits=limits,
-        requested=frozenset(requests),
-        sidecar=container.restart_policy == "Always",
-        env=frozenset(variable.name for variable in container.env),
-    )
-
-
-def _pod_level_requests(spec: w.PodSpec) -> dict[str, str | int | float]:
-    """`spec.resources.requests`; where neither it nor a container asks, the limit counts."""
-    if spec.resources is None:
-        return {}
-    parts = [c.resources for c in (*spec.containers, *spec.init_containers)]
-    asked = {name for part in parts for name in (*part.limits, *part.requests)}
-    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in asked}
-    return limits | spec.resources.requests
-
-
-def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
-    """Ports held on the node by app containers and sidecars; with the host's network, all their ports."""
-    containers = [*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always")]
-    return tuple(
-        HostPort(number, port.protocol or "TCP", port.host_ip or _ANY_ADDRESS)
-        for container in containers
-        for port in container.ports
-        if (number := port.host_port or (port.container_port if spec.host_network else 0))
-    )

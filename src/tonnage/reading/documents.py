@@ -186,8 +186,10 @@ def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namesp
     """
     found = [item for _, item in _items(documents, "", 0)]
     items = [dict(item) for item in found if item.get("kind") in _OF_CLAIMS]
-    spaces = snapshot_from_documents([i for i in found if i.get("kind") == "Namespace"] or [{"kind": "List"}])
-    snapshot = replace(snapshot, namespaces={**snapshot.namespaces, **spaces.namespaces})
+    spaces = [item for item in found if item.get("kind") == "Namespace"]
+    if spaces:
+        named = snapshot_from_documents(spaces).namespaces
+        snapshot = replace(snapshot, namespaces={**snapshot.namespaces, **named})
     if not items:
         return snapshot
     for item in items:
@@ -201,6 +203,14 @@ def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namesp
         claim_templates=_replaced(snapshot.claim_templates, added.claim_templates),
         device_classes=_replaced(snapshot.device_classes, added.device_classes),
     )
+
+
+def with_readable_claims(objects: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
+    """The same with each of the objects that can be read; of two by one name the later."""
+    for obj in objects:
+        with suppress(ConfigError):
+            snapshot = with_claims_in([obj], snapshot, namespace=namespace)
+    return snapshot
 
 
 class _Named(Protocol):
@@ -335,6 +345,18 @@ def _with_kind(outer: dict[str, JsonValue], items: list[JsonValue]) -> Iterator[
             yield {**item, "kind": kind, "apiVersion": outer.get("apiVersion", "")}
         else:
             yield item
+
+
+def in_file(error: ConfigError, source: str) -> ConfigError:
+    """The same problems, placed in the file that they were found in."""
+    return ConfigError(
+        *(
+            problem
+            if problem.where.startswith(source)
+            else replace(problem, where=f"{source} {problem.where}".rstrip())
+            for problem in error.problems
+        )
+    )
 
 
 def _problem(where: str, error: str) -> Problem:

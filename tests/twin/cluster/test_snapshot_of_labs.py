@@ -20,9 +20,9 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.snapshots.capture import Order, capture
+from tonnage.adapters.snapshots.live import read_live
 from tonnage.adapters.snapshots.load import decompressed, load_snapshot
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.cli.cluster import capture as read_live
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
 from tonnage.cli.lint.world import read_pod, shapes
 from tonnage.cli.up.programs import node_programs

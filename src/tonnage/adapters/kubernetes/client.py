@@ -6,11 +6,20 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.adapters.kubernetes.request_info import OnAnswer
+    from tonnage.model.json import JsonValue
+
+
+class RawApi(Protocol):
+    """Of a client, the answer at a path."""
+
+    async def get_raw(self, path: str) -> JsonValue:
+        """Whatever the server has there. Raises ApiError, ClusterError."""
+        ...
 
 
 @asynccontextmanager
@@ -34,3 +43,9 @@ async def connect(
     chosen = target(kubeconfig, context, os.environ)
     async with open_client(chosen, program, on_answer) as client:
         yield HttpKubernetes(client, namespace=chosen.config.namespace)
+
+
+async def server_version(api: RawApi) -> str:
+    """`v1.35.0`, as the server says; empty where it says none. Raises ApiError, ClusterError."""
+    answer = await api.get_raw("/version")
+    return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""

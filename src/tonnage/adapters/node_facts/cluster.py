@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
+from tonnage.adapters.kubernetes.client import RawApi
 from tonnage.model.digits import whole_number
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
@@ -14,14 +15,6 @@ from tonnage.model.node_facts import ClusterFacts, PodFacts
 _KINDS: Final = frozenset({"Node", "Pod", "RuntimeClass"})
 _MOST_PODS: Final = 2000
 _LONGEST: Final = 1000
-
-
-class RawApi(Protocol):
-    """Whatever a server has at a path."""
-
-    async def get_raw(self, path: str) -> JsonValue:
-        """Raises ApiError, ClusterError."""
-        ...
 
 
 async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:

@@ -9,25 +9,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
+from tonnage.adapters.kubernetes.client import RawApi, server_version
 from tonnage.adapters.snapshots.format import Absence, Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.model.errors import ApiError, GoneError
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 
 PAGE: Final = 500
 _REFUSED: Final = (401, 403, 405)
-
-
-class RawApi(Protocol):
-    """What a capture asks of a cluster."""
-
-    async def get_raw(self, path: str) -> JsonValue:
-        """Whatever the server has at a path. Raises ApiError, ClusterError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ async def capture(
             403, "Forbidden", "neither nodes nor pods may be listed: " + "; ".join(result.refusals)
         )
     header = Header(
-        server_version=await _version(api),
+        server_version=await server_version(api),
         taken_at=order.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         redact=order.level.value,
         program=order.program,
@@ -145,8 +138,3 @@ def _remaining(page: JsonObject) -> int:
 def _objects(page: JsonObject) -> Iterator[JsonObject]:
     items = page.get("items")
     return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())
-
-
-async def _version(api: RawApi) -> str:
-    answer = await api.get_raw("/version")
-    return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""

@@ -72,13 +72,18 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
 
 
 def load_snapshot(stream: io.BufferedReader, source: str, limit: Limit = _USUAL) -> Snapshot:
-    """The cluster out of the lines of a snapshot.
+    """The cluster out of the lines of a snapshot. Raises ConfigError as `load_captured`."""
+    return load_captured(stream, source, limit)[1]
+
+
+def load_captured(stream: io.BufferedReader, source: str, limit: Limit) -> tuple[Header, Snapshot]:
+    """The first line of a snapshot, and the cluster out of the others.
 
     Raises:
         ConfigError: cut, damaged, made by a later version or more than the limit; with the line and the byte.
     """
     with collector_paused(kept=True):
-        return _Loading(stream, source, Meter(limit, source)).snapshot()
+        return _Loading(stream, source, Meter(limit, source)).captured()
 
 
 @dataclass(slots=True)
@@ -89,7 +94,7 @@ class _Loading:
     number: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
-    def snapshot(self) -> Snapshot:
+    def captured(self) -> tuple[Header, Snapshot]:
         header = self._header()
         footer: list[Footer] = []
         objects = self._objects(footer)
@@ -99,7 +104,7 @@ class _Loading:
         if header.namespace:
             missing.update(_BEYOND_ITS_NAMESPACE)
             complete = set()
-        return replace(snapshot, missing=frozenset(missing), complete=frozenset(complete))
+        return header, replace(snapshot, missing=frozenset(missing), complete=frozenset(complete))
 
     def _header(self) -> Header:
         line = self._line()

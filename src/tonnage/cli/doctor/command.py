@@ -216,7 +216,7 @@ async def _cluster(node: str, common: Common) -> ClusterFacts | None:
     from tonnage.adapters.node_facts.cluster import asked_cluster, cluster_facts
 
     if common.snapshot is not None:
-        from tonnage.cli.cluster import read_objects
+        from tonnage.adapters.snapshots.cluster_file import read_objects
 
         return cluster_facts(read_objects(common.snapshot, common.limit), node)
     if not _somebody_to_ask(common):

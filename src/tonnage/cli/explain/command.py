@@ -115,17 +115,16 @@ async def _ask(common: Common, asked: tuple[str, str] | None) -> tuple[Snapshot,
     """The cluster, and the namespace that is meant; of a live one what Events say of what was asked about."""
     if common.snapshot is not None:
         return await snapshot_of(common), common.namespace or "default"
-    from tonnage.cli.cluster import capture, with_events
+    from tonnage.adapters.snapshots.live import read_live
 
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
-        snapshot = await capture(api)
         if asked is None:
-            return snapshot, namespace
+            return await read_live(api), namespace
         kind, name = asked
-        selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
-        found = with_events(api, snapshot, namespace, selector if kind == "Pod" else "reason=FailedCreate")
-        return await found, namespace
+        of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
+        selector = of_pod if kind == "Pod" else "reason=FailedCreate"
+        return await read_live(api, (namespace, selector)), namespace
 
 
 def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:

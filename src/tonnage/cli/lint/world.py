@@ -69,7 +69,8 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
             minor = profile_for(common.server_version).minor
         namespace = common.namespace or "default"
         return Given(shapes(), read_pod, None, minor, namespace, server=api_server())
-    from tonnage.cli.cluster import capture, connected
+    from tonnage.adapters.snapshots.live import read_live
+    from tonnage.cli.cluster import connected
 
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
@@ -77,7 +78,7 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
         limit = asyncio.Semaphore(_AT_ONCE)
         answers = await asyncio.gather(*(is_there(api, one, limit) for one in wanted))
         known = {one: there for one, there in zip(wanted, answers, strict=True) if there is not None}
-        snapshot = _with_claims(await capture(api), texts, namespace)
+        snapshot = _with_claims(await read_live(api), texts, namespace)
         return _given(common, snapshot, known, None, namespace)
 
 
@@ -151,7 +152,7 @@ class _Captured:
 
 def _captured(path: Path, snapshot: Snapshot, limit: Limit) -> _Captured:
     """A snapshot says what it looked at; of a bare List it is the kinds of which there are objects."""
-    from tonnage.cli.cluster import read_objects
+    from tonnage.adapters.snapshots.cluster_file import read_objects
 
     objects = read_objects(path, limit)
     first = next(objects, None)

@@ -60,6 +60,8 @@ def with_manifests(
 
     A file named in a file lies relative to that one's `folder`. Raises ConfigError: all that is wrong.
     """
+    from tonnage.reading.manifests import added_manifests, read_manifests
+
     problems: list[Problem] = []
     read: dict[str, tuple[Manifest, ...]] = {}
     for change in (change for one in alternatives for change in one.changes):
@@ -67,7 +69,8 @@ def with_manifests(
             flag = change.where.startswith("--")
             try:
                 path = Path(change.source) if flag else folder / change.source
-                read[change.source], snapshot = _read(path, snapshot, namespace)
+                documents = read_manifests(read_text(path), str(path))
+                read[change.source], snapshot = added_manifests(documents, str(path), snapshot, namespace)
             except ConfigError as error:
                 problems += error.problems
                 read[change.source] = ()
@@ -80,20 +83,6 @@ def with_manifests(
         return replace(change, manifests=read[change.source])
 
     return tuple(replace(one, changes=tuple(map(filled, one.changes))) for one in alternatives), snapshot
-
-
-def _read(path: Path, snapshot: Snapshot, namespace: str) -> tuple[tuple[Manifest, ...], Snapshot]:
-    from tonnage.cli.cluster import in_file
-    from tonnage.cli.manifests import read_manifests
-    from tonnage.reading.documents import manifests_from_documents, with_claims_in
-
-    documents = read_manifests(path)
-    try:
-        snapshot = with_claims_in(documents, snapshot, namespace=namespace)
-        classes = snapshot.priority_classes
-        return manifests_from_documents(documents, namespace=namespace, classes=classes), snapshot
-    except ConfigError as error:
-        raise in_file(error, path) from None
 
 
 def _changes(flags: Flags, namespace: str, problems: list[Problem]) -> list[m.Change]:

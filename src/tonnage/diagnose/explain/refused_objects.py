@@ -59,8 +59,15 @@ def refused_objects(
     return [(obj, answer) for obj, answer in answers if answer is not None and answer.message]
 
 
-def explain_object(obj: JsonObject, answer: ApiAnswer) -> Explanation:
-    """The refusal of an object that makes no pods, or that cannot be decoded."""
+def explain_objects(
+    refused: Iterable[tuple[JsonObject, ApiAnswer]], manifests: Iterable[Manifest]
+) -> tuple[Explanation, ...]:
+    """The refusals of objects that are none of the manifests: they make no pods, or cannot be decoded."""
+    own = [manifest.document for manifest in manifests]
+    return tuple(_explain_object(obj, answer) for obj, answer in refused if obj not in own)
+
+
+def _explain_object(obj: JsonObject, answer: ApiAnswer) -> Explanation:
     metadata = obj.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
     name = named.get("name") or named.get("generateName")

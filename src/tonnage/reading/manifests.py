@@ -1,17 +1,23 @@
-"""Manifests as `explain -f` reads them: strictly, as kubectl's server does, each problem with its line."""
+"""Manifests that are added to a cluster, read strictly as the API server does: each problem with its line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tonnage.cli.library import read_text
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import Located, parse_yaml_all
-from tonnage.documents.yaml_reader import Path as FieldPath
+from tonnage.documents.yaml_reader import Located, Path, parse_yaml_all
+from tonnage.model.api_answer import ApiAnswer
+from tonnage.model.cluster import Manifest, Snapshot
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.reading.documents import (
+    in_file,
+    makes_pods,
+    manifests_from_documents,
+    objects_in,
+    with_claims_in,
+)
 from tonnage.wire.schema import Schema, load_schema
 
 _MAKES_PODS: Final = {
@@ -25,13 +31,13 @@ _MAKES_PODS: Final = {
 }
 
 
-def read_manifests(path: Path) -> list[JsonValue]:
-    """Every document of a YAML or JSON file (`-` is stdin), its built-in kinds checked for unknown fields.
+def read_manifests(text: str, file: str) -> list[JsonValue]:
+    """Every document of a YAML or JSON text, its built-in kinds checked for unknown fields.
 
     Raises:
         ConfigError: unreadable, a field that the API does not have, or a version that it does not serve.
     """
-    documents = parse_yaml_all(read_text(path), source=_name(path))
+    documents = parse_yaml_all(text, source="stdin" if file == "-" else file)
     schema = load_schema()
     problems = [
         problem for document in documents for problem in _misspelt(schema, document, document.value, ())
@@ -41,11 +47,36 @@ def read_manifests(path: Path) -> list[JsonValue]:
     return [document.value for document in documents]
 
 
-def _name(path: Path) -> str:
-    return "stdin" if str(path) == "-" else str(path)
+def added_manifests(
+    documents: Sequence[JsonValue],
+    file: str,
+    snapshot: Snapshot,
+    namespace: str,
+    refused: Sequence[tuple[JsonObject, ApiAnswer]] = (),
+) -> tuple[tuple[Manifest, ...], Snapshot]:
+    """The manifests of a file's documents, and the cluster with the claims and classes that come with them.
+
+    `refused`: its objects that the API server refuses. One that the server cannot decode does not keep the
+    others from being read, and a file with any need not have a manifest.
+
+    Raises:
+        ConfigError: an object cannot be read, or nothing in the file makes a pod.
+    """
+    try:
+        found = with_claims_in(documents, snapshot, namespace=namespace)
+        classes = found.priority_classes
+        return manifests_from_documents(documents, namespace=namespace, classes=classes), found
+    except ConfigError as error:
+        if not refused:
+            raise in_file(error, file) from None
+    undecoded = [obj for obj, answer in refused if not answer.faults]
+    rest = [obj for obj in objects_in(documents) if obj not in undecoded]
+    if not any(map(makes_pods, rest)):
+        return (), snapshot
+    return added_manifests(rest, file, snapshot, namespace)
 
 
-def _misspelt(schema: Schema, document: Located, value: JsonValue, path: FieldPath) -> Iterator[Problem]:
+def _misspelt(schema: Schema, document: Located, value: JsonValue, path: Path) -> Iterator[Problem]:
     """Problems of one object, or of every item of a List."""
     if not isinstance(value, dict):
         return
@@ -69,7 +100,7 @@ def _misspelt(schema: Schema, document: Located, value: JsonValue, path: FieldPa
 
 
 def _unknown(
-    schema: Schema, type_name: str, document: Located, value: JsonValue, path: FieldPath
+    schema: Schema, type_name: str, document: Located, value: JsonValue, path: Path
 ) -> Iterator[Problem]:
     """Fields that the type does not have, at every depth."""
     if not isinstance(value, dict) or type_name not in schema.types:
