@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tonnage.cli.lint.world import is_there
+from tonnage.adapters.kubernetes.existence import is_there
 from tonnage.cli.main import run
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue

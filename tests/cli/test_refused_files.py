@@ -17,6 +17,7 @@ from tonnage.cli.main import run
 from tonnage.decide.kubernetes.api.creation import answer_to_create
 from tonnage.diagnose.lint.finding import LintCode
 from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.cluster import Snapshot
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer, Verdict
@@ -49,7 +50,8 @@ REFUSED = [one for one in CREATIONS if one.said and not is_strictly_refused(one)
 
 
 def linted(text: str, namespace: str = "lab") -> Report:
-    return lint([("f.yaml", text)], Given(shapes(), read_pod, namespace=namespace, server=answer_to_create))
+    given = Given(shapes(), read_pod, namespace=namespace, server=answer_to_create)
+    return lint([Sheet("f.yaml", text)], given)
 
 
 def changed(obj: dict[str, Any], path: str, value: object) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.share import share
 from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.lint.repair import repaired_texts
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.lab import parse_lab
 from tonnage.documents.lab_command import parse_command
@@ -105,11 +106,12 @@ def offline() -> Given:
 def manifests(data: bytes) -> None:
     """Lint reads or refuses, places what it finds in the text, and repairs until nothing is left."""
     text = text_of(data)
-    report = lint([("f.yaml", text)], offline())
+    report = lint([Sheet("f.yaml", text)], offline())
     lines = text.count("\n") + text.count("\r") + text.count("\x85") + len(text.split("\u2028")) + 1
     for finding in report.findings:
         if not 1 <= finding.line <= lines or finding.column < 1:
             raise AssertionError(f"{finding} is not in the text")
-    once = repaired_texts([("f.yaml", text)], offline()).get("f.yaml", text)
-    if repaired_texts([("f.yaml", once)], offline()):
+    sheet = Sheet("f.yaml", text)
+    once = repaired_texts([sheet], offline()).sheets.get("f.yaml", sheet)
+    if repaired_texts([once], offline()).sheets:
         raise AssertionError("a second repair finds something to do")

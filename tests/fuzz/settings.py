@@ -17,6 +17,7 @@ from tonnage.cli.simulate.trace import _text as trace_text
 from tonnage.decide.node.cdi.verdicts import spec_verdicts
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
 from tonnage.diagnose.lint.lint import lint
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
 from tonnage.documents.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
@@ -56,7 +57,7 @@ def mig_parted(data: bytes) -> None:
     """As the agent reads it, and as lint does where it is named as one."""
     with suppress(ConfigError):
         parse_mig_parted(text_of(data), source="x")
-    lint([("m.yaml", text_of(data))], replace(offline(), mig_parted=frozenset({"m.yaml"})))
+    lint([Sheet("m.yaml", text_of(data))], replace(offline(), mig_parted=frozenset({"m.yaml"})))
 
 
 def mig_hooks(data: bytes) -> None:

@@ -18,6 +18,7 @@ import yaml
 from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer
 
@@ -47,8 +48,8 @@ def linted(path: Path) -> Report:
     text = path.read_text()
     cluster = _CLUSTER.match(text)
     snapshot = path.with_name(cluster[1]) if cluster else None
-    texts = [(str(path), text)]
-    return lint(texts, asyncio.run(given_for(Common(snapshot=snapshot), texts)))
+    sheets = [Sheet(str(path), text)]
+    return lint(sheets, asyncio.run(given_for(Common(snapshot=snapshot), sheets)))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name} {path.stem}")
@@ -75,7 +76,7 @@ RECORDED = yaml.load((FOLDER / "recorded_refusals.yaml").read_text(), yaml.CSafe
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["about"])
 def test_what_the_api_server_refuses_is_an_error_and_nothing_else(case: dict[str, Any]) -> None:
     """Held against the verdicts of a genuine 1.35.8."""
-    report = lint([("f.yaml", case["text"])], offline())
+    report = lint([Sheet("f.yaml", case["text"])], offline())
     refusals = [
         finding
         for finding in report.findings
@@ -90,7 +91,7 @@ def test_a_later_kubernetes_may_have_fields_that_are_not_known_here() -> None:
     )
     for version, severities in (("1.35", ["error", "error"]), ("1.37", ["warning", "error"])):
         known = asyncio.run(given_for(Common(server_version=version), []))
-        report = lint([("f.yaml", text)], known)
+        report = lint([Sheet("f.yaml", text)], known)
         assert [finding.severity.value for finding in report.findings] == severities
 
 

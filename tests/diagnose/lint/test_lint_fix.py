@@ -16,6 +16,7 @@ from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.lint.repair import repaired_texts
+from tonnage.diagnose.lint.sheet import Sheet
 
 FOLDER = Path(__file__).parent
 BEFORE = sorted(FOLDER.glob("fix/*.before.yaml"))
@@ -37,7 +38,8 @@ def offline() -> Given:
 
 
 def repaired(text: str) -> str:
-    return repaired_texts([("f.yaml", text)], offline()).get("f.yaml", text)
+    sheet = Sheet("f.yaml", text)
+    return repaired_texts([sheet], offline()).sheets.get("f.yaml", sheet).text
 
 
 @pytest.mark.parametrize("path", BEFORE, ids=lambda path: path.name.partition(".")[0])
@@ -118,10 +120,10 @@ def test_any_value_anywhere_is_met_calmly_and_repairs_settle(data: st.DataObject
         holder[key] = data.draw(ODD)
     flow = data.draw(st.sampled_from([None, True, False]))
     text = yaml.safe_dump(document, default_flow_style=flow, sort_keys=False, allow_unicode=True)
-    before = lint([("f.yaml", text)], offline())
+    before = lint([Sheet("f.yaml", text)], offline())
     after = repaired(text)
     assert repaired(after) == after
     if not before.unreadable:
-        assert not lint([("f.yaml", after)], offline()).unreadable
+        assert not lint([Sheet("f.yaml", after)], offline()).unreadable
         lines = len(text.splitlines())
         assert all(1 <= finding.line <= lines and finding.column >= 1 for finding in before.findings)

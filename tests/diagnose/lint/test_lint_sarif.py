@@ -11,6 +11,7 @@ from tonnage.cli.options import Common
 from tonnage.diagnose.lint.fix import repairs
 from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.lint.sarif import sarif, uri
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.errors import Problem
 
 FILE = Path(__file__).parent / "fix" / "all.before.yaml"
@@ -38,7 +39,7 @@ def checked(kind: str, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def log_of(text: str, *problems: Problem) -> dict[str, Any]:
-    report = lint([(NAME, text)], asyncio.run(given_for(Common(), [])))
+    report = lint([Sheet(NAME, text)], asyncio.run(given_for(Common(), [])))
     log: Any = sarif(report.findings, problems, "1.2.3", {r.index: r for r in repairs(report)})
     return checked("log", log)
 

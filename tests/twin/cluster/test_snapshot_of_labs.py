@@ -30,6 +30,7 @@ from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain, explain_manifest
 from tonnage.diagnose.lint import world as lint_cluster
 from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.status import fleet as fleet_rows
 from tonnage.documents.lab_review import manifest_files
 from tonnage.model.cluster import Snapshot
@@ -128,7 +129,7 @@ def lint_of(documents: list[JsonObject], snapshot: Snapshot) -> list[tuple[str, 
     """What is found in the manifests against that cluster."""
     ground = ground_of(snapshot)
     given = Given(shapes(), read_pod, lint_cluster.Cluster(ground, {}), ground.view.profile.minor)
-    report = lint([("lab.yaml", yaml.safe_dump_all(documents))], given)
+    report = lint([Sheet("lab.yaml", yaml.safe_dump_all(documents))], given)
     return [(one.finding.code.value, one.finding.message) for one in report.found]
 
 

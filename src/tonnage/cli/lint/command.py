@@ -10,8 +10,11 @@ import click
 from tonnage.cli.options import Common, common_options, examples
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tonnage.cli.lint.files import Files, Text
-    from tonnage.diagnose.lint.lint import Given, Report
+    from tonnage.diagnose.lint.lint import Report
+    from tonnage.diagnose.lint.sheet import Sheet
     from tonnage.model.json import JsonValue
 
 
@@ -36,30 +39,29 @@ if TYPE_CHECKING:
 @common_options(output=("text", "json", "yaml", "sarif"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, dry_run: bool) -> int:
     """Exit status 1 for errors and warnings, 2 for what cannot be read."""
-    from tonnage.cli.lint.files import read_files
+    from tonnage.cli.lint.files import read_files, write_text
+    from tonnage.cli.lint.world import given_for
+    from tonnage.diagnose.lint.lint import lint
 
     if "-" in files and str(common.snapshot) == "-":
         raise click.UsageError("stdin is either FILE or --snapshot")
     read = read_files(files, recursive=recursive)
     if fix and not dry_run and any(text.path is None for text in read.texts):
         raise click.UsageError("stdin cannot be repaired in place; --dry-run shows the diff")
-    given = asyncio.run(_given(common, read))
-    changed: tuple[Text, ...] = ()
-    if fix or dry_run:
-        from tonnage.cli.lint.files import write_text
-        from tonnage.diagnose.lint.repair import repaired_texts
+    sheets = _sheets(read)
+    given = asyncio.run(given_for(common, sheets))
+    if not (fix or dry_run):
+        return _answered(lint(sheets, given), read, common)
+    from tonnage.diagnose.lint.repair import repaired_texts
 
-        fixed = repaired_texts([(text.name, text.content) for text in read.texts], given)
-        changed = tuple(text for text in read.texts if text.name in fixed)
-        if not dry_run:
-            for text in changed:
-                write_text(text, fixed[text.name])
-    else:
-        fixed = {}
-    report = _report(read, given, {} if dry_run else fixed)
-    diffs = {text.name: _diff(text, fixed[text.name]) for text in changed}
-    _show(report, read, common, diffs if dry_run else {}, 0 if dry_run else len(changed))
-    return _status(report, read)
+    fixed = repaired_texts(sheets, given)
+    changed = [text for text in read.texts if text.name in fixed.sheets]
+    if dry_run:
+        diffs = {text.name: _diff(text, fixed.sheets[text.name].text) for text in changed}
+        return _answered(fixed.before, read, common, diffs)
+    for text in changed:
+        write_text(text, fixed.sheets[text.name].text)
+    return _answered(fixed.after, read, common, repaired=len(changed))
 
 
 def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
@@ -67,26 +69,21 @@ def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
     from dataclasses import replace
 
     from tonnage.cli.lint.files import read_files
+    from tonnage.cli.lint.world import given_for
+    from tonnage.diagnose.lint.lint import lint
 
     read = read_files(files, recursive=False)
     named = frozenset(text.name for text in read.texts if text.path is None or text.name in files)
-    report = _report(read, replace(asyncio.run(_given(common, read)), mig_parted=named), {})
-    _show(report, read, common, {}, 0)
-    return _status(report, read)
+    sheets = _sheets(read)
+    given = replace(asyncio.run(given_for(common, sheets)), mig_parted=named)
+    return _answered(lint(sheets, given), read, common)
 
 
-async def _given(common: Common, read: Files) -> Given:
-    from tonnage.cli.lint.world import given_for
+def _sheets(read: Files) -> Sequence[Sheet]:
+    """The texts, each of which is parsed once, whoever asks for its documents."""
+    from tonnage.diagnose.lint.sheet import Sheet
 
-    return await given_for(common, [(text.name, text.content) for text in read.texts])
-
-
-def _report(read: Files, given: Given, fixed: dict[str, str]) -> Report:
-    from tonnage.diagnose.lint.fix import repairs
-    from tonnage.diagnose.lint.lint import lint, with_fixable
-
-    report = lint([(text.name, fixed.get(text.name, text.content)) for text in read.texts], given)
-    return with_fixable(report, (repair.index for repair in repairs(report)))
+    return [Sheet(text.name, text.content) for text in read.texts]
 
 
 def _diff(text: Text, new: str) -> str:
@@ -99,9 +96,16 @@ def _diff(text: Text, new: str) -> str:
     )
 
 
-def _status(report: Report, read: Files) -> int:
+def _answered(
+    report: Report, read: Files, common: Common, diffs: dict[str, str] | None = None, repaired: int = 0
+) -> int:
+    """The exit status, after everything is said. `diffs`: what repairs would change; `repaired`: files."""
+    from tonnage.diagnose.lint.fix import repairs
+    from tonnage.diagnose.lint.lint import with_fixable
     from tonnage.model.severity import Severity
 
+    report = with_fixable(report, (repair.index for repair in repairs(report)))
+    _show(report, read, common, diffs or {}, repaired)
     if report.unreadable or read.problems:
         return 2
     return 1 if report.count(Severity.ERROR) + report.count(Severity.WARNING) else 0

@@ -14,8 +14,8 @@ from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
 from tonnage.documents.mig_parted import MigParted
-from tonnage.documents.source import read_document
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.source import validate
+from tonnage.documents.yaml_reader import Path, only_one
 from tonnage.model.api_answer import ApiServer
 from tonnage.model.cluster import Manifest
 from tonnage.model.errors import ConfigError, Problem
@@ -73,10 +73,10 @@ class Report:
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def lint(texts: Iterable[tuple[str, str]], given: Given) -> Report:
+def lint(sheets: Iterable[Sheet], given: Given) -> Report:
     """The findings on texts, each with the name of its file."""
-    sheets, unreadable = _read(texts, given.mig_parted)
-    items = tuple(item for sheet in sheets for item in items_of(sheet, given.namespace))
+    readable, unreadable = _read(sheets, given.mig_parted)
+    items = tuple(item for sheet in readable for item in items_of(sheet, given.namespace))
     items = (*items, *(inner for item in items for inner in _inner(item)))
     cluster, minor = given.cluster, given.minor
     world = World(items, given.shapes, given.read_pod, cluster, minor, given.mig_parted, given.server)
@@ -85,23 +85,21 @@ def lint(texts: Iterable[tuple[str, str]], given: Given) -> Report:
     return Report(_bounded(found), unreadable, objects)
 
 
-def _read(
-    texts: Iterable[tuple[str, str]], mig_parted: frozenset[str]
-) -> tuple[list[Sheet], tuple[Problem, ...]]:
-    sheets: list[Sheet] = []
+def _read(sheets: Iterable[Sheet], mig_parted: frozenset[str]) -> tuple[list[Sheet], tuple[Problem, ...]]:
+    """The sheets with documents, and what cannot be read."""
+    readable: list[Sheet] = []
     problems: list[Problem] = []
-    for name, text in texts:
-        sheet = Sheet(name, text)
+    for sheet in sheets:
         found = sheet.problems()
         if sheet.readable:
             problems.extend(found)
-            if name in mig_parted:
-                problems.extend(problem for problem in _no_mapping(sheet) if problem not in found)
+            if sheet.name in mig_parted:
+                problems.extend(_no_mapping(sheet))
             if sheet.documents:
-                sheets.append(sheet)
+                readable.append(sheet)
         else:
-            problems.extend([_template(found[0])] if "{{" in text else found)
-    return sheets, tuple(problems)
+            problems.extend([_template(found[0])] if "{{" in sheet.text else found)
+    return readable, tuple(problems)
 
 
 def _no_mapping(sheet: Sheet) -> tuple[Problem, ...]:
@@ -110,7 +108,7 @@ def _no_mapping(sheet: Sheet) -> tuple[Problem, ...]:
     if any(isinstance(value, dict) and (len(values) == 1 or "kind" in value) for value in values):
         return ()
     try:
-        read_document(sheet.text, MigParted, source=sheet.name)
+        validate(only_one(sheet.documents, sheet.name), MigParted)
     except ConfigError as error:
         return error.problems
     return ()
