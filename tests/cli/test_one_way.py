@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from tonnage.cli.main import run
+from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.diagnose import cluster_view
 
 _POD = """\
 apiVersion: v1
@@ -66,3 +68,27 @@ def test_every_file_is_read_and_parsed_once(
     assert capsys.readouterr().out
     assert (opened["pod.yaml"], opened["cluster.json"]) == (1, 1)
     assert len(parsed) == 1
+
+
+def test_manifests_of_one_file_meet_one_cluster_that_is_made_ready_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [_NODE]}))
+    manifests = [_POD.replace("name: train,", f"name: train-{number},") for number in range(3)]
+    alone = []
+    for manifest in manifests:
+        Path("pod.yaml").write_text(manifest)
+        run(["explain", "-f", "pod.yaml", "--snapshot", "cluster.json", "-o", "json"], "tonnage")
+        alone.append(json.loads(capsys.readouterr().out))
+    Path("pod.yaml").write_text("---\n".join(manifests))
+    views: list[object] = []
+
+    def counting_view(*arguments: Any, **named: Any) -> View:
+        views.append(arguments)
+        return view_of(*arguments, **named)
+
+    monkeypatch.setattr(cluster_view, "view_of", counting_view)
+    run(["explain", "-f", "pod.yaml", "--snapshot", "cluster.json", "-o", "json"], "tonnage")
+    assert json.loads(capsys.readouterr().out)["items"] == alone
+    assert len(views) == 1

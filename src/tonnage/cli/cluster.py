@@ -83,6 +83,17 @@ def read_file(path: Path, limit: Limit) -> ClusterFile:
     return file
 
 
+def with_profiles(snapshot: Snapshot, path: Path | None) -> Snapshot:
+    """The cluster with the scheduler's profiles out of a file, if one is given. Raises ConfigError."""
+    if path is None:
+        return snapshot
+    from tonnage.cli.library import read_text
+    from tonnage.documents.scheduler_config import scheduler_profiles
+    from tonnage.reading.documents import with_schedulers
+
+    return with_schedulers(snapshot, scheduler_profiles(read_text(path), str(path)))
+
+
 def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
     """Those of `kinds` that could not be read; said on stderr, as what follows lacks them."""
     unread = tuple(kind for kind in kinds if kind in snapshot.missing)

@@ -132,6 +132,13 @@ class Words(click.ParamType[tuple[str, ...]]):
         return words
 
 
+profiles_option: Final = click.option(
+    "--scheduler-config",
+    type=_FILE,
+    metavar="FILE",
+    help="Decide by the profiles of this KubeSchedulerConfiguration.",
+)
+"""Adds the option; the command gets `scheduler_config`."""
 STATE_HELP: Final = "Folder of the embedded cluster [default: TONNAGE_STATE, else ~/.local/state/tonnage]."
 _VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
 

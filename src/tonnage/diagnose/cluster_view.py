@@ -76,6 +76,55 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
     )
 
 
+@dataclass(slots=True)
+class SharedGround:
+    """A cluster as it is, made ready at the first question about it, for all manifests that meet it."""
+
+    snapshot: Snapshot
+    version: str
+    ground: Ground | None = None
+
+    def of(self, snapshot: Snapshot) -> Ground:
+        """The ground of a snapshot: this one's, or that of another, which is made for it alone."""
+        if snapshot is not self.snapshot:
+            return ground_of(snapshot, version=self.version)
+        if self.ground is None:
+            self.ground = ground_of(snapshot, version=self.version)
+        return self.ground
+
+
+@dataclass(slots=True)
+class Grounds:
+    """The cluster made ready once, also for clusters that differ only in what the API server asks about.
+
+    A large one also where pods have ended meanwhile: with them still there, at worst too little is promised.
+    """
+
+    shared: SharedGround
+    ready: Ground | None = None
+
+    def of(self, snapshot: Snapshot) -> Ground:
+        """The ground of a snapshot."""
+        if self.ready is None:
+            self.ready = self.shared.of(snapshot)
+            return self.ready
+        known = self.ready.view.snapshot
+        changed = _differ(_grounds(known), _grounds(snapshot))
+        if self.ready.engine is None:
+            changed = changed or _differ((known.pods, known.claims), (snapshot.pods, snapshot.claims))
+        return self.shared.of(snapshot) if changed else self.ready
+
+
+def _grounds(snapshot: Snapshot) -> tuple[object, ...]:
+    """Parts of a snapshot that say where a pod may run, whatever the pods there."""
+    devices = (snapshot.slices, snapshot.device_classes, snapshot.gpu)
+    return snapshot.nodes, *devices, snapshot.volume_claims, snapshot.missing
+
+
+def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return any(one is not other for one, other in zip(some, others, strict=True))
+
+
 def _states_of(view: View) -> tuple[int, ...]:
     """A number for what a node says about itself when it is closed."""
     known: dict[object, int] = {}

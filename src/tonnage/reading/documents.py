@@ -14,6 +14,7 @@ from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, Writ
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity
+from tonnage.model.scheduler_profile import SchedulerProfile
 from tonnage.model.workloads import Workload
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
 from tonnage.reading.nodes import with_manager
@@ -211,6 +212,11 @@ def with_readable_claims(objects: Iterable[JsonValue], snapshot: Snapshot, *, na
         with suppress(ConfigError):
             snapshot = with_claims_in([obj], snapshot, namespace=namespace)
     return snapshot
+
+
+def with_schedulers(snapshot: Snapshot, profiles: Iterable[SchedulerProfile]) -> Snapshot:
+    """The cluster with schedulers that decide by these profiles."""
+    return replace(snapshot, schedulers={profile.name: profile for profile in profiles})
 
 
 class _Named(Protocol):

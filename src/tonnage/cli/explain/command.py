@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 
-from tonnage.cli.cluster import connected, snapshot_of
+from tonnage.cli.cluster import connected, snapshot_of, with_profiles
 from tonnage.cli.explain.message import WORD, explain_message
-from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.output import emit, line, lines, printable, say, styled
-from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.verdict import Explanation, Verdict

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.library import read_text
-from tonnage.diagnose.explain.explain import explain_manifest
+from tonnage.diagnose.explain.explain import explain_manifests
 from tonnage.diagnose.explain.refused_objects import explain_objects, refused_objects
 from tonnage.model.cluster import Snapshot
 from tonnage.model.verdict import Explanation
@@ -25,5 +25,5 @@ def explain_file(path: Path, snapshot: Snapshot, namespace: str, version: str) -
     manifests, snapshot = added_manifests(documents, str(path), snapshot, namespace, refused)
     return (
         *explain_objects(refused, manifests),
-        *(explain_manifest(one, snapshot, version=version, server=server) for one in manifests),
+        *explain_manifests(manifests, snapshot, version=version, server=server),
     )

@@ -63,7 +63,7 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> Given:
 
 def _items(sheets: Sequence[Sheet], namespace: str) -> list[Item]:
     """The objects of the texts that everybody can read."""
-    return [item for sheet in sheets if not sheet.problems() for item in items_of(sheet, namespace)]
+    return [item for sheet in sheets if not sheet.problems for item in items_of(sheet, namespace)]
 
 
 def _given(

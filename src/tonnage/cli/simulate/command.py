@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.output import emit, progress, say, table
-from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.cli.simulate.changes import Flags, alternatives_of, with_manifests
 from tonnage.cli.simulate.trace import command as trace
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from tonnage.diagnose.simulate.outcomes import WhatIf
-    from tonnage.model.cluster import Snapshot
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FLAGS: Final = (
@@ -85,6 +83,7 @@ command.add_command(trace)
 
 def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path | None) -> WhatIf:
     from tonnage.adapters.snapshots.objects import collector_paused
+    from tonnage.cli.cluster import snapshot_of, with_profiles
 
     try:
         from tonnage.diagnose.simulate.trying import what_if
@@ -94,19 +93,13 @@ def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path 
     namespace = common.namespace or "default"
     alternatives = alternatives_of(flags, filename, namespace)
     folder = filename.parent if filename is not None else Path()
-    snapshot = with_profiles(_snapshot(common), profiles)
+    snapshot = with_profiles(asyncio.run(snapshot_of(common)), profiles)
     alternatives, snapshot = with_manifests(alternatives, snapshot, namespace, folder)
     try:
         with collector_paused():  # nothing that is made goes in circles
             return what_if(snapshot, alternatives, version=common.server_version or "", tell=_tell)
     finally:
         progress("")
-
-
-def _snapshot(common: Common) -> Snapshot:
-    from tonnage.cli.cluster import snapshot_of
-
-    return asyncio.run(snapshot_of(common))
 
 
 def _tell(alternative: str, done: int, of: int) -> None:

@@ -6,7 +6,8 @@ with all of them deleted. Where it is another than theirs, that is told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from tonnage.decide.cluster.hami import SCHEDULER as HAMI
 from tonnage.decide.cluster.hami import without_parts
@@ -15,7 +16,7 @@ from tonnage.decide.kubernetes.scheduler.sampling import sample_size
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import as_kept
 from tonnage.diagnose.case import Case, FieldError, device_needs
-from tonnage.diagnose.cluster_view import Ground, ground_of
+from tonnage.diagnose.cluster_view import Ground, Grounds, SharedGround, ground_of
 from tonnage.diagnose.explain.admission import explain_refused, explain_unreadable
 from tonnage.diagnose.explain.admission_outcome import (
     Attempt,
@@ -94,55 +95,31 @@ def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
     return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground, trying=trying)
 
 
-@dataclass(slots=True)
-class _Grounds:
-    """The cluster made ready once, also for clusters that differ only in what the API server asks about.
-
-    A large one also where pods have ended meanwhile: with them still there, at worst too little is promised.
-    """
-
-    version: str
-    ready: Ground | None = None
-    refusal: Refusal | None = None
-    """What the API server's own rules have against the manifest, which no change here touches."""
-
-    def of(self, snapshot: Snapshot) -> Ground:
-        """The ground of a snapshot."""
-        if self.ready is None:
-            self.ready = ground_of(snapshot, version=self.version)
-            return self.ready
-        known = self.ready.view.snapshot
-        changed = _differ(_grounds(known), _grounds(snapshot))
-        if self.ready.engine is None:
-            changed = changed or _differ((known.pods, known.claims), (snapshot.pods, snapshot.claims))
-        return ground_of(snapshot, version=self.version) if changed else self.ready
+def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
+    """The explanation of one manifest, as `explain_manifests`."""
+    return explain_manifests([manifest], snapshot, version=version)[0]
 
 
-def _grounds(snapshot: Snapshot) -> tuple[object, ...]:
-    """Parts of a snapshot that say where a pod may run, whatever the pods there."""
-    devices = (snapshot.slices, snapshot.device_classes, snapshot.gpu)
-    return snapshot.nodes, *devices, snapshot.volume_claims, snapshot.missing
-
-
-def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return any(one is not other for one, other in zip(some, others, strict=True))
-
-
-def explain_manifest(
-    manifest: Manifest, snapshot: Snapshot, *, version: str = "", server: ApiServer | None = None
-) -> Explanation:
-    """The explanation of what would become of a manifest: first the API server's validation, then the rest.
+def explain_manifests(
+    manifests: Iterable[Manifest], snapshot: Snapshot, *, version: str = "", server: ApiServer | None = None
+) -> tuple[Explanation, ...]:
+    """What would become of each manifest by itself: first the API server's validation, then the rest.
 
     `server`: its own rules, where they are at hand.
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
     """
+    shared = SharedGround(snapshot, version)
+    return tuple(_of_manifest(manifest, shared, server) for manifest in manifests)
+
+
+def _of_manifest(manifest: Manifest, shared: SharedGround, server: ApiServer | None) -> Explanation:
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
-    made, snapshot = with_made_claims(manifest.pod, snapshot)
+    made, snapshot = with_made_claims(manifest.pod, shared.snapshot)
     refusal = refusal_of(manifest, subject, server, _ruled(manifest))
-    grounds = _Grounds(version, refusal=refusal)
-    found = _explain_new(replace(manifest, pod=made), subject, snapshot, grounds)
+    new = replace(manifest, pod=made)
+    found = _explain_new(new, subject, snapshot, Grounds(shared), refusal=refusal)
     return found if kind == "Pod" else for_template(found, kind)
 
 
@@ -153,21 +130,29 @@ def explain_new(
 
     `ground`: the cluster, when it was made ready before.
     """
-    return _explain_new(manifest, subject, snapshot, _Grounds(version, ground))
+    return _explain_new(manifest, subject, snapshot, Grounds(SharedGround(snapshot, version), ground))
 
 
 def _explain_new(
-    manifest: Manifest, subject: Subject, snapshot: Snapshot, grounds: _Grounds, *, trying: bool = True
+    manifest: Manifest,
+    subject: Subject,
+    snapshot: Snapshot,
+    grounds: Grounds,
+    *,
+    trying: bool = True,
+    refusal: Refusal | None = None,
 ) -> Explanation:
-    attempt = Attempt(manifest, snapshot, profile_for(grounds.version or snapshot.server_version).minor)
+    """`refusal`: what the API server's own rules have against the manifest, which no change here touches."""
+    attempt = Attempt(
+        manifest, snapshot, profile_for(grounds.shared.version or snapshot.server_version).minor
+    )
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
-    refusal = grounds.refusal
     if refusal is not None and not refusal.decoded:
         return explain_answer(subject, ApiAnswer(refusal.words))
 
     def later(changed: Manifest, cluster: Snapshot) -> Explanation:
-        return _explain_new(changed, subject, cluster, grounds, trying=False)
+        return _explain_new(changed, subject, cluster, grounds, trying=False, refusal=refusal)
 
     whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
     if whole is not None:

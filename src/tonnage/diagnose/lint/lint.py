@@ -90,7 +90,7 @@ def _read(sheets: Iterable[Sheet], mig_parted: frozenset[str]) -> tuple[list[She
     readable: list[Sheet] = []
     problems: list[Problem] = []
     for sheet in sheets:
-        found = sheet.problems()
+        found = sheet.problems
         if sheet.readable:
             problems.extend(found)
             if sheet.name in mig_parted:

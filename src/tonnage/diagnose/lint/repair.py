@@ -36,7 +36,7 @@ def repaired_texts(sheets: Sequence[Sheet], given: Given) -> Repaired:
         if not found:
             break
         tried = {name: Sheet(name, repaired(now[name].text, edits)) for name, edits in found.items()}
-        worse = {name for name, new in tried.items() if len(new.problems()) > len(now[name].problems())}
+        worse = {name for name, new in tried.items() if len(new.problems) > len(now[name].problems)}
         spoilt |= worse
         now |= {name: new for name, new in tried.items() if name not in worse}
         report = lint(now.values(), given)

@@ -20,7 +20,11 @@ class Edit:
 
 
 class Sheet:
-    """A text with its documents, and where its lines are in the file. Not to be changed."""
+    """A text with its documents, and where its lines are in the file. Not to be changed.
+
+    `documents` are empty where the text is not `readable`; of a key given twice the last counts. `problems`
+    say why it cannot be read, or not by everybody (keys given twice).
+    """
 
     def __init__(
         self, name: str, text: str, host: Sheet | None = None, document: int = 0, path: Path = ()
@@ -29,15 +33,14 @@ class Sheet:
         self.text = text
         self.host = host
         self._at = (document, path)
-
-    @cached_property
-    def documents(self) -> tuple[Located, ...]:
-        """Of a key given twice the last counts. Raises ConfigError when the text is not readable."""
-        return self._read[0]
-
-    @cached_property
-    def _read(self) -> tuple[tuple[Located, ...], tuple[Problem, ...]]:
-        return read_yaml_all(self.text, source=self.name)
+        self._inner: dict[tuple[int, Path], Sheet] = {}
+        self.documents: tuple[Located, ...] = ()
+        self.problems: tuple[Problem, ...] = ()
+        self.readable = True
+        try:
+            self.documents, self.problems = read_yaml_all(text, source=name)
+        except ConfigError as error:
+            self.problems, self.readable = error.problems, False
 
     @cached_property
     def parts(self) -> Parts:
@@ -45,24 +48,11 @@ class Sheet:
         return Parts(self.text)
 
     def inner(self, document: int, path: Path, text: str) -> Sheet:
-        """The text of a value as a sheet of its own."""
-        return Sheet(self.name, text, self, document, path)
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Why it cannot be read, or not by everybody (keys given twice); nothing for what can."""
-        try:
-            return self._read[1]
-        except ConfigError as error:
-            return error.problems
-
-    @property
-    def readable(self) -> bool:
-        """Whether it has documents to look at."""
-        try:
-            _ = self._read
-        except ConfigError:
-            return False
-        return True
+        """The text of the value at a path as a sheet of its own, the same one each time."""
+        found = self._inner.get((document, path))
+        if found is None:
+            found = self._inner[document, path] = Sheet(self.name, text, self, document, path)
+        return found
 
     def place(self, document: int, path: Path, *, on_key: bool = False) -> tuple[int, int]:
         """(line, column) in the file of a part of a document."""

@@ -40,7 +40,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     try:
         parse_device_plugin_config(item.sheet.text, source=item.sheet.name)
     except ConfigError as error:
-        left = [problem for problem in error.problems if problem not in item.sheet.problems()]
+        left = [problem for problem in error.problems if problem not in item.sheet.problems]
         if left:
             yield from refused(ConfigError(*left), item, DevicePluginConfig, LintCode.GPU_CONFIG)
     yield from _not_renamed(item)
@@ -54,7 +54,7 @@ def _unreadable(item: Item) -> Iterator[Draft]:
         path: Path = (*item.path, "data", key)
         sheet = item.sheet.inner(item.document, path, text)
         code = LintCode.MIG_CONFIG if _MIG.search(text) else LintCode.GPU_CONFIG
-        for problem in sheet.problems():
+        for problem in sheet.problems:
             found = PLACED.search(problem.where)
             if found is not None:
                 at = sheet.in_file(int(found[1]), int(found[2]))
