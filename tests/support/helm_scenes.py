@@ -180,7 +180,7 @@ class HelmPlayer:
             path, _, body = command.removeprefix(first).strip().partition(" ")
             return await asyncio.to_thread(self._request, first, path, body)
         places = [str(CHARTS / word) if word.startswith("./") else word for word in words]
-        done = await asyncio.to_thread(self._helm.attempt, *places)
+        done = await asyncio.to_thread(self._helm.attempt, *places, image="")
         return Answer(done.returncode, _said(done.stdout), _said(done.stderr))
 
     def _connected(self) -> closing[HTTPSConnection]:
