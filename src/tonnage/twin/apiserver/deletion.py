@@ -145,7 +145,7 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
         metadata["deletionGracePeriodSeconds"] = grace
         if counts_generations(request.served) and number(metadata, "generation") > 0:
             metadata["generation"] = number(metadata, "generation") + 1
-    elif request.resource != POD:
+    elif request.resource != POD or not known:  # a pod whose grace period is over is deleted as if anew
         _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
     elif isinstance(known, int) and options.grace_period_s is not None:
         _shorten(metadata, known, _wanted_s(options.grace_period_s), now)
