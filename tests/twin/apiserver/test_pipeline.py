@@ -165,6 +165,22 @@ async def test_a_bound_pod_goes_when_its_kubelet_says_so(twin: Twin) -> None:
     assert twin.raw() is None
 
 
+@pytest.mark.parametrize(
+    ("phase", "finalizers"),
+    [
+        pytest.param("Running", ["foregroundDeletion"], id="what the first one said, while it has time"),
+        pytest.param("Failed", ["orphan"], id="what the last one said, without"),
+    ],
+)
+async def test_of_two_deletions_of_a_pod_counts(twin: Twin, phase: str, finalizers: list[str]) -> None:
+    """Seen of random writes to a genuine server of 1.35."""
+    await twin.pod(nodeName="n")
+    await twin.api.patch(POD, "p", {"status": {"phase": phase}}, namespace="default", subresource="status")
+    for propagation in ("Foreground", "Orphan"):
+        await twin.api.delete(POD, "p", namespace="default", propagation=propagation)
+    assert twin.raw()["metadata"]["finalizers"] == finalizers
+
+
 async def test_less_than_no_grace_is_one_second(twin: Twin) -> None:
     await twin.pod(nodeName="n", terminationGracePeriodSeconds=10)
     await twin.api.delete(POD, "p", namespace="default", grace_period_s=-1)
