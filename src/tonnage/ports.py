@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -78,8 +78,8 @@ class KubernetesApi(Protocol):
     """The Kubernetes API. Objects are read as the kind's Struct, written as JSON.
 
     Every method raises ApiError with the server's own code, reason and message when the server refuses, and
-    ClusterError when it cannot be reached. `namespace` is required for namespaced kinds except in `list` and
-    `watch`, where None means all namespaces. Selectors are in kubectl's syntax.
+    ClusterError when it cannot be reached. For namespaced kinds only `list` and `watch` take None as
+    `namespace`: all of them. Selectors are in kubectl's syntax.
     """
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
@@ -169,8 +169,11 @@ class DeviceBackend(Protocol):
         """What happens since the last scan; never ends by itself, never raises for a driver."""
         ...
 
-    async def sample(self) -> tuple[Sample, ...]:
-        """A reading of every device that can be read. Raises HardwareError as `scan` does."""
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        """Those fields of `model.catalog.metrics` of each device that answers, MIG devices after their GPU.
+
+        MIG devices only if a field is theirs. Raises HardwareError as `scan` does, Bug: an unknown field.
+        """
         ...
 
     async def divided(self) -> tuple[DividedGpu, ...]:
@@ -214,10 +217,7 @@ class PluginSockets(Protocol):
         ...
 
     def watch(self, on_change: Callable[[], None]) -> bool:
-        """Have `on_change` called when sockets came or went; to be called again now and then.
-
-        False where nobody tells of it: then somebody has to look often.
-        """
+        """Have `on_change` called when sockets came or went; call it again. False: nobody tells of it."""
         ...
 
     async def serve(self, advertisement: Advertisement, service: PluginService) -> None:
@@ -266,9 +266,8 @@ class KubeletHolds(Protocol):
     async def checkpoint(self) -> tuple[Hold, ...]:
         """Devices by container out of kubelet's own checkpoint; empty if there is none.
 
-        `pod` is a uid; pods that ended are included until kubelet gives out the next device.
-
-        Raises HardwareError when it cannot be read or makes no sense.
+        `pod` is a uid; pods that ended are included until kubelet gives out the next device. Raises
+        HardwareError when it cannot be read or makes no sense.
         """
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 from pathlib import Path
 
@@ -79,8 +79,8 @@ class Backend:
         finally:
             self.ended = True
 
-    async def sample(self) -> tuple[Sample, ...]:
-        return (Sample("GPU-0"),)
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        return (Sample("GPU-0", dict.fromkeys(fields, 1)),)
 
     def stuck_s(self) -> float:
         return 3.0
@@ -175,7 +175,7 @@ async def test_a_kernel_that_does_not_answer_holds_up_nobody(
 async def test_everything_else_is_the_backend_s(tmp_path: Path) -> None:
     backend = Backend()
     beside = NodesBeside(backend, Ticks(), root=tmp_path)  # type: ignore[arg-type]
-    assert await beside.sample() == (Sample("GPU-0"),)
+    assert await beside.sample(("power_w",)) == (Sample("GPU-0", {"power_w": 1}),)
     assert beside.stuck_s() == 3.0
     await beside.close()
     assert backend.closed

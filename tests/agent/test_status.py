@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -229,7 +229,7 @@ class WaitingClock:
 class AtOnce(ScenarioBackend):
     """Reads at once, in no thread."""
 
-    async def sample(self) -> tuple[Sample, ...]:
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
         return ()
 
 

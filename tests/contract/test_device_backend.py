@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from support.nvml.state import DriverState, FakeGpu, Rule
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, SetComputeMode
+from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, Sample, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
@@ -168,7 +169,11 @@ async def test_a_lost_device_is_unhealthy_with_a_reason_and_hides_no_other(machi
     assert [d.healthy for d in inventory.devices] == [True, False, True, True]
     assert inventory.devices[1].uuid == "GPU-1"
     assert "lost" in inventory.devices[1].reason.lower()
-    assert {sample.uuid for sample in await machine.backend.sample()} == {"GPU-0", "GPU-2", "GPU-3"}
+    assert {sample.uuid for sample in await machine.backend.sample(("power_w",))} == {
+        "GPU-0",
+        "GPU-2",
+        "GPU-3",
+    }
 
 
 async def test_an_exchanged_device_has_its_new_uuid(machine: Machine) -> None:
@@ -180,7 +185,7 @@ async def test_an_exchanged_device_has_its_new_uuid(machine: Machine) -> None:
 async def test_without_any_access_a_scan_is_a_hardware_error(machine: Machine) -> None:
     await machine.backend.scan()
     machine.vanish()
-    for read in (machine.backend.scan, machine.backend.sample):
+    for read in (machine.backend.scan, partial(machine.backend.sample, ("power_w",))):
         with pytest.raises(HardwareError):
             await read()
 
@@ -207,9 +212,11 @@ def _generator(backend: DeviceBackend) -> Any:
 
 
 async def test_samples_are_readings_of_each_device(machine: Machine) -> None:
-    samples = await machine.backend.sample()
-    assert [sample.uuid for sample in samples] == [f"GPU-{i}" for i in range(4)]
-    assert all(sample.memory_used_mib is not None and sample.memory_used_mib >= 0 for sample in samples)
+    samples = await machine.backend.sample(("memory_total_mib", "driver_version"))
+    assert samples == tuple(
+        Sample(f"GPU-{i}", {"memory_total_mib": MODEL.memory_mib}, {"driver_version": "570.124.06"})
+        for i in range(4)
+    )
 
 
 async def test_a_device_is_one_processs_own_until_it_is_given_back(machine: Machine) -> None:
@@ -370,8 +377,9 @@ async def test_a_device_broken_from_the_start_is_a_problem(nvml: NvmlBackend, dr
 
 async def test_a_fact_that_a_device_does_not_give_is_left_out(nvml: NvmlBackend, driver: Driver) -> None:
     driver.rule(Rule("error", "nvmlDeviceGetPowerUsage", slot=1, value=3))
-    samples = await nvml.sample()
-    assert [sample.power_w is None for sample in samples] == [False, True, False, False]
+    samples = await nvml.sample(("power_w", "temperature_c"))
+    assert ["power_w" in sample.values for sample in samples] == [True, False, True, True]
+    assert all("temperature_c" in sample.values for sample in samples)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import pynvml
 
 from fuzz.documents import check_plan
+from support.device_contract import READ
 from tonnage.adapters.cdi.device_nodes import read_device_nodes
 from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader
@@ -185,7 +186,7 @@ def nvml(data: bytes) -> None:
             plan = share(inventory, config)
             check_plan(plan, uuids)
             gpu_labels(inventory, config, plan, Machine())
-        reader.sample(_step)
+        reader.sample(READ, _step)
         reader.wait(0)
 
 

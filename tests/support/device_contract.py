@@ -16,13 +16,16 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+import pytest
 
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.preference.whole_devices import finished, topology_of, worked_out
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Inventory
+from tonnage.model.catalog.metrics import FieldKind, FieldOrigin, device_fields
+from tonnage.model.devices import Inventory, Sample
+from tonnage.model.errors import Bug
 from tonnage.model.links import NVSWITCH
 from tonnage.model.sharing import PluginConfig
 from tonnage.ports import DeviceBackend
@@ -104,30 +107,61 @@ async def each_device_says_how_it_is(backend: DeviceBackend) -> None:
         assert vitals.nvlink_errors is None or vitals.nvlink_errors >= 0
 
 
+READ: Final = tuple(name for name, field in device_fields().items() if field.origin is FieldOrigin.READ)
+
+
 async def readings_are_in_their_ranges(backend: DeviceBackend) -> None:
     inventory = await backend.scan()
     memory = {device.uuid: device.memory_mib for device in inventory.devices}
-    samples = await backend.sample()
-    assert [sample.uuid for sample in samples] == list(memory)
+    memory |= {mig.uuid: mig.memory_mib for device in inventory.devices for mig in device.migs}
+    samples = await backend.sample(READ)
+    parts = [uuid for device in inventory.devices for uuid in (device.uuid, *(m.uuid for m in device.migs))]
+    assert [sample.uuid for sample in samples] == parts, "each GPU, and after it its MIG devices"
     for sample in samples:
-        assert sample.memory_used_mib is not None
-        assert 0 <= sample.memory_used_mib <= memory[sample.uuid]
-        assert sample.utilization_percent is None or 0 <= sample.utilization_percent <= 100
-        assert sample.temperature_c is None or 0 < sample.temperature_c < 120
-        assert sample.power_w is None or 0 < sample.power_w < 3000
+        assert sample.values["memory_total_mib"] == pytest.approx(memory[sample.uuid], rel=0.02)
+        assert 0 <= sample.values["memory_used_mib"] <= memory[sample.uuid]
+        for name, value in sample.values.items():
+            field = device_fields()[name]
+            assert value >= 0, (name, value)
+            assert field.double or isinstance(value, int), (name, value)
+            assert field.unit not in ("percent", "ratio") or value <= (100 if field.unit == "percent" else 1)
+            assert field.unit != "C" or value <= 200
+            assert field.unit != "W" or value < 3000
+            assert field.unit != "flag" or value in (0, 1), (name, value)
+        for name, text in sample.texts.items():
+            assert device_fields()[name].kind is FieldKind.LABEL
+            assert text.strip()
+
+
+async def fields_of_a_gpu_are_no_mig_devices(backend: DeviceBackend) -> None:
+    inventory = await backend.scan()
+    divided = {device.uuid for device in inventory.devices if device.mig_enabled}
+    for sample in await backend.sample(READ):
+        own = all(device_fields()[name].mig for name in (*sample.values, *sample.texts))
+        assert own == sample.uuid.startswith("MIG-"), sample.uuid
+        assert sample.uuid not in divided or "utilization_percent" not in sample.values
+
+
+async def only_what_is_asked_for_is_answered(backend: DeviceBackend) -> None:
+    gpus = [device.uuid for device in (await backend.scan()).devices]
+    for sample in await backend.sample(("power_w", "driver_version")):
+        assert {*sample.values, *sample.texts} <= {"power_w", "driver_version"}
+    assert [sample.uuid for sample in await backend.sample(("power_w",))] == gpus
+    assert await backend.sample(()) == tuple(map(Sample, gpus))
+    with pytest.raises(Bug, match="no device has a field power"):
+        await backend.sample(("temperature_c", "power"))
 
 
 async def activity_is_a_share_of_time(backend: DeviceBackend) -> None:
     """Devices with GPM tell it from some reading on; others never do."""
+    fields = [name for name, field in device_fields().items() if field.gpm is not None]
     until = time.monotonic() + _LOOK_S
-    samples = await backend.sample()
-    while time.monotonic() < until and all(sample.activity is None for sample in samples):
-        samples = await backend.sample()
-    for activity in (sample.activity for sample in samples if sample.activity is not None):
-        shares = (activity.graphics_percent, activity.sm_percent, activity.dram_percent)
-        assert all(share is None or 0 <= share <= 100 for share in shares), activity
-        rates = (activity.pcie_sent_mib_s, activity.pcie_received_mib_s)
-        assert all(rate is None or rate >= 0 for rate in rates), activity
+    samples = await backend.sample(fields)
+    while time.monotonic() < until and not any(sample.values for sample in samples):
+        samples = await backend.sample(fields)
+    for name, value in (pair for sample in samples for pair in sample.values.items()):
+        assert value >= 0, name
+        assert device_fields()[name].unit != "ratio" or value <= 1, name
 
 
 async def parts_are_those_of_their_device(backend: DeviceBackend) -> None:
@@ -177,6 +211,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     links_make_a_matrix,
     each_device_says_how_it_is,
     readings_are_in_their_ranges,
+    fields_of_a_gpu_are_no_mig_devices,
+    only_what_is_asked_for_is_answered,
     activity_is_a_share_of_time,
     parts_are_those_of_their_device,
     nothing_wrong_is_heard_of_healthy_devices,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import Final
 
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.links import Link
@@ -138,37 +140,25 @@ class RawEvent:
     compute_instance: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What the parts of a device did since the reading before; None is a part that it does not tell of.
-
-    `tensor_percent` is any tensor operation; `fp*` those outside the tensor cores.
-    """
-
-    graphics_percent: float | None = None
-    sm_percent: float | None = None
-    sm_occupancy_percent: float | None = None
-    tensor_percent: float | None = None
-    dram_percent: float | None = None
-    fp64_percent: float | None = None
-    fp32_percent: float | None = None
-    fp16_percent: float | None = None
-    pcie_sent_mib_s: float | None = None
-    pcie_received_mib_s: float | None = None
-    nvlink_sent_mib_s: float | None = None
-    nvlink_received_mib_s: float | None = None
+MEMORY_IN_USE: Final = "memory_occupied_mib"
+"""The field of `catalog.metrics` for memory that programs have or the driver keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Readings of one device; None is a reading that the device does not give."""
+    """Readings of one device or MIG device by names of `catalog.metrics`; what it lacks is absent.
+
+    `values` are whole but for fields that are `double`, `texts` are those of labels.
+    """
 
     uuid: str
-    memory_used_mib: int | None = None
-    utilization_percent: int | None = None
-    temperature_c: int | None = None
-    power_w: float | None = None
-    activity: Activity | None = None
+    values: Mapping[str, int | float] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def whole(self, name: str) -> int | None:
+        """The reading without a fraction; None where there is none."""
+        value = self.values.get(name)
+        return None if value is None else int(value)
 
 
 @dataclass(frozen=True, slots=True)

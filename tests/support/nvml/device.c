@@ -397,6 +397,52 @@ API int nvmlDeviceGetRemappedRows(
     GIVE(remap_failure, failed);
 }
 
+API int nvmlDeviceGetRowRemapperHistogram(handle device, struct row_histogram *out)
+{
+    ENTER(GPU, device);
+    if (!out) return INVALID_ARGUMENT;
+    const struct gpu *gpu = call.gpu;
+    *out = (struct row_histogram){(unsigned)gpu->row_banks_max, (unsigned)gpu->row_banks_high,
+        (unsigned)gpu->row_banks_partial, (unsigned)gpu->row_banks_low, (unsigned)gpu->row_banks_none};
+    return gpu->has_row_banks_max ? OK : NOT_SUPPORTED;
+}
+
+/* Their addresses are of no interest. */
+API int nvmlDeviceGetRetiredPages(handle device, unsigned cause, unsigned *n, unsigned long long *out)
+{
+    ENTER(GPU, device);
+    if (!n || cause > 1) return INVALID_ARGUMENT;
+    if (!call.gpu->has_retired_pages) return NOT_SUPPORTED;
+    const unsigned room = *n;
+    *n = (unsigned)call.gpu->retired_pages;
+    if (room < *n) return INSUFFICIENT_SIZE;
+    for (unsigned i = 0; out && i < *n; i++) out[i] = i;
+    return OK;
+}
+
+API int nvmlDeviceGetSramEccErrorStatus(handle device, struct sram_errors *out)
+{
+    ENTER(GPU, device);
+    if (!out) return INVALID_ARGUMENT;
+    if (out->version != VERSION(struct sram_errors, 1)) return ARGUMENT_VERSION_MISMATCH;
+    GIVE(sram_threshold, &out->threshold_exceeded);
+}
+
+API int nvmlDeviceGetGridLicensableFeatures_v4(handle device, struct licenses *out)
+{
+    ENTER(GPU, device);
+    if (!out) return INVALID_ARGUMENT;
+    *out = (struct licenses){.supported = 1, .n = 1};
+    GIVE(licensed, &out->features[0].state);
+}
+
+API int nvmlDeviceGetInforomVersion(handle device, unsigned object, char *out, unsigned size)
+{
+    ENTER(GPU, device);
+    return object > 2 ? INVALID_ARGUMENT : give_text(out, size, call.gpu->inforom);
+}
+TEXT_OF_GPU(nvmlDeviceGetInforomImageVersion, inforom_image)
+
 API int nvmlDeviceGetPcieThroughput(handle device, unsigned counter, unsigned *out)
 {
     ENTER(GPU, device);

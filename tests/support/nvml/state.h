@@ -34,9 +34,11 @@ enum {
     X(pcie_width) X(pcie_max_generation) X(pcie_max_width) X(pcie_replays) X(pcie_tx_kib_s) \
     X(pcie_rx_kib_s) X(fan_percent) X(mig_mode) X(mig_pending) X(mig_family) X(mig_needs_reset) \
     X(multiprocessors) X(slice_multiprocessors) X(nvlink_version) X(event_types) X(gpm) X(fabric_state) X(fabric_status) \
-    X(fabric_clique) X(fabric_health) X(recovery_action) X(module_id) X(board_id)
+    X(fabric_clique) X(fabric_health) X(recovery_action) X(module_id) X(board_id) X(memory_temperature) \
+    X(retired_pages) X(sram_threshold) X(row_banks_max) X(row_banks_high) X(row_banks_partial) \
+    X(row_banks_low) X(row_banks_none) X(licensed)
 
-#define TEXTS(X) X(uuid) X(name) X(serial) X(pci_bus_id) X(vbios) X(part_number) X(fabric_cluster)
+#define TEXTS(X) X(uuid) X(name) X(serial) X(pci_bus_id) X(vbios) X(part_number) X(fabric_cluster) X(inforom) X(inforom_image)
 
 struct link { int present, active, peer; char bus_id[32]; }; /* peer: a slot; -1 NVSwitch; -2 unknown */
 struct gpu_instance { int present, id, profile, start; };

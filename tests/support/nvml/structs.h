@@ -70,6 +70,14 @@ struct fabric_v3 {
     uint32_t health;
     uint8_t summary;
 };
+struct sram_errors { unsigned version; unsigned long long counts[11]; unsigned threshold_exceeded; };
+struct license {
+    unsigned code, state;
+    char text[128], product[128];
+    unsigned enabled;
+    struct { uint32_t year; uint16_t month, day, hour, minute, second; uint8_t status; } expiry;
+};
+struct licenses { int supported; unsigned n; struct license features[3]; };
 struct metric_info { const char *short_name, *long_name, *unit; };
 struct metric { unsigned id; int code; double value; struct metric_info info; };
 struct metrics { unsigned version, n; void *sample1, *sample2; struct metric metrics[]; };

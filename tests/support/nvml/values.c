@@ -42,6 +42,7 @@ static int derived(const struct gpu *gpu, const struct field_value *field, unsig
     case 5: *out = (unsigned long long)gpu->ecc_corrected_aggregate; return OK;
     case 6: *out = (unsigned long long)gpu->ecc_uncorrected_aggregate; return OK;
     case 31: FROM(retired_pending);
+    case 82: FROM(memory_temperature);
     case 83: FROM(energy_mj);
     case 91: *out = (unsigned)links_of(gpu); return OK;
     case 94: FROM(pcie_replays);
@@ -63,7 +64,13 @@ static int derived(const struct gpu *gpu, const struct field_value *field, unsig
 #undef FROM
 }
 
-static unsigned type_of(unsigned id) { return id == 83 || (id >= 3 && id <= 28) || id >= 296 ? VALUE_ULL : VALUE_UINT; }
+static int within(unsigned id, unsigned first, unsigned last) { return id >= first && id <= last; }
+
+static unsigned type_of(unsigned id)
+{
+    const int wide = id == 83 || within(id, 3, 28) || within(id, 74, 81) || within(id, 138, 139) || id >= 296;
+    return wide ? VALUE_ULL : VALUE_UINT;
+}
 
 static long long now_us(void)
 {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -89,8 +89,8 @@ class NodesBeside:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
 
-    async def sample(self) -> tuple[Sample, ...]:
-        return await self._backend.sample()
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        return await self._backend.sample(fields)
 
     def stuck_s(self) -> float:
         return self._backend.stuck_s()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.cdi.device_nodes import read_device_nodes
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
-from tonnage.model.devices import GpuProcess, Inventory
+from tonnage.model.devices import MEMORY_IN_USE, GpuProcess, Inventory
 from tonnage.model.errors import HardwareError
 from tonnage.model.node_facts import DriverAnswer
 
@@ -70,10 +70,10 @@ async def _used(helpers: Helpers, skip: tuple[int, ...]) -> Mapping[str, int]:
     from tonnage.adapters.vendors.nvml_child import Request
 
     try:
-        samples = (await helpers.ask(Request("sample", skip))).samples or ()
+        samples = (await helpers.ask(Request("sample", skip, (MEMORY_IN_USE,)))).samples or ()
     except HardwareError:
         return {}
-    return {each.uuid: each.memory_used_mib for each in samples if each.memory_used_mib is not None}
+    return {sample.uuid: used for sample in samples if (used := sample.whole(MEMORY_IN_USE)) is not None}
 
 
 async def _users(helpers: Helpers, skip: tuple[int, ...]) -> tuple[GpuProcess, ...]:

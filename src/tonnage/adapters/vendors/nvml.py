@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tonnage.adapters.vendors.driver_root import LIBRARY
 from tonnage.adapters.vendors.driver_thread import NODE, DriverThread, OverdueError, Steps
+from tonnage.adapters.vendors.nvml_fields import plans_of
 from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
@@ -97,6 +99,8 @@ class NvmlBackend:
         self._stuck_with = NODE
         """What the thread asked about when it was overdue last."""
         self._trying: asyncio.Task[None] | None = None
+        self._sampled: dict[str, None] = {}
+        """Fields that were ever asked for: a device that hangs is tried with all of them."""
         self._last = Scan()
         self._known: dict[str, Device] = {}
         self._links: tuple[Link, ...] = ()
@@ -132,10 +136,14 @@ class NvmlBackend:
         self._news = False
         return replace(inventory, links=self._links)
 
-    async def sample(self) -> tuple[Sample, ...]:
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        names = tuple(fields)
+        plans_of(names)  # an unknown field is the caller's mistake, whoever reads
+        self._sampled |= dict.fromkeys(names)
+        read = partial(self._reader.sample, names)
         while self._present.is_set():
             try:
-                return await self._read("sample", self._reader.sample, lambda reply: reply.samples)
+                return await self._read("sample", read, lambda reply: reply.samples, names)
             except OverdueError as error:
                 if not self._note(error):
                     raise
@@ -304,6 +312,7 @@ class NvmlBackend:
         do: Literal["scan", "sample"],
         read: Callable[[Steps, frozenset[int]], T],
         result: Callable[[Reply], T | None],
+        fields: tuple[str, ...] = (),
     ) -> T:
         """What is read by the thread; by another process while a thread owes an answer."""
         if self._free:
@@ -322,7 +331,7 @@ class NvmlBackend:
                 raise self._refused(error) from None
         from tonnage.adapters.vendors.nvml_child import Request
 
-        answer = result(await self._others().ask(Request(do, tuple(self._hung))))
+        answer = result(await self._others().ask(Request(do, tuple(self._hung), fields)))
         assert answer is not None
         return answer
 
@@ -354,7 +363,8 @@ class NvmlBackend:
                     continue
                 others = tuple(each for each in range(self._last.count) if each != index)
                 try:
-                    await self._others().try_once(Request("scan", others), Request("sample", others))
+                    fields = tuple(self._sampled)
+                    await self._others().try_once(Request("scan", others), Request("sample", others, fields))
                 except HardwareError:
                     hung.pause_s = min(2 * hung.pause_s, _TRY_MOST_S)
                     hung.try_at = time.monotonic() + hung.pause_s

@@ -30,10 +30,11 @@ _PAUSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to read, about every device but those of the indices in `skip`."""
+    """What to read, about every device but those of the indices in `skip`; `fields` are those of a sample."""
 
     do: Literal["scan", "sample", "processes"]
     skip: tuple[int, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class _Child:
             elif request.do == "processes":
                 self._say(Reply(processes=self._reader.processes(self._step, skip)))
             else:
-                self._say(Reply(samples=self._reader.sample(self._step, skip)))
+                self._say(Reply(samples=self._reader.sample(request.fields, self._step, skip)))
         except self._reader.session.errors() as error:
             self._say(Reply(error=str(error)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,15 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol, TypeVar
 
-from tonnage.adapters.vendors.nvml_activity import ActivityReader
 from tonnage.adapters.vendors.nvml_events import EventWatch
-from tonnage.adapters.vendors.nvml_reading import (
-    is_display,
-    optional,
-    read_device,
-    read_processes,
-    read_sample,
-)
+from tonnage.adapters.vendors.nvml_reading import is_display, optional, read_device, read_processes
+from tonnage.adapters.vendors.nvml_samples import SampleReader
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
 from tonnage.adapters.vendors.platforms import INSTEAD, is_integrated
@@ -73,7 +67,7 @@ class NvmlReader:
         self.session = session
         self._root = root
         self._watch = EventWatch()
-        self._activity = ActivityReader(monotonic)
+        self._samples = SampleReader(monotonic)
         self._links: dict[str, int] = {}
         self._asked: tuple[int, set[int]] = (0, set())
 
@@ -85,11 +79,14 @@ class NvmlReader:
 
         return self._afresh(read, step)
 
-    def sample(self, step: Step, skip: AbstractSet[int] = frozenset()) -> tuple[Sample, ...]:
-        """A reading of every device that can be read and is not in `skip`. Raises as `scan` does."""
+    def sample(
+        self, fields: tuple[str, ...], step: Step, skip: AbstractSet[int] = frozenset()
+    ) -> tuple[Sample, ...]:
+        """Those fields of every device that can be read and is not in `skip`. Raises as `scan` does."""
 
         def read(nvml: ModuleType) -> tuple[Sample, ...]:
-            return self._sample(nvml, step, skip)
+            about = (index for index in range(nvml.nvmlDeviceGetCount()) if index not in skip)
+            return self._samples.read(nvml, self.session.number, fields, self._each(step, about))
 
         return self._afresh(read, step)
 
@@ -130,6 +127,12 @@ class NvmlReader:
             step(NODE, times=_FIRST)
             self.session.close()
             return read(self.session.open())
+
+    def _each(self, step: Step, indices: Iterable[int]) -> Iterator[int]:
+        """The same, and the step of each."""
+        for index in indices:
+            self._about(step, index)
+            yield index
 
     def _about(self, step: Step, index: int) -> None:
         """The step of a device, longer when it is the first of this session."""
@@ -194,24 +197,6 @@ class NvmlReader:
         with suppress(nvml.NVMLError):
             number = self.session.number
             self._watch.cover(nvml, number, uuids, skip=skip, step=lambda index: self._about(step, index))
-
-    def _sample(self, nvml: ModuleType, step: Step, skip: AbstractSet[int]) -> tuple[Sample, ...]:
-        samples: list[Sample] = []
-        for index in range(nvml.nvmlDeviceGetCount()):
-            if index in skip:
-                continue
-            self._about(step, index)
-            try:
-                handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                uuid: str = nvml.nvmlDeviceGetUUID(handle)
-                product: str = nvml.nvmlDeviceGetName(handle)
-                if is_display(product) or is_integrated(product):
-                    continue
-            except (nvml.NVMLError, ValueError):
-                continue  # what scan says about this device is the report
-            activity = self._activity.read(nvml, self.session.number, uuid, handle)
-            samples.append(replace(read_sample(nvml, handle, uuid), activity=activity))
-        return tuple(samples)
 
 
 def incarnation_of(root: Path) -> str:

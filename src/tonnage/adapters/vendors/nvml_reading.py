@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tonnage.model.devices import Device, GpuProcess, MigDevice, Sample
+from tonnage.model.devices import Device, GpuProcess, MigDevice
 
 T = TypeVar("T")
 
@@ -137,19 +137,6 @@ def _placement(nvml: ModuleType, parent: Any, gi: int) -> tuple[int, int]:
     """Only who may change instances is told."""
     placement = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(parent, gi)).placement
     return placement.start, placement.size
-
-
-def read_sample(nvml: ModuleType, handle: Any, uuid: str) -> Sample:
-    memory = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-    rates = optional(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-    power = optional(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-    return Sample(
-        uuid,
-        memory.used // _MIB if memory else None,
-        rates.gpu if rates else None,
-        optional(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-        power / 1000 if power is not None else None,
-    )
 
 
 def read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...]:

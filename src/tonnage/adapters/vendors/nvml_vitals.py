@@ -35,7 +35,7 @@ def read_vitals(nvml: ModuleType, uuid: str, handle: Any, links: int) -> tuple[V
     `links` is for how many of them to ask: what was answered the time before.
     """
     scopes = [(field, 0) for field in _FIELDS] + [(_LINK_STATE, link) for link in range(links)]
-    got = optional(nvml, lambda: _values(nvml, handle, scopes)) or {}
+    got = optional(nvml, lambda: field_values(nvml, handle, scopes)) or {}
 
     def flag(field: int) -> bool | None:
         value = got.get((field, 0))
@@ -57,7 +57,8 @@ def read_vitals(nvml: ModuleType, uuid: str, handle: Any, links: int) -> tuple[V
     return vitals, min(got.get((_LINK_COUNT, 0), 0), nvml.NVML_NVLINK_MAX_LINKS)
 
 
-def _values(nvml: ModuleType, handle: Any, scopes: list[tuple[int, int]]) -> Numbers:
+def field_values(nvml: ModuleType, handle: Any, scopes: list[tuple[int, int]]) -> Numbers:
+    """The values of those fields and scopes that the device gives. Raises NVMLError."""
     answers = nvml.nvmlDeviceGetFieldValues(handle, scopes)
     return {
         scope: _number(nvml, answer)

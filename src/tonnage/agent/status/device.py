@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.documents.node_gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
-from tonnage.model.devices import Device, MigDevice, Sample
+from tonnage.model.devices import MEMORY_IN_USE, Device, MigDevice, Sample
 from tonnage.model.links import NVSWITCH, PCI_WORDS, Link, PciLevel
 from tonnage.model.names import parse_device_id
 from tonnage.model.sharing import Hold, PlannedResource, Slot
@@ -20,7 +20,7 @@ _LONGEST_REASON: Final = 2048
 
 def devices_of(offer: Offer, samples: Iterable[Sample] = ()) -> list[DeviceStatus]:
     """Every device of the node in index order; long lists of holders are cut."""
-    used = {sample.uuid: sample.memory_used_mib for sample in samples}
+    used = {sample.uuid: sample.whole(MEMORY_IN_USE) for sample in samples}
     slots = {
         slot.uuid: (resource, slot)
         for resource, shown in zip(reversed(offer.plan.resources), reversed(offer.advertised), strict=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.world import World
-from tonnage.model.devices import Sample
+from tonnage.model.devices import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.model.node_software import NodeSoftware
@@ -79,7 +79,7 @@ class StatusPublisher:
     async def _samples(self) -> tuple[Sample, ...]:
         """What the devices read now; nothing when they cannot, which the scan reports already."""
         try:
-            return await self._backend.sample()
+            return await self._backend.sample((MEMORY_IN_USE,))
         except (HardwareError, ConfigError):
             return ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tonnage.model.devices import MEMORY_IN_USE
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.node_facts import DriverAnswer
 from tonnage.ports import Clock
@@ -14,10 +15,10 @@ async def pretended_answer(file: Path, clock: Clock) -> DriverAnswer:
     """The devices of a hardware file, as the agent would have them."""
     backend = ScenarioBackend(file, clock)
     try:
-        inventory, samples = await backend.scan(), await backend.sample()
+        inventory, samples = await backend.scan(), await backend.sample((MEMORY_IN_USE,))
     except (HardwareError, ConfigError) as error:
         return DriverAnswer(error=str(error), pretended=True)
     finally:
         await backend.close()
-    used = {each.uuid: each.memory_used_mib for each in samples if each.memory_used_mib is not None}
+    used = {sample.uuid: mib for sample in samples if (mib := sample.whole(MEMORY_IN_USE)) is not None}
     return DriverAnswer(inventory, pretended=True, used_mib=used)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -33,6 +33,7 @@ from tonnage.model.mig import DividedGpu, MigStep
 from tonnage.ports import Clock
 from tonnage.twin.devices.bounded_files import bounded_bytes
 from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid
+from tonnage.twin.devices.scenario_readings import samples_of
 
 _POLL_S: Final = 0.2
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
@@ -80,17 +81,20 @@ class ScenarioBackend:
                     yield event
                 yield RawEvent(RawEventKind.CHANGED)
 
-    async def sample(self) -> tuple[Sample, ...]:
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        hardware, modes = self._read(), self.modes()
+        made = self._layouts.changed(hardware)
         return tuple(
-            Sample(
-                entry.uuid,
-                entry.memory_used_mib,
-                entry.utilization_percent,
-                entry.temperature_c,
-                float(gpu_models()[entry.model].power_limit_w) / 6,
-            )
-            for entry, _ in self._read().indexed()
+            sample
+            for entry, index in hardware.indexed()
             if entry.health not in ("lost", "hung")
+            for sample in samples_of(
+                hardware,
+                entry,
+                _device(entry, index, made.get(entry.uuid)),
+                modes.get(entry.uuid, ComputeMode.DEFAULT),
+                fields,
+            )
         )
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:

@@ -10,6 +10,8 @@ from tonnage.model.errors import TonnageError
 from tonnage.twin.kubelet.containers.port import ContainerContext
 
 _MOUNTS: Final = "/var/run/nvidia-container-devices"
+FIELDS: Final = ("memory_used_mib", "utilization_percent", "temperature_c", "power_w")
+"""What programs show of a GPU."""
 _NO_DEVICES: Final = frozenset({"", "void", "none"})
 
 
@@ -53,7 +55,7 @@ async def visible_gpus(context: ContainerContext) -> VisibleGpus:
     ids = injected_ids(context)
     try:
         inventory = await context.devices.scan()
-        samples = {sample.uuid: sample for sample in await context.devices.sample()}
+        samples = {sample.uuid: sample for sample in await context.devices.sample(FIELDS)}
     except TonnageError as error:
         return VisibleGpus((), ids, "", "", {}, str(error))
     return _seen(ids, inventory, samples)

@@ -40,8 +40,20 @@ class _Reading:
         )
 
     @property
+    def used_mib(self) -> int | None:
+        return self.sample.whole("memory_used_mib")
+
+    @property
+    def temperature_c(self) -> int | None:
+        return self.sample.whole("temperature_c")
+
+    @property
+    def power_w(self) -> float | None:
+        return self.sample.values.get("power_w")
+
+    @property
     def free_mib(self) -> int | None:
-        used = self.sample.memory_used_mib
+        used = self.used_mib
         return None if used is None else self.device.memory_mib - used
 
     @property
@@ -53,12 +65,12 @@ class _Reading:
     @property
     def busy(self) -> int | None:
         """Percent; the driver measures none of a divided GPU."""
-        return None if self.device.mig_enabled else self.sample.utilization_percent
+        return self.sample.whole("utilization_percent")
 
     @property
     def memory_percent(self) -> int | None:
         busy = self.busy
-        return None if busy is None else 0 if not self.sample.memory_used_mib else busy // 2
+        return None if busy is None else 0 if not self.used_mib else busy // 2
 
 
 _Field = tuple[str, Callable[[_Reading], object]]
@@ -80,13 +92,13 @@ def _fields() -> dict[str, _Field]:
         "persistence_mode": ("", lambda r: "Enabled"),
         "pstate": ("", lambda r: "P0"),
         "memory.total": ("MiB", lambda r: r.device.memory_mib),
-        "memory.used": ("MiB", lambda r: r.sample.memory_used_mib),
+        "memory.used": ("MiB", lambda r: r.used_mib),
         "memory.free": ("MiB", lambda r: r.free_mib),
         "memory.reserved": ("MiB", lambda r: 0),
         "utilization.gpu": ("%", lambda r: r.busy),
         "utilization.memory": ("%", lambda r: r.memory_percent),
-        "temperature.gpu": ("", lambda r: r.sample.temperature_c),
-        "power.draw": ("W", lambda r: None if r.sample.power_w is None else f"{r.sample.power_w:.2f}"),
+        "temperature.gpu": ("", lambda r: r.temperature_c),
+        "power.draw": ("W", lambda r: None if r.power_w is None else f"{r.power_w:.2f}"),
         "power.limit": ("W", lambda r: f"{r.model.power_limit_w:.2f}" if r.model else None),
         "compute_mode": ("", lambda r: "Default"),
         "mig.mode.current": ("", lambda r: r.mig_mode),
@@ -223,14 +235,14 @@ def _row(left: str, middle: str, right: str) -> str:
 
 
 def _rows(index: int, reading: _Reading) -> list[str]:
-    device, sample = reading.device, reading.sample
-    power = _cell(None if sample.power_w is None else round(sample.power_w), "W")
+    device, power_w = reading.device, reading.power_w
+    power = _cell(None if power_w is None else round(power_w), "W")
     cap = _cell(reading.model.power_limit_w if reading.model else None, "W")
-    used = _cell(sample.memory_used_mib, "MiB")
+    used = _cell(reading.used_mib, "MiB")
     return [
         _row(f"{index:>4}  {device.product:<27.27}{'On':>6}  ", f"{device.pci_bus_id:>19} Off ", "0 "),
         _row(
-            f" N/A {_cell(sample.temperature_c, 'C'):>5}    P0 {power:>15} / {cap:>5} ",
+            f" N/A {_cell(reading.temperature_c, 'C'):>5}    P0 {power:>15} / {cap:>5} ",
             f"{used:>11} / {device.memory_mib:>6}MiB ",
             f"{_cell(reading.busy, '%'):>8}      Default ",
         ),

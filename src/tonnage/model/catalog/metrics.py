@@ -1,0 +1,80 @@
+"""What a vendor can read of a device, field by field, out of `metrics.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+
+class FieldKind(StrEnum):
+    """How Prometheus takes the reading. A LABEL is text, which stands on the device's other metrics."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    LABEL = "label"
+
+
+class FieldOrigin(StrEnum):
+    """READ: a vendor's `sample` gives it. EVENT: a vendor's events do. RATE: it follows from two readings."""
+
+    READ = "read"
+    EVENT = "event"
+    RATE = "rate"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceField:
+    """A field of a device (DCGM: field); `dcgm` are its names there, the newest last, `dcgm_id` its number.
+
+    `mig` is whether a MIG device has a reading of its own. NVML gives it by `call` with `arguments`, of whose
+    answer it is the `part`, or as the field value `field_id` of `scope`, or as the metric `gpm`; the reading
+    is that times `factor` by `divisor`, whole unless `double`, and none above `most`.
+    """
+
+    name: str
+    unit: str
+    kind: FieldKind
+    help: str
+    source: str
+    mig: bool = False
+    dcgm: tuple[str, ...] = ()
+    dcgm_id: int | None = None
+    origin: FieldOrigin = FieldOrigin.READ
+    call: str = ""
+    arguments: tuple[int, ...] = ()
+    part: str = ""
+    field_id: int | None = None
+    scope: int = 0
+    gpm: int | None = None
+    factor: int = 1
+    divisor: int = 1
+    double: bool = False
+    most: int | None = None
+    lacks: str = ""
+
+
+@cache
+def device_fields() -> Mapping[str, DeviceField]:
+    """Every known field by name, in the file's order; read once.
+
+    >>> device_fields()["power_w"].dcgm
+    ('DCGM_FI_DEV_POWER_USAGE', 'DCGM_FI_DEV_BOARD_POWER_WATTS')
+    """
+    text = resources.files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8")
+    fields = {name: DeviceField(name=name, **_typed(row)) for name, row in tomllib.loads(text).items()}
+    names = [name for field in fields.values() for name in field.dcgm]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"listed twice: {', '.join(twice)}")
+    return MappingProxyType(fields)
+
+
+def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its words and lists in their types."""
+    types: dict[str, Any] = {"kind": FieldKind, "origin": FieldOrigin, "dcgm": tuple, "arguments": tuple}
+    return {key: types[key](value) if key in types else value for key, value in row.items()}
