@@ -82,10 +82,6 @@ LAWS: Final = (
                 frozenset({"open", "stat"}),
                 "the configuration's file has no port yet; a thread reads it",
             ),
-            "tonnage.agent.metrics.exposition": Leave(
-                frozenset({"prometheus_client.core", "prometheus_client.registry", "platform"}),
-                "families are what the registry asks of a collector; one of them names the Python that runs",
-            ),
             "tonnage.agent.mps": Leave(
                 frozenset({"asyncio.timeout"}),
                 "kubelet waits by the real clock for an agent to end",

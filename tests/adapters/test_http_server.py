@@ -7,16 +7,17 @@ import gzip
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from support.connections import Streams, connection
 from tonnage.adapters.http.address import Address, listen, parse_address
-from tonnage.adapters.http.server import Answer, Limits, ProbeServer
+from tonnage.adapters.http.metrics_page import MetricsPage
+from tonnage.adapters.http.server import HttpServer, Limits, Request, Response, Route, lines
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.metric_families import Metric, MetricKind
 
 PATIENCE_S = 60.0
 NEVER_S = 600.0
@@ -35,15 +36,54 @@ def has_ipv6() -> bool:
 needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 
 
-class Three(Collector):
-    """One metric; `broken` as long as it cannot be made."""
+class Pages:
+    """One metric, a probe, a page that fails, and one that echoes what it is sent."""
 
-    broken = False
+    def __init__(self) -> None:
+        self.broken = False
+        """Whether the metric cannot be made."""
+        self.wrong: list[str] = []
+        self.large = b"x" * (32 << 20)
+        """More than the kernel takes for a client that does not read."""
 
-    def collect(self) -> Iterator[Metric]:
+    def routes(self) -> dict[str, Route]:
+        return {
+            "/metrics": Route(MetricsPage(self.families)),
+            "/readyz": Route(self.ready),
+            "/fails": Route(self.fails),
+            "/large": Route(self.all_of_it),
+            "/echo": Route(self.echo, methods=("POST",), most_body=1000),
+        }
+
+    def families(self) -> Iterator[Metric]:
         if self.broken:
             raise ValueError
-        yield GaugeMetricFamily("answer", 'Say "yes".', value=3.0)
+        yield Metric(MetricKind.GAUGE, "answer", 'Say "yes".', samples=(((), 3),))
+
+    async def ready(self, _: Request) -> Response:
+        return lines(503, *self.wrong) if self.wrong else lines(200, "ok")
+
+    async def fails(self, _: Request) -> Response:
+        raise ZeroDivisionError
+
+    async def all_of_it(self, _: Request) -> Response:
+        return Response(200, self.large, "application/octet-stream")
+
+    async def echo(self, request: Request) -> Response:
+        shown = f"{request.method} {request.path} {request.query.decode()} {request.headers['x-name']}"
+        return Response(200, shown.encode() + b"\n" + request.body, "text/plain", {"x-own": "1"})
+
+
+class Noted(set[Any]):
+    """uvicorn's connections, and whether one of them ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = asyncio.Event()
+
+    def discard(self, element: object) -> None:
+        super().discard(element)
+        self.closed.set()
 
 
 @dataclass
@@ -51,16 +91,18 @@ class Client:
     """Connections to the server, raw."""
 
     port: int
-    collector: Three
-    wrong: list[str] = field(default_factory=list)
+    pages: Pages
+    server: HttpServer
 
     def open(self) -> AbstractAsyncContextManager[Streams]:
         return connection(asyncio.open_connection("127.0.0.1", self.port))
 
-    async def ask(self, path: str, method: str = "GET", *headers: str) -> tuple[int, dict[str, str], bytes]:
-        lines = [f"{method} {path} HTTP/1.0", *headers, "", ""]
+    async def ask(
+        self, path: str, method: str = "GET", *headers: str, body: bytes = b""
+    ) -> tuple[int, dict[str, str], bytes]:
+        request = [f"{method} {path} HTTP/1.0", *headers, "", ""]
         async with self.open() as (reader, writer):
-            writer.write("\r\n".join(lines).encode("latin-1"))
+            writer.write("\r\n".join(request).encode("latin-1") + body)
             answer = await until_end(reader)
         head, _, body = answer.partition(b"\r\n\r\n")
         first, *rest = head.decode().split("\r\n")
@@ -83,12 +125,9 @@ async def until_end(reader: asyncio.StreamReader) -> bytes:
 @asynccontextmanager
 async def served(limits: Limits = UNHURRIED) -> AsyncIterator[Client]:
     with listen(Address("127.0.0.1", 0)) as listening:
-        client = Client(listening.getsockname()[1], Three())
-
-        def ready() -> Answer:
-            return Answer(503, tuple(client.wrong)) if client.wrong else Answer(200, ("ok",))
-
-        server = ProbeServer(listening, client.collector, {"/readyz": ready}, limits)
+        pages = Pages()
+        server = HttpServer(listening, pages.routes(), limits)
+        client = Client(listening.getsockname()[1], pages, server)
         task = asyncio.create_task(server.run())
         try:
             yield client
@@ -135,7 +174,7 @@ async def test_a_careless_header_is_no_reason_for_an_error(client: Client, heade
 
 async def test_a_probe_says_what_is_wrong_in_lines(client: Client) -> None:
     assert (await client.ask("/readyz"))[::2] == (200, b"ok\n")
-    client.wrong += ["devices: not read yet", "nvidia.com/gpu: not registered yet"]
+    client.pages.wrong += ["devices: not read yet", "nvidia.com/gpu: not registered yet"]
     status, headers, body = await client.ask("/readyz")
     assert (status, headers["content-type"]) == (503, "text/plain; charset=utf-8")
     assert body == b"devices: not read yet\nnvidia.com/gpu: not registered yet\n"
@@ -152,23 +191,70 @@ async def test_head_is_get_without_a_body(client: Client, path: str) -> None:
 @pytest.mark.parametrize("path", ["/metrics", "/readyz", "/elsewhere"])
 async def test_other_methods_are_refused(client: Client, method: str, path: str) -> None:
     status, headers, _ = await client.ask(path, method, "Content-Length: 0")
-    assert (status, headers["allow"]) == (405, "GET, HEAD")
+    if (path, method) == ("/elsewhere", "POST"):  # which another path takes
+        assert status == 404
+    else:
+        allowed = "GET, HEAD, POST" if path == "/elsewhere" else "GET, HEAD"
+        assert (status, headers["allow"]) == (405, allowed)
 
 
 async def test_another_path_is_told_which_there_are(client: Client) -> None:
     status, _, body = await client.ask("/")
     assert status == 404
-    assert body.splitlines()[1:] == [b"/metrics", b"/readyz"]
+    assert body.splitlines() == [b"here are:", *(path.encode() for path in client.pages.routes())]
 
 
 async def test_metrics_that_cannot_be_made_are_an_error_and_come_back(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.collector.broken = True
+    client.pages.broken = True
     assert (await client.ask("/metrics"))[0] == 500
     assert "metrics not made" in caplog.text
-    client.collector.broken = False
+    client.pages.broken = False
     assert (await client.ask("/metrics"))[0] == 200
+
+
+async def test_a_page_that_fails_is_an_error_and_the_others_are_served(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert (await client.ask("/fails"))[0] == 500
+    assert "page not made: path=/fails" in caplog.text
+    assert (await client.ask("/readyz"))[0] == 200
+
+
+async def test_a_page_gets_what_was_sent_and_says_what_it_likes(client: Client) -> None:
+    headers = ("Content-Length: 5", "X-Name: \xfc")
+    status, answered, body = await client.ask("/echo?a=b&c", "POST", *headers, body=b"hello")
+    assert (status, answered["x-own"]) == (200, "1")
+    assert body.decode() == "POST /echo a=b&c \xfc\nhello"
+    status, answered, _ = await client.ask("/echo")
+    assert (status, answered["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        pytest.param(("Content-Length: 1001",), b"x" * 1001, id="of known length"),
+        pytest.param(
+            ("Transfer-Encoding: chunked",), b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n", id="in chunks"
+        ),
+        pytest.param(("Transfer-Encoding: chunked",), b"1\r\nx\r\n" * 1001, id="in chunks without end"),
+    ],
+)
+async def test_a_body_that_is_too_large_is_refused(
+    client: Client, headers: tuple[str, ...], body: bytes
+) -> None:
+    head = "\r\n".join(("POST /echo HTTP/1.1", "Host: a", "X-Name: a", *headers, "", ""))
+    async with client.open() as (reader, writer):
+        writer.write(head.encode() + body)
+        async with asyncio.timeout(PATIENCE_S):
+            assert b" 413 " in await reader.readuntil(b"\n")
+    assert (await client.ask("/readyz"))[0] == 200
+
+
+async def test_a_body_that_a_page_does_not_take_is_not_read(client: Client) -> None:
+    status, _, body = await client.ask("/readyz", "GET", "Content-Length: 3", body=b"abc")
+    assert (status, body) == (200, b"ok\n")
 
 
 @pytest.mark.parametrize(
@@ -191,12 +277,27 @@ async def test_what_is_no_small_request_is_cut_off(client: Client, sent: bytes) 
     [
         pytest.param(b"", id="says nothing"),
         pytest.param(b"GET /readyz HTTP/1.1\r\nHost", id="stops within its request"),
+        pytest.param(
+            b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", id="stops within its body"
+        ),
     ],
 )
 async def test_who_does_not_finish_a_request_is_cut_off(sent: bytes) -> None:
     async with served(Limits(request_s=0.05)) as client, client.open() as (reader, writer):
         writer.write(sent)
         assert await until_end(reader) == b""
+
+
+@pytest.mark.parametrize("asked", [pytest.param(1, id="once"), pytest.param(20, id="and asks on")])
+async def test_who_does_not_read_the_answer_is_cut_off(asked: int) -> None:
+    """Its answer would stay in memory, for each connection that may be open."""
+    async with served(Limits(request_s=0.05)) as client:
+        connections = client.server._state.connections = Noted()
+        with socket.create_connection(("127.0.0.1", client.port)) as deaf:
+            deaf.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" * asked)
+            async with asyncio.timeout(PATIENCE_S):
+                await connections.closed.wait()
+        assert (await client.ask("/readyz"))[0] == 200
 
 
 async def test_a_connection_that_was_answered_may_stay_and_ask_again() -> None:

@@ -19,9 +19,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
+from tonnage.adapters.http.metrics_page import FamilyCollector
 from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
-from tonnage.agent.metrics.exposition import AgentCollector
+from tonnage.agent.metrics.families import agent_families
 from tonnage.agent.metrics.probes import Facts, Probes
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.decide.node.choose_config import Choice
@@ -31,6 +32,7 @@ from tonnage.model.names import GPU, ResourceName
 from tonnage.model.sharing import Advertisement, NodePlan, PluginConfig, Slot
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
+RECORDS = Path(__file__).resolve().parents[1] / "data"
 
 
 class StoppedClock:
@@ -71,10 +73,19 @@ def facts(**more: Any) -> Facts:
     return Facts(**(values | more))
 
 
+BUILD = {"version": "0", "python": "3"}
+
+
+def registry_of(metrics: AgentMetrics, now: Facts) -> CollectorRegistry:
+    """What the page is made of, without the process' own metrics."""
+    registry = CollectorRegistry()
+    registry.register(FamilyCollector(lambda: agent_families(metrics, now, BUILD)))
+    return registry
+
+
 def samples(metrics: AgentMetrics, now: Facts | None = None) -> dict[str, float]:
     """Values by name and labels as the page writes them, the same in both of its formats."""
-    registry = CollectorRegistry()
-    registry.register(AgentCollector(metrics, lambda: now or facts()))
+    registry = registry_of(metrics, now or facts())
     plain = read_text(generate_latest(registry).decode())
     strict = read_openmetrics(openmetrics(registry).decode())  # type: ignore[no-untyped-call]
     read = {_key(one): one.value for family in plain for one in family.samples}
@@ -109,7 +120,7 @@ def test_a_fresh_agent_has_every_metric_without_labels_at_zero(metrics: AgentMet
     for name in ("config_errors_total", "allocate_duration_seconds_count", "allocate_duration_seconds_sum"):
         assert found[f"{name}{{}}"] == 0
     assert found["ready{}"] == 1
-    assert any(key.startswith("build_info{python=3.") for key in found)
+    assert any(key == "build_info{python=3,version=0}" for key in found)
 
 
 def test_registrations_are_counted_and_the_last_is_dated(metrics: AgentMetrics, clock: StoppedClock) -> None:
@@ -172,6 +183,28 @@ def test_requests_of_the_api_are_counted_by_verb_resource_and_code(metrics: Agen
     found = samples(metrics)
     assert found["api_requests_total{code=200,resource=pods,verb=list}"] == 2
     assert found["api_requests_total{code=429,resource=pods,verb=list}"] == 1
+
+
+def test_the_page_is_that_of_the_record_to_the_byte(metrics: AgentMetrics, clock: StoppedClock) -> None:
+    metrics.not_registered(GPU)
+    metrics.registered(GPU)
+    clock.time = 1_700_000_000.25
+    metrics.registered(SHARED)
+    for seconds in (0.0004, 0.001, 0.3, 60.0):
+        metrics.allocated(GPU, "granted", seconds)
+    metrics.allocated(SHARED, "refused", 0.02)
+    metrics.config_refused()
+    for code in ("200", "200", "429"):
+        metrics.api_answered("list", "pods", code)
+    for loop in ("plugin", "devices", "plugin"):
+        metrics.turned(loop)
+    config = ConfigInForce(PluginConfig(), Choice("", 'a/b["\\\n{}=ü', "key"), "refused")
+    shown = replace(offer(True, False, True), mps={SHARED: MpsState(DAEMON, "signal 9", 2)})
+    now = facts(offer=shown, config=config, streams={GPU: 2}, driver_stuck_s=1.5, ready=False)
+    registry = registry_of(metrics, now)
+    assert generate_latest(registry) == (RECORDS / "agent-metrics.txt").read_bytes()
+    strict = openmetrics(registry)  # type: ignore[no-untyped-call]
+    assert strict == (RECORDS / "agent-metrics.openmetrics").read_bytes()
 
 
 def test_the_reference_has_every_metric_with_its_labels(metrics: AgentMetrics) -> None:

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from prometheus_client import CollectorRegistry
 from starlette.datastructures import QueryParams
 from starlette.websockets import WebSocket
-from uvicorn import Config
 from uvicorn.server import ServerState
 
-from tonnage.adapters.http.server import Answer, Limits, _Application, _Protocol
+from tonnage.adapters.http.server import Application, Connection, Limits, Request, Response, Route, configured
+from tonnage.adapters.http.server import lines as page
 from tonnage.adapters.kubernetes.answers import lines
 from tonnage.twin.apiserver.serving.pod_streams import _retold
 from tonnage.twin.kubelet.containers.files import FileTree
@@ -50,6 +49,9 @@ class Wire:
 
     def is_closing(self) -> bool:
         return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def get_extra_info(self, _name: str, default: object = None) -> object:
         return default
@@ -137,15 +139,18 @@ def watch_lines() -> Iterator[Target]:
 
 @contextmanager
 def agent_http() -> Iterator[Target]:
-    """Bytes of a connection to the agent's server of probes and metrics."""
-    app = _Application(CollectorRegistry(), {"/healthz": lambda: Answer(200, ("ok",))})
-    config = Config(cast("Any", app), http=_Protocol, ws="none", lifespan="off", log_config=None)
-    config.h11_max_incomplete_event_size = 16 << 10
-    config.load()
+    """Bytes of a connection to the agent's server of probes and metrics; one of its paths takes a body."""
+
+    async def answer(request: Request) -> Response:
+        assert len(request.body) <= 64
+        return page(200, "ok")
+
+    posted = Route(answer, methods=("POST",), most_body=64)
+    config = configured(Application({"/healthz": Route(answer), "/posted": posted}), Limits())
 
     async def fed(data: bytes) -> None:
         state = ServerState()
-        protocol = _Protocol(config, state, Limits(), {})
+        protocol = Connection(config, state, Limits(), {})
         wire = Wire()
         protocol.connection_made(cast("Any", wire))
         if data:  # a transport gives no empty piece

@@ -236,6 +236,8 @@ PLANTED = [
     ("model/planted_time.py", "from time import time", "time"),
     ("reading/planted_client.py", "from lightkube import Client", "lightkube"),
     ("decide/node/planted_library.py", "import numpy as np", "numpy"),
+    ("agent/metrics/planted_page.py", "from prometheus_client import Counter", "prometheus_client"),
+    ("loop/planted_count.py", "def f():\n    import prometheus_client as p", "prometheus_client"),
     ("agent/mig/planted_program.py", "from subprocess import run", "subprocess"),
 ]  # fmt: skip
 """(module, what is in it, what it must not import)."""

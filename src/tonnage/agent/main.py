@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
@@ -22,7 +23,7 @@ from tonnage.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
-    from tonnage.adapters.http.server import ProbeServer
+    from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.metrics.counters import AgentMetrics
@@ -240,16 +241,25 @@ def _server(
     metrics: AgentMetrics,
     probes: Probes,
     streams: Callable[[], Mapping[ResourceName, int]],
-) -> ProbeServer:
-    from tonnage.adapters.http.server import Answer, ProbeServer
-    from tonnage.agent.metrics.exposition import AgentCollector
+) -> HttpServer:
+    import platform
 
-    def answer(wrong: tuple[str, ...]) -> Answer:
-        return Answer(503, wrong) if wrong else Answer(200, ("ok",))
+    from tonnage.adapters.http.metrics_page import MetricsPage
+    from tonnage.adapters.http.server import HttpServer, Request, Response, Route, lines
+    from tonnage.agent.metrics.families import agent_families
 
-    collector = AgentCollector(metrics, lambda: probes.facts(streams()))
-    pages = {"/healthz": lambda: answer(probes.hanging()), "/readyz": lambda: answer(probes.missing())}
-    return ProbeServer(listening, collector, pages)
+    build = {"version": __version__, "python": platform.python_version()}
+
+    def probe(problems: Callable[[], tuple[str, ...]]) -> Route:
+        async def answer(_: Request) -> Response:
+            wrong = problems()
+            return lines(503, *wrong) if wrong else lines(200, "ok")
+
+        return Route(answer)
+
+    page = MetricsPage(lambda: agent_families(metrics, probes.facts(streams()), build))
+    routes = {"/metrics": Route(page), "/healthz": probe(probes.hanging), "/readyz": probe(probes.missing)}
+    return HttpServer(listening, routes)
 
 
 def _check(options: AgentOptions) -> Address | None:

@@ -1,22 +1,18 @@
-"""A small HTTP server for probes and metrics on the agent's own event loop, bounded in every direction.
+"""A small HTTP server for a table of routes on the program's own event loop, bounded in every direction.
 
-A loop that hangs does not answer, which is what a liveness probe is for. Imported late: its libraries are
-no part of the agent's start.
+A loop that hangs does not answer, which is what a liveness probe is for. Imported late: its library is no
+part of the agent's start.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
-from prometheus_client.registry import Collector
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -25,65 +21,78 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 _LOG: Final = logging.getLogger(__name__)
-_MOST_HEADER: Final = 16 << 10
-_IDLE_S: Final = 75
-_TEXT_FORMAT: Final = b"text/plain; version=0.0.4; charset=utf-8"
-_OPENMETRICS: Final = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
-_ALLOW: Final = (b"allow", b"GET, HEAD")
+_READING: Final = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A page of plain text, a line each."""
+class Request:
+    """A request; names of headers in small letters, of several alike the last, `query` as it was sent."""
+
+    method: str
+    path: str
+    query: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer; its length is added."""
 
     status: int
-    lines: tuple[str, ...]
+    body: bytes
+    content_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What answers a path. A body of more than `most_body` bytes is refused; without any none is read."""
+
+    handler: Handler
+    methods: tuple[str, ...] = _READING
+    most_body: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many connections may be open, and in how many seconds a request must have its answer."""
+    """What a client may take: connections, the size of a header, seconds.
+
+    `request_s` is from a request's first byte, or the connection, to the answer's last; `idle_s` is between
+    two requests.
+    """
 
     connections: int = 64
+    header_bytes: int = 16 << 10
     request_s: float = 10.0
+    idle_s: int = 75
 
 
-class ProbeServer:
-    """Serves `/metrics` out of the collector, and the probes by path, on a socket that listens already."""
+def lines(status: int, *texts: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A page of plain text."""
+    body = "".join(f"{text}\n" for text in texts).encode()
+    return Response(status, body, "text/plain; charset=utf-8", headers or {})
+
+
+class HttpServer:
+    """Serves the routes by path on a socket that listens already."""
 
     def __init__(
-        self,
-        listening: socket.socket,
-        collector: Collector,
-        probes: Mapping[str, Callable[[], Answer]],
-        limits: Limits = Limits(),
+        self, listening: socket.socket, routes: Mapping[str, Route], limits: Limits = Limits()
     ) -> None:
-        registry = CollectorRegistry()  # its own: many agents may share the process
-        registry.register(collector)
-        ProcessCollector(registry=registry)
         self._listening = listening
         self._limits = limits
-        self._config = Config(
-            _Application(registry, probes),
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",  # what clients do wrong is answered, not logged
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=_IDLE_S,
-            h11_max_incomplete_event_size=_MOST_HEADER,
-        )
+        self._config = configured(Application(routes), limits)
         self._state = ServerState()
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        self._config.load()
-        connections = dict[_Protocol, None]()  # the oldest first
+        connections = dict[Connection, None]()  # the oldest first
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Protocol(self._config, self._state, self._limits, connections), sock=self._listening
+            lambda: Connection(self._config, self._state, self._limits, connections), sock=self._listening
         )
         try:
             await asyncio.get_running_loop().create_future()
@@ -93,19 +102,40 @@ class ProbeServer:
                 connection.transport.abort()
 
 
-class _Protocol(H11Protocol):
+def configured(application: Application, limits: Limits) -> Config:
+    """uvicorn's settings, loaded."""
+    config = Config(
+        application,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",  # what clients do wrong is answered, not logged
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=limits.idle_s,
+        h11_max_incomplete_event_size=limits.header_bytes,
+    )
+    config.load()
+    return config
+
+
+class Connection(H11Protocol):
     """uvicorn's HTTP protocol with an end to every request, and to the oldest connection of too many.
 
     A new one is never refused: whoever opens many and says nothing must not keep kubelet's probe out.
     """
 
     def __init__(
-        self, config: Config, state: ServerState, limits: Limits, open_now: dict[_Protocol, None]
+        self, config: Config, state: ServerState, limits: Limits, open_now: dict[Connection, None]
     ) -> None:
         super().__init__(config, state, {})
         self._limits = limits
         self._open_now = open_now
         self._deadline: asyncio.TimerHandle | None = None
+        self._answered = False
+        """The deadline is for the rest of an answer to leave."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -122,17 +152,33 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._deadline is None:
+        if self._deadline is None or self._answered:
             self._expect()
         super().data_received(data)
 
     def on_response_complete(self) -> None:
+        """A client that does not read has the answer in our memory: it has no more time than others."""
         self._relax()
-        super().on_response_complete()
+        super().on_response_complete()  # begins the next request if it came already
+        if self._unfinished:
+            self._expect(answered=True)
 
-    def _expect(self) -> None:
-        """From now on the next answer must be out in time."""
-        self._deadline = self.loop.call_later(self._limits.request_s, self.transport.abort)
+    @property
+    def _unfinished(self) -> bool:
+        """Of a connection that was asked something: an answer is not made, or has not left."""
+        waits = not self.cycle.response_complete
+        return waits or self.transport.get_write_buffer_size() > 0
+
+    def _expect(self, *, answered: bool = False) -> None:
+        """From now on the next answer, or the rest of this one, must be out in time."""
+        self._relax()
+        self._answered = answered
+        self._deadline = self.loop.call_later(self._limits.request_s, self._overdue)
+
+    def _overdue(self) -> None:
+        self._deadline = None
+        if not self._answered or self._unfinished:
+            self.transport.abort()
 
     def _relax(self) -> None:
         if self._deadline is not None:
@@ -140,47 +186,50 @@ class _Protocol(H11Protocol):
             self._deadline = None
 
 
-class _Application:
+class Application:
     """Which path is answered by whom."""
 
-    def __init__(self, registry: CollectorRegistry, probes: Mapping[str, Callable[[], Answer]]) -> None:
-        self._registry = registry
-        self._probes = probes
+    def __init__(self, routes: Mapping[str, Route]) -> None:
+        self._routes = routes
+        self._methods = tuple(dict.fromkeys(method for route in routes.values() for method in route.methods))
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"  # neither WebSockets nor a lifespan are configured
-        path = scope["path"]
-        if scope["method"] not in ("GET", "HEAD"):
-            await _send_lines(send, Answer(405, ("only GET and HEAD are answered",)), _ALLOW)
-        elif path == "/metrics":
-            await self._metrics(dict(scope["headers"]), send)
-        elif path in self._probes:
-            await _send_lines(send, self._probes[path]())
-        else:
-            await _send_lines(send, Answer(404, ("here are:", "/metrics", *self._probes)))
+        response = await self._response(scope, receive)
+        headers = {"content-length": str(len(response.body)), "content-type": response.content_type}
+        headers |= response.headers
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": response.body})
 
-    async def _metrics(self, asked: Mapping[bytes, bytes], send: Send) -> None:
-        """The library's own application would answer a careless header with an error of ours."""
-        strict = _OPENMETRICS.partition(b";")[0] in asked.get(b"accept", b"")
+    async def _response(self, scope: Scope, receive: Receive) -> Response:
+        path, method = scope["path"], scope["method"]
+        route = self._routes.get(path)
+        methods = self._methods if route is None else route.methods
+        if method not in methods:
+            allowed = {"allow": ", ".join(methods)}
+            return lines(405, f"only {' and '.join(methods)} are answered", headers=allowed)
+        if route is None:
+            return lines(404, "here are:", *self._routes)
+        body = await _body(receive, route.most_body) if route.most_body else b""
+        if body is None:
+            return lines(413, f"a body has at most {route.most_body} bytes")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            body = (openmetrics if strict else generate_latest)(self._registry)
+            return await route.handler(Request(method, path, scope["query_string"], headers, body))
         except Exception:
-            _LOG.exception("metrics not made")
-            await _send_lines(send, Answer(500, ("the metrics could not be made; the agent's log says why",)))
-            return
-        headers = [(b"content-type", _OPENMETRICS if strict else _TEXT_FORMAT)]
-        if b"gzip" in asked.get(b"accept-encoding", b""):
-            body = gzip.compress(body)
-            headers.append((b"content-encoding", b"gzip"))
-        await _send(send, 200, body, *headers)
+            _LOG.exception("page not made: path=%s", path)
+            return lines(500, "the page could not be made; the log says why")
 
 
-async def _send_lines(send: Send, answer: Answer, *headers: tuple[bytes, bytes]) -> None:
-    body = "".join(f"{line}\n" for line in answer.lines).encode()
-    await _send(send, answer.status, body, (b"content-type", b"text/plain; charset=utf-8"), *headers)
-
-
-async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
-    await send({"type": "http.response.body", "body": body})
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """The whole body; None if it is larger, or if the client goes meanwhile, who then hears nothing."""
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > most or message["type"] != "http.request":
+            return None
+        more = message.get("more_body", False)
+    return bytes(body)

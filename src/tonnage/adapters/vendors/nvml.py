@@ -18,15 +18,7 @@ from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
 from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
-from tonnage.model.devices import (
-    Device,
-    Inventory,
-    RawEvent,
-    RawEventKind,
-    Sample,
-    SetComputeMode,
-    Vitals,
-)
+from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, SetComputeMode, Vitals
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
 from tonnage.model.mig import DividedGpu, MigStep, ResetGpu
@@ -99,8 +91,7 @@ class NvmlBackend:
         self._stuck_with = NODE
         """What the thread asked about when it was overdue last."""
         self._trying: asyncio.Task[None] | None = None
-        self._sampled: dict[str, None] = {}
-        """Fields that were ever asked for: a device that hangs is tried with all of them."""
+        self._sampled: dict[str, None] = {}  # all fields ever asked for: what hangs is tried with them
         self._last = Scan()
         self._known: dict[str, Device] = {}
         self._links: tuple[Link, ...] = ()

@@ -1,0 +1,87 @@
+"""Metric families as Prometheus reads them: a page for the HTTP server, text or OpenMetrics."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.core import Metric as LibraryMetric
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
+from prometheus_client.registry import Collector
+
+from tonnage.adapters.http.server import Request, Response, lines
+from tonnage.model.metric_families import Histogram, Metric, MetricFamily, MetricKind
+
+Families = Callable[[], Iterable[MetricFamily]]
+
+_LOG: Final = logging.getLogger(__name__)
+_TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+_OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class MetricsPage:
+    """A handler of `/metrics`: the families as they are then, and the process' own metrics."""
+
+    def __init__(self, families: Families) -> None:
+        self._registry = CollectorRegistry()  # its own: many agents may share the process
+        self._registry.register(FamilyCollector(families))
+        ProcessCollector(registry=self._registry)
+
+    async def __call__(self, request: Request) -> Response:
+        """The library's own application would answer a careless header with an error of ours."""
+        strict = _OPENMETRICS.partition(";")[0] in request.headers.get("accept", "")
+        try:
+            body = (openmetrics if strict else generate_latest)(self._registry)
+        except Exception:
+            _LOG.exception("metrics not made")
+            return lines(500, "the metrics could not be made; the agent's log says why")
+        kind = _OPENMETRICS if strict else _TEXT_FORMAT
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(200, gzip.compress(body), kind, {"content-encoding": "gzip"})
+        return Response(200, body, kind)
+
+
+class FamilyCollector(Collector):
+    """Gives the library the families of each moment when it asks."""
+
+    def __init__(self, families: Families) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[LibraryMetric]:
+        return map(_library_metric, self._families())
+
+
+def _library_metric(family: MetricFamily) -> LibraryMetric:
+    if isinstance(family, Histogram):
+        bounds = [*map(str, family.bounds), "+Inf"]
+        totals = map(float, accumulate(family.counts))
+        buckets = list(zip(bounds, totals, strict=True))
+        return HistogramMetricFamily(family.name, family.help, buckets=buckets, sum_value=family.sum)
+    return _labelled(family)
+
+
+def _labelled(family: Metric) -> LibraryMetric:
+    name, text, labels = family.name, family.help, family.labels
+    match family.kind:
+        case MetricKind.INFO:
+            info = InfoMetricFamily(name, text)
+            for values, _ in family.samples:
+                info.add_metric((), dict(zip(labels, values, strict=True)))
+            return info
+        case MetricKind.COUNTER:
+            made: CounterMetricFamily | GaugeMetricFamily = CounterMetricFamily(name, text, labels=labels)
+        case MetricKind.GAUGE:
+            made = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in family.samples:
+        made.add_metric(values, value if labels else float(value))
+    return made
