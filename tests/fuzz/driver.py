@@ -79,7 +79,7 @@ class OddDriver:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("nvml") or name.startswith("nvmlEventType"):
             return getattr(pynvml, name)
-        return lambda *arguments: self._answer(name, arguments)
+        return lambda *arguments, **_: self._answer(name, arguments)
 
     def _answer(self, name: str, arguments: tuple[Any, ...]) -> Any:
         if not self._oracle.empty and self._oracle.number(8) == 7:
@@ -126,6 +126,20 @@ def _fabric(oracle: Oracle, arguments: tuple[Any, ...]) -> None:
     ctypes.memmove(ctypes.addressof(info), content, min(len(content), ctypes.sizeof(info)))
 
 
+def _licenses(oracle: Oracle, _arguments: Any) -> Any:
+    features = [SimpleNamespace(featureState=oracle.number(3)) for _ in range(3)]
+    return SimpleNamespace(licensableFeaturesCount=oracle.number(8), gridLicensableFeatures=features)
+
+
+def _metrics(oracle: Oracle, arguments: tuple[Any, ...]) -> Any:
+    request = arguments[0]
+    for place in range(request.numMetrics):
+        request.metrics[place].nvmlReturn = oracle.number(2)
+        content = struct.pack("<q", oracle.wide())
+        request.metrics[place].value = struct.unpack("<d", content)[0]
+    return request
+
+
 _PLACEMENT: Final = _structure("start", "size")
 _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
     "MaxMigDeviceCount": lambda oracle, _: oracle.number(4),
@@ -137,7 +151,19 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
     "DriverVersion": _text,
     "CudaComputeCapability": lambda oracle, _: (oracle.number(256), oracle.number(256)),
     "MigMode": lambda oracle, _: (oracle.number(3), oracle.number(3)),
-    "MemoryInfo": _structure("total", "used", "free"),
+    "EccMode": lambda oracle, _: (oracle.number(3), oracle.number(3)),
+    "BAR1MemoryInfo": _structure("bar1Total", "bar1Used", "bar1Free"),
+    "MemoryInfo": _structure("total", "used", "free", "reserved"),
+    "RetiredPages": lambda oracle, _: [0] * oracle.number(16),
+    "RowRemapperHistogram": _structure("max", "high", "partial", "low", "none"),
+    "GridLicensableFeatures": _licenses,
+    "SramEcc": _fabric,
+    "NVMLVersion": _text,
+    "Serial": _text,
+    "Vbios": _text,
+    "Inforom": _text,
+    "coderUtilization": lambda oracle, _: [oracle.wide(), oracle.wide()],
+    "GpmMetricsGet": _metrics,
     "PciInfo": _pci,
     "Attributes": _structure(
         *("multiprocessorCount", "sharedCopyEngineCount", "sharedDecoderCount", "sharedEncoderCount"),
@@ -174,7 +200,8 @@ class OddSession(NvmlSession):
 
 def nvml(data: bytes) -> None:
     session = OddSession(OddDriver(Oracle(data)))
-    reader = NvmlReader(session, NOWHERE)
+    after_s = [0.0]
+    reader = NvmlReader(session, NOWHERE, lambda: after_s[0])
     with suppress(OSError, pynvml.NVMLError):
         scan = reader.scan(_step)
         inventory = Inventory(scan.devices, scan.driver_version, scan.cuda_version, vitals=scan.vitals)
@@ -186,7 +213,9 @@ def nvml(data: bytes) -> None:
             plan = share(inventory, config)
             check_plan(plan, uuids)
             gpu_labels(inventory, config, plan, Machine())
-        reader.sample(READ, _step)
+        for _ in range(2):  # activity is what happened since the sample before
+            reader.sample(READ, _step)
+            after_s[0] += 1
         reader.wait(0)
 
 

@@ -90,6 +90,7 @@ OWN: Final[dict[str, str]] = {
             ),
             *("model/catalog/gpus.py:gpu_models", "model/catalog/messages.py:messages"),
             *(
+                "model/catalog/metrics.py:device_fields",
                 "model/catalog/mig.py:_table",
                 "model/catalog/openb.py:published",
                 "model/catalog/xids.py:xids",
