@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import ModuleType
@@ -22,6 +21,11 @@ _MEMORY: Final = frozenset(
     f"memory_{part}" for part in ("total_mib", "free_mib", "used_mib", "reserved_mib", "used_ratio")
 )
 """Read by name: an agent that publishes the memory in use alone need not load the catalogue for it."""
+
+_STRUCTURES: Final = frozenset(
+    f"nvmlDeviceGet{what}" for what in ("GridLicensableFeatures", "SramEccErrorStatus", "GpuFabricInfoV")
+)
+"""Calls that take more than a handle and numbers."""
 
 _Reading = int | float | str
 _Call = tuple[str, tuple[int, ...]]
@@ -120,7 +124,9 @@ def _memory(nvml: ModuleType, handle: Any, names: frozenset[str]) -> Iterable[tu
 
 def _answer(nvml: ModuleType, handle: Any, call: str, arguments: Sequence[int]) -> Any:
     if call in _STRUCTURES:
-        return _STRUCTURES[call](nvml, handle)
+        from tonnage.adapters.vendors.nvml_structures import ANSWERS  # what hardly anybody asks for
+
+        return ANSWERS[call](nvml, handle)
     return getattr(nvml, call)(*([] if call.startswith("nvmlSystem") else [handle]), *arguments)
 
 
@@ -141,53 +147,3 @@ def _converted(field: DeviceField, value: Any) -> _Reading | None:
     if field.double:
         return float(value) * field.factor / field.divisor
     return int(value * field.factor) // field.divisor
-
-
-class _License:
-    """Whether any feature of a vGPU is licensed."""
-
-    def __init__(self, *, licensed: bool) -> None:
-        self.featureState = int(licensed)
-
-
-def _license(nvml: ModuleType, handle: Any) -> _License:
-    """DCGM says 0 of a GPU that needs no licence."""
-    try:
-        features = nvml.nvmlDeviceGetGridLicensableFeatures(handle)
-    except nvml.NVMLError_NotSupported:
-        return _License(licensed=False)
-    count = min(features.licensableFeaturesCount, len(features.gridLicensableFeatures))
-    return _License(licensed=any(features.gridLicensableFeatures[i].featureState > 0 for i in range(count)))
-
-
-def _sram(nvml: ModuleType, handle: Any) -> Any:
-    status = nvml.c_nvmlEccSramErrorStatus_v1_t()
-    nvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
-    return status
-
-
-class _Fabric:
-    """State and health; an error is said of a complete fabric alone."""
-
-    def __init__(self, nvml: ModuleType, info: Any) -> None:
-        self.state = info.state
-        self.status = info.status if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else None
-        self.healthSummary = getattr(info, "healthSummary", None)
-
-
-def _fabric(nvml: ModuleType, handle: Any) -> _Fabric:
-    info = nvml.c_nvmlGpuFabricInfo_v3_t()
-    try:
-        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
-    except nvml.NVMLError_ArgumentVersionMismatch:
-        info = nvml.c_nvmlGpuFabricInfo_v2_t()
-        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
-    return _Fabric(nvml, info)
-
-
-_STRUCTURES: Final[Mapping[str, Callable[[ModuleType, Any], Any]]] = {
-    "nvmlDeviceGetGridLicensableFeatures": _license,
-    "nvmlDeviceGetSramEccErrorStatus": _sram,
-    "nvmlDeviceGetGpuFabricInfoV": _fabric,
-}
-"""Calls whose answer is written into a structure of a version."""

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tonnage.adapters.vendors.nvml_activity import ActivityReader
 from tonnage.adapters.vendors.nvml_fields import FieldPlan, plans_of, read_fields
 from tonnage.adapters.vendors.nvml_reading import is_display, optional
 from tonnage.adapters.vendors.platforms import is_integrated
 from tonnage.model.devices import Sample
+
+if TYPE_CHECKING:
+    from tonnage.adapters.vendors.nvml_activity import ActivityReader
 
 
 class SampleReader:
     """Reads one device after the other; what changes over time it remembers between two samples."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._activity = ActivityReader(monotonic)
+        self._monotonic = monotonic
+
+    @cached_property
+    def _activity(self) -> ActivityReader:
+        from tonnage.adapters.vendors.nvml_activity import ActivityReader  # for those who ask for GPM
+
+        return ActivityReader(self._monotonic)
 
     def read(
         self, nvml: ModuleType, session: int, fields: tuple[str, ...], indices: Iterable[int]

@@ -1,0 +1,58 @@
+"""Calls of NVML whose answer is written into a structure of a version, or means more than it says."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+
+class _License:
+    """Whether any feature of a vGPU is licensed."""
+
+    def __init__(self, *, licensed: bool) -> None:
+        self.featureState = int(licensed)
+
+
+def _license(nvml: ModuleType, handle: Any) -> _License:
+    """DCGM says 0 of a GPU that needs no licence."""
+    try:
+        features = nvml.nvmlDeviceGetGridLicensableFeatures(handle)
+    except nvml.NVMLError_NotSupported:
+        return _License(licensed=False)
+    count = min(features.licensableFeaturesCount, len(features.gridLicensableFeatures))
+    return _License(licensed=any(features.gridLicensableFeatures[i].featureState > 0 for i in range(count)))
+
+
+def _sram(nvml: ModuleType, handle: Any) -> Any:
+    status = nvml.c_nvmlEccSramErrorStatus_v1_t()
+    nvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+    return status
+
+
+class _Fabric:
+    """State and health; an error is said of a complete fabric alone."""
+
+    def __init__(self, nvml: ModuleType, info: Any) -> None:
+        self.state = info.state
+        self.status = info.status if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else None
+        self.healthSummary = getattr(info, "healthSummary", None)
+
+
+def _fabric(nvml: ModuleType, handle: Any) -> _Fabric:
+    info = nvml.c_nvmlGpuFabricInfo_v3_t()
+    try:
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    except nvml.NVMLError_ArgumentVersionMismatch:
+        info = nvml.c_nvmlGpuFabricInfo_v2_t()
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    return _Fabric(nvml, info)
+
+
+ANSWERS: Final[Mapping[str, Callable[[ModuleType, Any], Any]]] = {
+    "nvmlDeviceGetGridLicensableFeatures": _license,
+    "nvmlDeviceGetSramEccErrorStatus": _sram,
+    "nvmlDeviceGetGpuFabricInfoV": _fabric,
+}
+"""Calls whose answer is written into a structure of a version."""
