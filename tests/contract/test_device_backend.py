@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pynvml
 import pytest
 
+from support.device_contract import READ
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.changes import compute_modes
@@ -36,6 +37,7 @@ class Machine(Protocol):
     backend: DeviceBackend
 
     def lose(self, index: int) -> None: ...
+    def hang(self, index: int) -> None: ...
     def recover(self, index: int) -> None: ...
     def remove(self, index: int) -> None: ...
     def replace(self, index: int, uuid: str) -> None: ...
@@ -69,6 +71,10 @@ class ScenarioMachine:
         self.devices[index]["health"] = "lost"
         self._write()
 
+    def hang(self, index: int) -> None:
+        self.devices[index]["health"] = "hung"
+        self._write()
+
     def recover(self, index: int) -> None:
         del self.devices[index]["health"]
         self._write()
@@ -99,12 +105,17 @@ class ScenarioMachine:
 class NvmlMachine:
     """Four devices of a pretended driver."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, deadline_s: float = 5.0) -> None:
         self.driver = driver
-        self.backend: DeviceBackend = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root)
+        self.backend: DeviceBackend = NvmlBackend(
+            SystemClock(), root=driver.root, driver_root=driver.root, deadline_s=deadline_s
+        )
 
     def lose(self, index: int) -> None:
         self.driver.lose(index)
+
+    def hang(self, index: int) -> None:
+        self.driver.rule(Rule("hang", slot=index))
 
     def recover(self, index: int) -> None:
         self.driver.recover(index)
@@ -143,6 +154,25 @@ async def machine(request: pytest.FixtureRequest, tmp_path: Path, driver: Driver
     made: Machine = ScenarioMachine(tmp_path) if request.param == "scenario" else NvmlMachine(driver)
     yield made
     await made.backend.close()
+
+
+@pytest.mark.parametrize("kind", ["scenario", "nvml"])
+async def test_a_device_that_hangs_hides_no_reading_of_another(
+    kind: str, tmp_path: Path, driver: Driver
+) -> None:
+    machine: Machine = (
+        ScenarioMachine(tmp_path) if kind == "scenario" else NvmlMachine(driver, deadline_s=0.5)
+    )
+    try:
+        before = await machine.backend.sample(READ)
+        machine.hang(1)
+        after = await machine.backend.sample(READ)
+        assert [sample.uuid for sample in after] == ["GPU-0", "GPU-2", "GPU-3"]
+        for sample in after:
+            known = next(each for each in before if each.uuid == sample.uuid)
+            assert {*sample.values, *sample.texts} == {*known.values, *known.texts}
+    finally:
+        await machine.backend.close()
 
 
 async def test_a_scan_states_what_the_catalogue_knows(machine: Machine) -> None:
