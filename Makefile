@@ -103,6 +103,7 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.laws
 	@$(BIN)/python -m scripts.draw_rooms --check
+	@$(BIN)/python -m scripts.generate_reason_codes --check
 	@$(BIN)/python scripts/generate_protos.py --check
 	@$(BIN)/python scripts/generate_crds.py --check
 	@$(BIN)/python scripts/generate_chart_reference.py --check

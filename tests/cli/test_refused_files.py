@@ -19,8 +19,9 @@ from tonnage.diagnose.lint.finding import LintCode
 from tonnage.diagnose.lint.lint import Given, Report, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.cluster import Snapshot
+from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Layer, Verdict
+from tonnage.model.verdict import Verdict
 
 CREATIONS = creations()
 POD: dict[str, Any] = {

@@ -15,8 +15,16 @@ from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.quantities import errors
 from tonnage.diagnose.rules import pod_fields
 from tonnage.model.cluster import Manifest
+from tonnage.model.layer import Layer
 from tonnage.model.quantity import canonical_quantity
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.reasons.admission import (
+    PodLevelResource,
+    PodPlacementInvalid,
+    TolerationInvalid,
+    Unreadable,
+    WebhookMayRefuse,
+)
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
@@ -93,7 +101,7 @@ def test_a_quantity_that_is_none_cannot_be_decoded() -> None:
     assert explanation.upstream_message.startswith(
         'Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression'
     )
-    assert [reason.code for reason in explanation.reasons] == [Code.UNREADABLE]
+    assert [reason.code for reason in explanation.reasons] == [Unreadable.code]
 
 
 @pytest.mark.parametrize(("kind", "shown"), [("Pod", "p"), ("Deployment", "p-…"), ("Job", "p-")])
@@ -142,7 +150,7 @@ def _policy(name: str, *actions: str) -> list[Body]:
 @pytest.mark.parametrize(("actions", "named"), [(["Deny"], True), (["Warn", "Audit"], False)], ids=str)
 def test_a_policy_that_denies_is_named_and_not_guessed_at(actions: list[str], named: bool) -> None:
     told = explained(body(containers=containers({})), *_policy("tenant-labels", *actions))
-    asides = [reason.message for reason in told.reasons if reason.code is Code.WEBHOOK_MAY_REFUSE]
+    asides = [reason.message for reason in told.reasons if reason.code == WebhookMayRefuse.code]
     assert any("the policy tenant-labels" in message for message in asides) is named
     assert told.layer is not Layer.ADMISSION
 
@@ -156,7 +164,7 @@ def test_a_device_of_the_whole_pod_is_refused(kind: str, section: str) -> None:
     where = "spec.resources" if kind == "Pod" else "spec.template.spec.resources"
     assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
     [reason] = found.reasons
-    assert (reason.code, reason.facts["field"]) == (Code.POD_LEVEL, f"{where}.{section}[{GPU}]")
+    assert (reason.code, reason.facts["field"]) == (PodLevelResource.code, f"{where}.{section}[{GPU}]")
     assert "under the container's limits" in found.remedies[0].action
     allowed = explained(body(kind, containers=containers({}), resources={section: shared}))
     assert allowed.layer is not Layer.ADMISSION
@@ -194,7 +202,7 @@ def test_a_bad_toleration_never_fits(toleration: Body) -> None:
     found = explained(body("Deployment", containers=containers({}), tolerations=[toleration]))
     assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
     [reason] = found.reasons
-    assert reason.code is Code.TOLERATION_INVALID
+    assert reason.code == TolerationInvalid.code
     assert str(reason.facts["field"]).startswith("spec.template.spec.tolerations[0].")
     assert reason.remedy
 
@@ -300,7 +308,7 @@ def test_spreading_and_affinity_that_no_server_takes(spec: Body, field: str) -> 
     """Refused as a manifest, where the twin refuses it; of a pod said to be there nothing is guessed."""
     found = explained(body(containers=containers({}), **spec))
     assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
-    assert {reason.code for reason in found.reasons} == {Code.PLACEMENT_INVALID}
+    assert {reason.code for reason in found.reasons} == {PodPlacementInvalid.code}
     assert any(field in str(reason.facts["field"]) for reason in found.reasons)
     theirs = [
         *affinity(spec.get("affinity", {}), "spec.affinity"),
@@ -321,7 +329,7 @@ def test_spreading_and_affinity_that_no_server_takes(spec: Body, field: str) -> 
     assert pod is not None
     there = explain(pod, snapshot)
     assert there.verdict is Verdict.UNKNOWN
-    assert Code.UNREADABLE in {reason.code for reason in there.reasons}
+    assert Unreadable.code in {reason.code for reason in there.reasons}
 
 
 def test_good_spreading_and_affinity_are_let_in() -> None:

@@ -9,7 +9,11 @@ import pytest
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.cluster import Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.kubelet import NumaUndecided
+from tonnage.model.reasons.scheduling import InsufficientResource
+from tonnage.model.reasons.symptoms import TopologyAffinity
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
@@ -173,7 +177,7 @@ def test_what_nobody_tells_leaves_the_schedulers_verdict_and_is_said(
 ) -> None:
     explanation = explained("some", node("a"), pod("some", 2, cpu="4"), *objects)
     assert explanation.verdict is Verdict.FITS
-    assert [r.code for r in explanation.reasons] == [Code.NUMA_UNDECIDED]
+    assert [r.code for r in explanation.reasons] == [NumaUndecided.code]
     assert why in told(explanation)
 
 
@@ -221,8 +225,8 @@ def test_kub_3_a_full_node_that_would_not_take_it_idle_either_is_never_and_says_
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.SCHEDULER)
     [found] = explanation.nodes
     assert [(r.code, r.hidden) for r in found.reasons] == [
-        (Code.INSUFFICIENT, False),
-        (Code.TOPOLOGY_AFFINITY, True),
+        (InsufficientResource.code, False),
+        (TopologyAffinity.code, True),
     ]
     assert next((r.action, r.effect) for r in explanation.remedies) == ("ask for 2 nvidia.com/gpu", "fits a")
 

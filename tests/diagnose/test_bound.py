@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
-from tonnage.model.verdict import Explanation, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 GPU = "nvidia.com/gpu"

@@ -26,7 +26,12 @@ from support.explanations import (
     six_nodes,
 )
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.model.verdict import Code, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import LimitMissing, ResourceNotInteger
+from tonnage.model.reasons.pods import ProductUndecided
+from tonnage.model.reasons.quota import QuotaKeyWithoutEffect
+from tonnage.model.reasons.scheduling import InsufficientResource, NodeAffinityMismatch, TaintNotTolerated
+from tonnage.model.verdict import Verdict
 
 # ---- admission ----
 
@@ -57,7 +62,7 @@ def test_adm_2_a_request_without_a_limit_is_refused_at_admission() -> None:
         'Pod "p" is invalid: spec.containers[0].resources.limits: Required value: '
         "Limit must be set for non overcommitable resources"
     )
-    assert explanation.reasons[0].code is Code.LIMIT_MISSING
+    assert explanation.reasons[0].code == LimitMissing.code
 
 
 def test_adm_3_unequal_request_and_limit_are_refused_at_admission() -> None:
@@ -87,7 +92,7 @@ def test_every_error_of_a_workloads_template_is_told_at_once() -> None:
         "spec.template.spec.initContainers[0].resources.limits: Required value"
         in explanation.upstream_message
     )
-    assert {r.code for r in explanation.reasons} == {Code.NOT_AN_INTEGER, Code.LIMIT_MISSING}
+    assert {r.code for r in explanation.reasons} == {ResourceNotInteger.code, LimitMissing.code}
 
 
 def test_cpu_may_be_fractional_and_requests_below_limits() -> None:
@@ -131,11 +136,11 @@ def test_adm_9_a_quota_on_limits_of_a_device_refuses_nothing() -> None:
     useless = quota({"limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"}, {})
     explanation = explained_manifest(pod("p", {GPU: "8"}), room, useless)
     assert explanation.verdict is Verdict.FITS
-    aside = next(r for r in explanation.reasons if r.code is Code.QUOTA_WITHOUT_EFFECT)
+    aside = next(r for r in explanation.reasons if r.code == QuotaKeyWithoutEffect.code)
     assert aside.remedy == "write requests.nvidia.com/gpu"
     assert "limits.nvidia.com/gpu=1 is accepted and never enforced" in aside.message
     other = explained_manifest(pod("p", {"cpu": "1"}), room, useless)
-    assert Code.QUOTA_WITHOUT_EFFECT not in {r.code for r in other.reasons}
+    assert QuotaKeyWithoutEffect.code not in {r.code for r in other.reasons}
 
 
 def test_a_pod_for_which_a_node_is_cleared_is_named_like_a_holder() -> None:
@@ -182,7 +187,7 @@ def test_sch_1_an_untolerated_taint_is_named_and_the_toleration_offered() -> Non
         "2 Preemption is not helpful for scheduling."
     )
     reason = next(n for n in explanation.nodes if n.node == "gpu-a").reasons[0]
-    assert reason.code is Code.TAINT
+    assert reason.code == TaintNotTolerated.code
     assert reason.facts == {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
     first = explanation.remedies[0]
     assert first.effect == "fits gpu-a"
@@ -259,10 +264,10 @@ def test_sch_2_both_causes_are_shown_and_one_fix_alone_is_said_to_fail() -> None
     wanted = pod("train", affinity=requiring(H100))
     explanation = explained("train", *six_nodes(), wanted)
     assert explanation.verdict is Verdict.NOT_NOW
-    assert reasons_of(explanation, "a100-0") == [Code.TAINT, Code.NODE_AFFINITY]
+    assert reasons_of(explanation, "a100-0") == [TaintNotTolerated.code, NodeAffinityMismatch.code]
     tainted = next(n for n in explanation.nodes if n.node == "a100-0")
     assert [reason.hidden for reason in tainted.reasons] == [False, True]
-    assert all(reasons_of(explanation, f"h100-{i}") == [Code.INSUFFICIENT] for i in range(4))
+    assert all(reasons_of(explanation, f"h100-{i}") == [InsufficientResource.code] for i in range(4))
 
     tolerated = pod("train", affinity=requiring(H100), tolerations=[{"key": GPU, "operator": "Exists"}])
     assert explained("train", *six_nodes(), tolerated).verdict is Verdict.NOT_NOW
@@ -304,7 +309,7 @@ def test_sch_4_the_patch_that_widens_the_affinity_is_offered() -> None:
     explanation = explained("train", *nodes, wanted)
     assert explanation.verdict is Verdict.NEVER
     reason = explanation.nodes[1].reasons[0]
-    assert reason.code is Code.NODE_AFFINITY
+    assert reason.code == NodeAffinityMismatch.code
     assert A100 in reason.message
     assert H100 in reason.message
     assert explanation.remedies[0].effect == "fits h100-0"
@@ -328,7 +333,7 @@ def test_sch_5_two_products_that_would_do_are_a_warning() -> None:
     assert explanation.verdict is Verdict.FITS
     assert explanation.layer is None
     [warning] = explanation.reasons
-    assert warning.code is Code.PRODUCT_UNDECIDED
+    assert warning.code == ProductUndecided.code
     assert A100 in warning.message
     assert H100 in warning.message
     assert set(explanation.placement.scores) == {"a", "h"}

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
-from tonnage.model.verdict import Code, Explanation, Verdict
+from tonnage.model.reasons.claims import ClaimElsewhere, ClaimError, ClaimMissing, ClaimNotAllocatable
+from tonnage.model.reasons.pods import NotModelled
+from tonnage.model.reasons.scheduling import NodeAffinityMismatch
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import (
     manifests_from_documents,
     snapshot_from_documents,
@@ -96,7 +99,7 @@ def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
         pod("mine"),
     )  # fmt: skip
     [reason] = found.nodes[0].reasons
-    assert (found.verdict, reason.code) == (Verdict.NOT_NOW, Code.CLAIM_UNALLOCATABLE)
+    assert (found.verdict, reason.code) == (Verdict.NOT_NOW, ClaimNotAllocatable.code)
     assert "gpu-0 in use by claim ml/held of train" in reason.message
     assert found.upstream_message == (
         "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
@@ -161,7 +164,7 @@ def test_a_device_without_the_attribute_fails_the_pod_everywhere_and_the_guard_i
         'running "DynamicResources" filter plugin: class gpu: selector #0: '
         "CEL runtime error: no such key: memoryGiB"
     )
-    assert found.reasons[0].code is Code.CLAIM_ERROR
+    assert found.reasons[0].code == ClaimError.code
     better = str(found.reasons[0].facts["instead"])
     assert better.startswith(f"has(device.attributes['{DRIVER}'].memoryGiB) && ")
     assert found.remedies[0].action == f"write in DeviceClass gpu: {better}"
@@ -203,7 +206,7 @@ def test_a_number_compared_with_a_domain_is_refused_with_what_to_write_dra_2(
 def test_a_claim_that_is_not_there_holds_the_pod_back_without_a_word_of_the_scheduler() -> None:
     found = explained(node("a"), ANY, claim("training"), pod("trainin"))
     assert (found.verdict, found.upstream_message) == (Verdict.NOT_NOW, "")
-    assert (found.reasons[0].code, found.reasons[0].remedy) == (Code.CLAIM_MISSING, "did you mean training?")
+    assert (found.reasons[0].code, found.reasons[0].remedy) == (ClaimMissing.code, "did you mean training?")
 
 
 def test_a_claim_with_devices_elsewhere_names_them() -> None:
@@ -212,7 +215,7 @@ def test_a_claim_with_devices_elsewhere_names_them() -> None:
         claim("mine", held="a/gpu-0", by="p"), pod("mine", nodeSelector={"kubernetes.io/hostname": "b"}),
     )  # fmt: skip
     codes = {reason.code for verdict in found.nodes for reason in verdict.reasons}
-    assert codes == {Code.NODE_AFFINITY, Code.CLAIM_ELSEWHERE}
+    assert codes == {NodeAffinityMismatch.code, ClaimElsewhere.code}
 
 
 def test_a_manifest_brings_its_template_along() -> None:
@@ -228,7 +231,7 @@ def test_a_manifest_brings_its_template_along() -> None:
     placement = explain_manifest(read, snapshot).placement
     assert placement.node == "a"
     assert placement.devices == {"resourceclaims/p-g-": (f"{DRIVER}/a/x", f"{DRIVER}/a/y")}
-    assert explain_manifest(read, cluster).reasons[0].code is Code.CLAIM_MISSING
+    assert explain_manifest(read, cluster).reasons[0].code == ClaimMissing.code
 
 
 def test_flat_requests_are_nothing_in_v1_dra_3() -> None:
@@ -248,7 +251,7 @@ def test_before_1_34_claims_are_unknown_and_say_why() -> None:
     found = explained(
         node("a"), resource_slice("a", device("x")), ANY, claim("mine"), pod("mine"), version="1.33"
     )
-    assert (found.verdict, found.reasons[0].code) == (Verdict.UNKNOWN, Code.NOT_MODELLED)
+    assert (found.verdict, found.reasons[0].code) == (Verdict.UNKNOWN, NotModelled.code)
     assert "Kubernetes 1.33, where their gate is off by default" in found.message
 
 

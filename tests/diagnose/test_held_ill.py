@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, find_pod
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.devices import DeviceUnhealthy
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import snapshot_from_documents
 
 GPU, SMALL = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
@@ -52,7 +54,7 @@ def asked(name: str, pod: Body, *devices: Body) -> Explanation:
 
 
 def ill_of(explanation: Explanation) -> list[str]:
-    return [r.message for r in explanation.reasons if r.code is Code.DEVICE_UNHEALTHY]
+    return [r.message for r in explanation.reasons if r.code == DeviceUnhealthy.code]
 
 
 ILL = {"uuid": "GPU-1", "index": 1, "resource": GPU, "health": "Unhealthy", "reason": XID}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, find_pod
-from tonnage.model.verdict import Explanation, Layer
+from tonnage.model.layer import Layer
+from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import snapshot_from_documents
 
 GPU = "nvidia.com/gpu"

@@ -45,7 +45,7 @@ def asked(
 def test_a_pod_on_a_node_that_is_gone_never_starts(phase: str, told: str) -> None:
     answer = asked(NODE, phase=phase)
     assert (answer.verdict, answer.message) == (Verdict.NEVER, told)
-    assert [reason.code.value for reason in answer.reasons] == ["node-missing"]
+    assert [reason.code for reason in answer.reasons] == ["node-missing"]
 
 
 def test_a_cluster_that_is_known_to_have_no_node_has_not_its_node() -> None:

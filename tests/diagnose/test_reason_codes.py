@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from scripts.generate_reason_codes import files
 from tonnage.diagnose.doctor.finding import DoctorCode, Layer
 from tonnage.diagnose.lint.codes import FACTS
 from tonnage.diagnose.lint.finding import LintCode
-from tonnage.model.catalog.messages import messages
-from tonnage.model.symptoms import Symptom
-from tonnage.model.verdict import Code
+from tonnage.model.catalog.messages import Message, messages
+from tonnage.model.reasons.registry import reasons
 
+_SOURCE = "\n".join(
+    path.read_text()
+    for room in ("decide", "diagnose", "documents")
+    for path in (Path(__file__).parents[2] / "src" / "tonnage" / room).rglob("*.py")
+    if path.name != "codes.py"
+)
+_NAMED = frozenset(
+    re.findall(r"\w+", re.sub(r"^from .* import (\([^)]*\)|.*)$", "", _SOURCE, flags=re.MULTILINE))
+)
+_RECORDS = Path(__file__).parents[1] / "golden" / "records"
+_SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "reason-facts.schema.json"
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reason-codes.md"
 
 
 def test_every_code_is_documented_and_no_other() -> None:
     of_pods, of_nodes, of_manifests = re.split(r"\n## Findings of `tonnage \w+`\n", _PAGE.read_text())
     of_pods, of_words = of_pods.split("\n## What components say in their own words\n")
-    parts = (of_pods, Code), (of_words, Symptom), (of_nodes, DoctorCode), (of_manifests, LintCode)
+    own = [code for code, cls in reasons().items() if cls.advice]
+    heard = [code for code, cls in reasons().items() if not cls.advice]
+    parts = (of_pods, own), (of_words, heard), (of_nodes, DoctorCode), (of_manifests, LintCode)
     for text, codes in parts:
         documented = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
-        assert sorted(documented) == sorted(code.value for code in codes)
+        assert sorted(documented) == sorted(map(str, codes))
 
 
 def test_the_layers_of_a_node_are_documented_in_their_order() -> None:
@@ -37,24 +52,58 @@ def test_severity_and_layer_of_lint_codes_are_documented() -> None:
         assert f"| `{code.value}` | {facts.severity.value}, {facts.layer.value} |" in text
 
 
-@pytest.mark.parametrize("codes", [Code, DoctorCode, LintCode])
-def test_every_code_is_used(codes: type[Code] | type[DoctorCode] | type[LintCode]) -> None:
-    source = Path(__file__).parents[2] / "src" / "tonnage"
-    text = "\n".join(
-        path.read_text()
-        for room in ("decide", "diagnose")
-        for path in (source / room).rglob("*.py")
-        if path.name != "codes.py"
-    )
-    said = {message.code for message in messages()}
-    unused = [c.name for c in codes if f"{codes.__name__}.{c.name}" not in text and c not in said]
+@pytest.mark.parametrize("codes", [DoctorCode, LintCode])
+def test_every_code_is_used(codes: type[DoctorCode] | type[LintCode]) -> None:
+    unused = [code.name for code in codes if f"{codes.__name__}.{code.name}" not in _SOURCE]
     assert unused == []
 
 
-def test_every_symptom_is_one_of_the_catalogue_and_documented_in_its_words() -> None:
-    assert {message.code for message in messages()} >= set(Symptom)
-    page = _PAGE.read_text()
-    for message in messages():
-        if isinstance(message.code, Symptom):
-            row = next(line for line in page.splitlines() if line.startswith(f"| `{message.code}` |"))
-            assert row.split(" | ")[1] == message.layer
+def test_every_reason_is_made_somewhere() -> None:
+    said = {message.code for message in messages()}
+    unused = [
+        cls.__name__ for code, cls in reasons().items() if code not in said and cls.__name__ not in _NAMED
+    ]
+    assert unused == []
+
+
+def test_page_and_schema_are_those_of_the_reasons() -> None:
+    assert all(path.read_text() == text for path, text in files().items())
+
+
+def test_every_message_of_the_catalogue_has_its_reason() -> None:
+    assert {message.code for message in messages()} >= {
+        code for code, cls in reasons().items() if not cls.advice
+    }
+
+
+@pytest.mark.parametrize("message", messages(), ids=lambda message: message.code)
+def test_what_a_pattern_names_is_a_fact_of_its_reason(message: Message) -> None:
+    named = {name: "x" for pattern in message.patterns for name in pattern.groupindex if name != "number"}
+    assert message.symptom(named).facts == named
+
+
+def _facts(value: object) -> Iterator[tuple[str, set[str]]]:
+    """The code and the keys of the facts of each reason in an answer."""
+    if isinstance(value, dict):
+        if "facts" in value and "subject" in value:
+            yield value["code"], set(value["facts"])
+        yield from (found for each in value.values() for found in _facts(each))
+    elif isinstance(value, list):
+        yield from (found for each in value for found in _facts(each))
+
+
+def test_recorded_facts_are_those_of_the_schema_of_their_code() -> None:
+    schemas = json.loads(_SCHEMA.read_text())["$defs"]
+    found = [
+        fact
+        for record in sorted(_RECORDS.rglob("*.txt"))
+        for answer in re.findall(r"^\{\n {2}\"subject\".*?^\}$", record.read_text(), re.MULTILINE | re.DOTALL)
+        for fact in _facts(json.loads(answer))
+    ]
+    assert len({code for code, _ in found}) > 20
+    for code, keys in found:
+        assert set(schemas[code].get("required", ())) <= keys <= set(schemas[code]["properties"]), code
+
+
+def test_nothing_reads_a_fact_by_its_key() -> None:
+    assert re.findall(r"\.facts(?:\.get\(|\[)", _SOURCE) == []

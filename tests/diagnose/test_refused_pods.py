@@ -11,7 +11,10 @@ import yaml
 
 from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.model.cluster import Node, PriorityClass, Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import NamespaceTerminating, PriorityNotOfClass
+from tonnage.model.reasons.quota import QuotaExceeded, QuotaNotTakenOver
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 RECORDED = yaml.load((Path(__file__).parent / "refused_pods.yaml").read_text(), yaml.CSafeLoader)
@@ -78,7 +81,7 @@ def test_a_priority_comes_from_its_class_alone(spec: dict[str, Any], said: str) 
     computed = rest.partition("computed ")[2].partition(" ")[0]
     assert f"{what} {computed}".strip() == said
     if said:
-        assert found.reasons[0].code is Code.PRIORITY_NOT_OF_CLASS
+        assert found.reasons[0].code == PriorityNotOfClass.code
         [remedy] = found.remedies
         assert remedy.action == f"leave {next(iter(spec))} out"
         assert "lets the pod exist" in remedy.effect
@@ -88,7 +91,7 @@ def test_nothing_comes_into_a_namespace_that_ends() -> None:
     ending: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     snapshot = snapshot_from_documents([{**ending, "status": {"phase": "Terminating"}}])
     found = told(of_priority(), snapshot)
-    assert found.reasons[0].code is Code.NAMESPACE_ENDING
+    assert found.reasons[0].code == NamespaceTerminating.code
     said = "unable to create new content in namespace default because it is being terminated"
     assert found.upstream_message == f'pods "p" is forbidden: {said}'
 
@@ -105,9 +108,9 @@ def test_a_quota_that_its_controller_has_yet_to_take_over_is_not_raised() -> Non
     pod = of_priority()
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
     found = told(pod, snapshot_from_documents([quota]))
-    assert (found.verdict, found.reasons[0].code) == (Verdict.NOT_NOW, Code.QUOTA_BEHIND)
+    assert (found.verdict, found.reasons[0].code) == (Verdict.NOT_NOW, QuotaNotTakenOver.code)
     assert "raise" not in " ".join(remedy.action for remedy in found.remedies)
     lower = {**quota, "spec": {"hard": {key: "5"}}}
     found = told(pod, snapshot_from_documents([lower]))
-    assert found.reasons[0].code is Code.QUOTA_EXCEEDED
+    assert found.reasons[0].code == QuotaExceeded.code
     assert any("raise" in remedy.action for remedy in found.remedies)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tonnage.diagnose.explain.explain import explain
 from tonnage.diagnose.scheduler_message import TAINTS, said
-from tonnage.model.verdict import Code, Explanation
+from tonnage.model.reasons.pods import ConditionDiffers
+from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import snapshot_from_documents
 
 GPUS = "Insufficient nvidia.com/gpu"
@@ -122,7 +123,7 @@ def told(message: str, *, taints: bool) -> Explanation:
 )
 def test_what_differs_is_told_and_decides_nothing(message: str, taints: bool, says: str) -> None:
     explanation = told(message, taints=taints)
-    found = [reason for reason in explanation.reasons if reason.code is Code.CONDITION_DIFFERS]
+    found = [reason for reason in explanation.reasons if reason.code == ConditionDiffers.code]
     assert bool(found) is bool(says)
     assert all(says in reason.message for reason in found)
     assert explanation.verdict.value == ("NEVER" if taints else "FITS")

@@ -17,7 +17,10 @@ from tonnage.diagnose.topo.topology import comparison, fleet_topology, node_json
 from tonnage.model.cluster import Snapshot
 from tonnage.model.devices import Inventory
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.devices import LinksBelowBest
+from tonnage.model.reasons.pods import LinksBelowFamily, LinksUndecided
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
@@ -182,7 +185,7 @@ def test_top_2_four_gpus_that_are_not_the_best_four() -> None:
     held = {"train": [0, 1, 2, 4], "other": [3]}
     answer = explained("train", cluster(objects("a", pci_only(), L40S, held)))
     (reason,) = answer.reasons
-    assert (reason.code, reason.layer, answer.verdict) == (Code.LINKS_BELOW_BEST, Layer.PLUGIN, Verdict.FITS)
+    assert (reason.code, reason.layer, answer.verdict) == (LinksBelowBest.code, Layer.PLUGIN, Verdict.FITS)
     best: Any = reason.facts["best"]
     assert best["gpus"] == [0, 1, 2, 3]
     assert "slowest pair 0-4 over SYS, 6 GB/s" in reason.message
@@ -195,7 +198,7 @@ def test_top_3_the_slow_job_after_a_move_to_a_general_pool() -> None:
     general = objects("general-0", pci_only(), L40S, {"train": [0, 1, 2, 3]})
     answer = explained("train", cluster(general, objects("hgx-0", nvswitch(8, "8.0", 12), A100)))
     (reason,) = answer.reasons
-    assert (reason.code, reason.layer) == (Code.LINKS_BELOW_FAMILY, Layer.SCHEDULER)
+    assert (reason.code, reason.layer) == (LinksBelowFamily.code, Layer.SCHEDULER)
     assert "PCIe only" in reason.message
     assert "hgx-0 (NVSwitch, 12 NVLinks each)" in reason.message
     assert "9.9 GB/s over NODE, there it has 240 GB/s over NV12" in reason.message
@@ -211,12 +214,12 @@ def test_top_3_the_slow_job_after_a_move_to_a_general_pool() -> None:
         pytest.param([("b", nvswitch(2, "8.0", 12), A100)], [], id="too few GPUs there"),
         pytest.param([("b", pci_only(), A100)], [], id="another node that is as slow"),
         pytest.param(
-            [("b", nvswitch(8, "8.0", 12), L40S)], [Code.LINKS_BELOW_FAMILY], id="a product that says nothing"
+            [("b", nvswitch(8, "8.0", 12), L40S)], [LinksBelowFamily.code], id="a product that says nothing"
         ),
     ],
 )
 def test_elsewhere_counts_only_what_the_pod_could_use(
-    nodes: list[tuple[str, Inventory, str]], found: list[Code]
+    nodes: list[tuple[str, Inventory, str]], found: list[str]
 ) -> None:
     here = objects("general-0", pci_only(), L40S, {"train": [0, 1, 2, 3]})
     answer = explained("train", cluster(here, *(objects(*node) for node in nodes)))
@@ -234,7 +237,7 @@ def test_top_2_before_it_runs_a_pod_is_told_that_the_node_decides() -> None:
     """TOP-1, TOP-2: the default scheduler does not look at links; who asks for several GPUs hears of it."""
     nodes = objects("general-0", pci_only(), L40S), objects("hgx-0", nvswitch(8, "8.0", 12), A100)
     answer = explained("new", cluster(*nodes, waiting(4)))
-    (reason,) = [r for r in answer.reasons if r.code is Code.LINKS_UNDECIDED]
+    (reason,) = [r for r in answer.reasons if r.code == LinksUndecided.code]
     assert answer.verdict is Verdict.FITS
     assert reason.message.endswith(
         "hgx-0 (NVSwitch, 12 NVLinks each, 240 GB/s over NV12); general-0 (PCIe only, 9.9 GB/s over NODE)"
@@ -246,7 +249,7 @@ def test_top_2_before_it_runs_a_pod_is_told_that_the_node_decides() -> None:
         (nodes[0], waiting(4)),
         (*nodes, waiting(9)),
     ):
-        assert Code.LINKS_UNDECIDED not in {r.code for r in explained("new", cluster(*objs)).reasons}
+        assert LinksUndecided.code not in {r.code for r in explained("new", cluster(*objs)).reasons}
 
 
 def test_one_gpu_and_replicas_have_no_links_to_compare() -> None:

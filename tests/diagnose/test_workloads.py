@@ -9,7 +9,19 @@ import pytest
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.diagnose.explain.workload_pods import family_of
 from tonnage.diagnose.explain.workloads import explain_workload, find_workload
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge
+from tonnage.model.reasons.workloads import (
+    WorkloadDeadline,
+    WorkloadEnded,
+    WorkloadInOrder,
+    WorkloadNotActedOn,
+    WorkloadPaused,
+    WorkloadPodsRefused,
+    WorkloadWantsNone,
+)
+from tonnage.model.verdict import Explanation, Verdict
 from tonnage.model.workloads import WorkloadKey
 from tonnage.reading.documents import manifest_of, snapshot_from_documents
 
@@ -82,52 +94,53 @@ LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExc
     ("workload", "verdict", "code", "says"),
     [
         pytest.param(
-            made("Job", suspend=True), Verdict.NOT_NOW, Code.WORKLOAD_PAUSED, '"suspend":false', id="held"
+            made("Job", suspend=True), Verdict.NOT_NOW, WorkloadPaused.code, '"suspend":false', id="held"
         ),
         pytest.param(
-            made("CronJob", suspend=True), Verdict.NOT_NOW, Code.WORKLOAD_PAUSED, "suspended", id="cron"
+            made("CronJob", suspend=True), Verdict.NOT_NOW, WorkloadPaused.code, "suspended", id="cron"
         ),
         pytest.param(
             made("Deployment", paused=True),
             Verdict.NOT_NOW,
-            Code.WORKLOAD_PAUSED,
+            WorkloadPaused.code,
             "kubectl rollout resume deployment/w -n ml",
             id="paused",
         ),
         pytest.param(
-            made("StatefulSet", replicas=0), Verdict.NEVER, Code.WORKLOAD_ZERO, "--replicas=1", id="zero"
+            made("StatefulSet", replicas=0), Verdict.NEVER, WorkloadWantsNone.code, "--replicas=1", id="zero"
         ),
         pytest.param(
-            made("Job", parallelism=0), Verdict.NEVER, Code.WORKLOAD_ZERO, "parallelism is 0", id="none"
+            made("Job", parallelism=0), Verdict.NEVER, WorkloadWantsNone.code, "parallelism is 0", id="none"
         ),
         pytest.param(
             made("DaemonSet", status={"desiredNumberScheduled": 0}),
             Verdict.NEVER,
-            Code.WORKLOAD_ZERO,
+            WorkloadWantsNone.code,
             "none of the nodes",
             id="no node is meant",
         ),
         pytest.param(
             made("Job", status={"conditions": [FAILED]}),
             Verdict.NEVER,
-            Code.WORKLOAD_ENDED,
+            WorkloadEnded.code,
             "it has failed (BackoffLimitExceeded): too often",
             id="failed too often",
         ),
         pytest.param(
-            made("Job"), Verdict.UNKNOWN, Code.WORKLOAD_UNSEEN, "look at kube-controller-manager", id="idle"
+            made("Job"), Verdict.UNKNOWN, WorkloadNotActedOn.code, "look at kube-controller-manager",
+            id="idle"
         ),
         pytest.param(
             made("Deployment", status={"conditions": [LATE]}),
             Verdict.UNKNOWN,
-            Code.WORKLOAD_DEADLINE,
+            WorkloadDeadline.code,
             "no progress for 600 seconds",
             id="late",
         ),
     ],
 )  # fmt: skip
 def test_a_workload_says_itself_why_it_makes_no_pods(
-    workload: Body, verdict: Verdict, code: Code, says: str
+    workload: Body, verdict: Verdict, code: str, says: str
 ) -> None:
     told = explained(workload["kind"], workload)
     assert told.verdict is verdict
@@ -166,11 +179,11 @@ def test_a_stateful_set_waits_for_the_pod_before() -> None:
     status = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
     first = pod("w-0", "StatefulSet/w", status=status)
     told = explained("StatefulSet", made("StatefulSet", replicas=3), first)
-    assert Code.WORKLOAD_WAITS in {reason.code for reason in told.reasons}
+    assert WorkloadInOrder.code in {reason.code for reason in told.reasons}
     assert "only when w-0 is ready (1 of 3 are there)" in told.message
     at_once = made("StatefulSet", replicas=3, podManagementPolicy="Parallel")
     other = explained("StatefulSet", at_once, first)
-    assert Code.WORKLOAD_WAITS not in {reason.code for reason in other.reasons}
+    assert WorkloadInOrder.code not in {reason.code for reason in other.reasons}
     assert "2 of 3 pods are not there" in other.message
 
 
@@ -180,27 +193,27 @@ DENIED = 'admission webhook "w.example" denied the request: no'
 @pytest.mark.parametrize(
     ("text", "code", "layer"),
     [
-        (DENIED, Code.WEBHOOK_DENIED, Layer.ADMISSION),
-        ('admission webhook "w.example" denied the request without explanation', Code.WEBHOOK_DENIED, None),
+        (DENIED, WebhookDenied.code, Layer.ADMISSION),
+        ('admission webhook "w.example" denied the request without explanation', WebhookDenied.code, None),
         (
             (
                 'Internal error occurred: failed calling webhook "w.example": failed to call webhook: Post '
                 '"https://w.p.svc:443/?timeout=10s": context deadline exceeded'
             ),
-            Code.WEBHOOK_UNREACHABLE,
+            WebhookUnreachable.code,
             Layer.ADMISSION,
         ),
         (
             'pods "w-1-x" is forbidden: exceeded quota: q, requested: pods=1',
-            Code.WORKLOAD_REFUSED,
+            WorkloadPodsRefused.code,
             Layer.QUOTA,
         ),
     ],
     ids=["denied", "denied without a word", "not reached", "a quota that has room by now"],
 )
-def test_what_only_the_server_knew_is_quoted(text: str, code: Code, layer: Layer | None) -> None:
+def test_what_only_the_server_knew_is_quoted(text: str, code: str, layer: Layer | None) -> None:
     objects = (made("Deployment"), made("ReplicaSet", name="w-1", owner="Deployment/w"))
-    assert Code.WORKLOAD_UNSEEN in {reason.code for reason in explained("Deployment", *objects).reasons}
+    assert WorkloadNotActedOn.code in {reason.code for reason in explained("Deployment", *objects).reasons}
     told = explained("Deployment", *objects, event(text))
     assert (told.verdict, told.upstream_message) == (Verdict.NOT_NOW, text)
     assert code in {reason.code for reason in told.reasons}
@@ -242,11 +255,11 @@ def test_adm_5_what_kubelet_will_refuse_is_told_before_the_pods_are_there() -> N
     }
     two = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "2"}}}]}
     told = explained("Deployment", made("Deployment", template={"spec": two}), node, report)
-    assert Code.SHARED_REQUEST_TOO_LARGE in {reason.code for reason in told.reasons}
+    assert SharedRequestTooLarge.code in {reason.code for reason in told.reasons}
     assert "once they are there, NEVER: " in told.message
     one = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "1"}}}]}
     other = explained("Deployment", made("Deployment", template={"spec": one}), node, report)
-    assert Code.SHARED_REQUEST_TOO_LARGE not in {reason.code for reason in other.reasons}
+    assert SharedRequestTooLarge.code not in {reason.code for reason in other.reasons}
     assert "once they are there" not in other.message
 
 

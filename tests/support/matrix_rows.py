@@ -236,7 +236,7 @@ def _explained(body: Body, objects: list[Body]) -> Answer:
 
 def _heard(text: str) -> Answer:
     heard = heard_in(text)
-    layers = {one.message.code.value: one.message.layer.value for one in heard}
+    layers = {one.message.code: one.message.layer.value for one in heard}
     words = [line for one in heard for line in heard_lines(one)]
     return Answer(frozenset(layers), "\n".join(words), layer_of=layers)
 
@@ -247,7 +247,7 @@ def _of(explanation: Explanation) -> Answer:
     words = [*explanation_lines(explanation), *remedies]
     words += [word for reason in reasons for word in (reason.message, reason.remedy)]
     return Answer(
-        frozenset(reason.code.value for reason in reasons),
+        frozenset(reason.code for reason in reasons),
         "\n".join(words),
         explanation.verdict.value,
         explanation.layer.value if explanation.layer else "",

@@ -10,16 +10,21 @@ from tonnage.diagnose.explain.node_state import utc
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
-from tonnage.model.verdict import Reason
+from tonnage.model.reasons.scheduling import InsufficientResource, TooManyPods
 
 _SOON_COST = 15
 _COST = 30
 
 
-def wait_for(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
+def wait_for(
+    pod: Pod, node: NodeView, reason: InsufficientResource | TooManyPods, now: datetime | None
+) -> Edit | None:
     """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
-    resource = str(reason.facts.get("resource", ""))
-    ending = tuple(_enough(node, resource, reason))
+    if isinstance(reason, InsufficientResource):
+        resource, short = reason.resource, reason.requested - reason.free
+    else:
+        resource, short = "", reason.pods + 1 - reason.limit
+    ending = tuple(_enough(node, resource, short))
     if not ending:
         return None
     alike = () if any(p.status.terminating for p in ending) else _alternatives(node, resource, ending)
@@ -84,9 +89,8 @@ def _named(pod: Pod, namespace: str, now: datetime | None) -> str:
     return own(f"{pod.namespace}/{pod.name}", namespace) + (f" ({told})" if told else "")
 
 
-def _enough(node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
+def _enough(node: NodeView, resource: str, short: int) -> Iterator[Pod]:
     """Pods to end, those first that end anyway, of the others those that need the least company."""
-    short = _number(reason, "requested") - _number(reason, "free") if resource else _crowd(reason)
     amounts = sorted(
         _amounts(node, resource), key=lambda pair: (not pair[1].status.terminating, -pair[0], pair[1].key)
     )
@@ -106,11 +110,6 @@ def _order(amount: int, pod: Pod) -> tuple[bool, int, int, tuple[str, str]]:
     return not pod.status.terminating, amount, pod.priority, pod.key
 
 
-def _crowd(reason: Reason) -> int:
-    """How many pods too many a node would have."""
-    return _number(reason, "pods") + 1 - _number(reason, "limit")
-
-
 def _alternatives(node: NodeView, resource: str, ending: Iterable[Pod]) -> tuple[Pod, ...]:
     """All pods that hold as much as each that would have to end, if there are more of them."""
     needed = {pod.key for pod in ending}
@@ -126,8 +125,3 @@ def _amounts(node: NodeView, resource: str) -> list[tuple[int, Pod]]:
     """How much of a resource (none: of room) each pod of a node has."""
     pairs = zip(node.pods, node.amounts, strict=True)
     return [(amounts.get(resource, 0) if resource else 1, pod) for pod, amounts in pairs]
-
-
-def _number(reason: Reason, name: str) -> int:
-    value = reason.facts.get(name)
-    return value if isinstance(value, int) else 0

@@ -11,7 +11,8 @@ from tonnage.decide.kubernetes.scheduler.scheduling import Decision
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.notable_nodes import Remarkable
 from tonnage.model.cluster import Manifest, Pod
-from tonnage.model.verdict import NodeClass, Reason
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import NodeClass
 
 
 @dataclass(frozen=True, slots=True)

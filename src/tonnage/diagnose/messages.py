@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +10,8 @@ from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.catalog.xids import xids
 from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
+from tonnage.model.reasons.driver_symptoms import GpuXid
+from tonnage.model.reasons.reason import Symptom
 
 LONGEST_TEXT: Final = 1 << 20
 """Of a longer text the end is looked at: a log says last what ended it."""
@@ -22,20 +23,20 @@ _CUDA_NUMBER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A known message, the line in which it stands, and what it names (`resource`, `device`, `xid`)."""
+    """A known message, the line in which it stands, and its reason with what the line names."""
 
     message: Message
     words: str
-    facts: Mapping[str, str]
+    symptom: Symptom
 
     def to_json(self) -> JsonObject:
         """As `explain message -o json` prints it."""
         return {
-            "code": self.message.code.value,
+            "code": self.message.code,
             "layer": self.message.layer.value,
             "rows": [*self.message.rows],
             "words": self.words,
-            "facts": dict(self.facts),
+            "facts": self.symptom.facts,
             "meaning": self.message.meaning,
             "check": self.message.check,
             "remedy": self.message.remedy,
@@ -46,7 +47,7 @@ class Heard:
 def heard_in(text: str) -> tuple[Heard, ...]:
     """Known messages in a text, each once, the more telling first.
 
-    >>> [(h.message.code.value, h.facts) for h in heard_in("unresolvable CDI devices nvidia.com/gpu=0")]
+    >>> [(h.message.code, h.symptom.facts) for h in heard_in("unresolvable CDI devices nvidia.com/gpu=0")]
     [('cdi-device-unresolvable', {'device': 'nvidia.com/gpu=0'})]
     >>> heard_in("all is well")
     ()
@@ -62,14 +63,15 @@ def heard_in(text: str) -> tuple[Heard, ...]:
         match = match or next((numbers[n] for n in message.cuda if n in numbers), None)
         if match is not None and message.code not in {one.message.code for one in found}:
             named = {name: value for name, value in match.groupdict().items() if value and name != "number"}
-            found.append(Heard(message, _line(text, match), named))
+            found.append(Heard(message, _line(text, match), message.symptom(named)))
     return tuple(found)
 
 
 def heard_lines(heard: Heard) -> list[str]:
     """A known message for a person: what it is, what it means, what to look at, what to do."""
     message = heard.message
-    xid = xids().get(whole_number(heard.facts.get("xid", "")) or 0)
+    number = heard.symptom.xid if isinstance(heard.symptom, GpuXid) else None
+    xid = xids().get(whole_number(number or "") or 0)
     told = f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
     return [
         f"{message.code} (layer: {message.layer})",

@@ -8,7 +8,10 @@ from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
 from tonnage.decide.kubernetes.volumes import UNBOUND
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.cluster import Pod
-from tonnage.model.verdict import Code, Layer, Reason, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Verdict
 
 OF_CLAIMS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 _OPEN = (Verdict.FITS, Verdict.NOT_NOW)
@@ -123,13 +126,11 @@ def _by_labels(pod: Pod) -> bool:
 
 
 def _reason(case: Case, kind: str, told: str, layer: Layer = Layer.SCHEDULER) -> Reason:
-    return Reason(
-        Code.NOT_READ,
-        layer,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        f"objects of kind {kind} were not read: {told}",
-        {"kind": kind},
-        f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces",
-        "the API server's refusal",
-        lasting=False,
+    return KindNotRead(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=f"objects of kind {kind} were not read: {told}",
+        remedy=f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces",
+        source="the API server's refusal",
+        layer=layer,
+        kind=kind,
     )

@@ -16,7 +16,7 @@ from tonnage.documents.pod_placement import mapping, mappings
 from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, parse_quantity, quantity_format, write_quantity
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.admission import PodLevelResource
 
 _NAMES: Final = ("cpu", "memory")
 _SOURCE: Final = "API server, pod validation"
@@ -47,7 +47,13 @@ def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[FieldEr
 
 def _error(path: str, value: str, text: str, told: str) -> FieldError:
     remedy = "give the pod at least what its containers have"
-    reason = Reason(Code.POD_LEVEL, Layer.ADMISSION, "Pod", told, {"field": path}, remedy, _SOURCE)
+    reason = PodLevelResource(
+        subject="Pod",
+        message=told,
+        remedy=remedy,
+        source=_SOURCE,
+        field=path,
+    )
     return FieldError(path, f'Invalid value: "{value}": {text}', reason)
 
 

@@ -14,7 +14,13 @@ from tonnage.diagnose.case import FieldError
 from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.name_words import wrong_in_container_resource
 from tonnage.model.quantity import parse_quantity
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.admission import (
+    LimitMissing,
+    QuantityNegative,
+    RequestLimitUnequal,
+    ResourceNameInvalid,
+    ResourceNotInteger,
+)
 
 _HUGE_PAGES: Final = "hugepages-"
 _SOURCE: Final = "API server, pod validation"
@@ -59,27 +65,47 @@ def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[FieldError
         told = f"{name[:100]} is no resource that a container can ask for"
         near = name.removeprefix("requests.").removeprefix("limits.")
         remedy = f"write {near}" if near != name else "write domain/name, such as nvidia.com/gpu"
-        reason = _reason(Code.RESOURCE_NAME, written, told, {"resource": name, "field": where}, remedy)
+        reason = ResourceNameInvalid(
+            subject=f"Container {written.container}",
+            message=told,
+            remedy=remedy,
+            source=_SOURCE,
+            resource=name,
+            field=where,
+        )
         yield FieldError(where, f"Invalid value: {json.dumps(name)}: {why}", reason)
 
 
 def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterator[FieldError]:
     value = parse_quantity(text)
     where = f"{written.where}.{field}"
-    facts = {"resource": name, "value": text, "field": where}
     if value < 0:
-        reason = _reason(Code.NEGATIVE, written, f"{name}: {text} is below zero", facts, "ask for 0 or more")
-        yield FieldError(where, f'Invalid value: "{text}": must be greater than or equal to 0', reason)
+        negative = QuantityNegative(
+            subject=f"Container {written.container}",
+            message=f"{name}: {text} is below zero",
+            remedy="ask for 0 or more",
+            source=_SOURCE,
+            resource=name,
+            value=text,
+            field=where,
+        )
+        yield FieldError(where, f'Invalid value: "{text}": must be greater than or equal to 0', negative)
     if is_extended(name) and value.denominator != 1:
-        told = f"{name}: {text} is no whole number; devices cannot be asked for in parts"
-        reason = _reason(Code.NOT_AN_INTEGER, written, told, facts, _INSTEAD)
-        yield FieldError(where, f'Invalid value: "{text}": must be an integer', reason)
+        part = ResourceNotInteger(
+            subject=f"Container {written.container}",
+            message=f"{name}: {text} is no whole number; devices cannot be asked for in parts",
+            remedy=_INSTEAD,
+            source=_SOURCE,
+            resource=name,
+            value=text,
+            field=where,
+        )
+        yield FieldError(where, f'Invalid value: "{text}": must be an integer', part)
 
 
 def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) -> Iterator[FieldError]:
     asked, allowed = parse_quantity(text), parse_quantity(limit)
     where = f"{written.where}.requests"
-    facts = {"resource": name, "request": text, "limit": limit, "field": where}
     if not _may_exceed(name) and asked != allowed:
         told = f"{name} is {text} under requests and {limit} under limits; for a device they must be equal"
         error, remedy = f"must be equal to {name} limit of {limit}", f"write {name} once, under limits"
@@ -89,19 +115,30 @@ def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) ->
         remedy = f"raise the limit of {name} to {text}, or lower the request"
     else:
         return
-    reason = _reason(Code.REQUEST_LIMIT_UNEQUAL, written, told, facts, remedy)
+    reason = RequestLimitUnequal(
+        subject=f"Container {written.container}",
+        message=told,
+        remedy=remedy,
+        source=_SOURCE,
+        resource=name,
+        request=text,
+        limit=limit,
+        field=where,
+    )
     yield FieldError(where, f'Invalid value: "{text}": {error}', reason)
 
 
 def _without_limit(written: WrittenAmounts, name: str, text: str) -> FieldError:
     where = f"{written.where}.limits"
     told = f"{name} stands under requests alone; a device needs a limit"
-    facts = {"resource": name, "request": text, "field": where}
     remedy = f"put {name}: {text} under limits (the request then follows by itself)"
-    reason = _reason(Code.LIMIT_MISSING, written, told, facts, remedy)
+    reason = LimitMissing(
+        subject=f"Container {written.container}",
+        message=told,
+        remedy=remedy,
+        source=_SOURCE,
+        resource=name,
+        request=text,
+        field=where,
+    )
     return FieldError(where, "Required value: Limit must be set for non overcommitable resources", reason)
-
-
-def _reason(code: Code, written: WrittenAmounts, told: str, facts: dict[str, str], remedy: str) -> Reason:
-    subject = f"Container {written.container}"
-    return Reason(code, Layer.ADMISSION, subject, told, {**facts}, remedy, _SOURCE)

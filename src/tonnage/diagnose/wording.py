@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import written_amount
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.admission import Unreadable
+from tonnage.model.reasons.facts import FailingRequirement
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import (
+    AmountReason,
+    InsufficientResource,
+    NodeAffinityMismatch,
+    ResourceTooLarge,
+)
 from tonnage.model.selectors import Requirement
-from tonnage.model.verdict import Code, Layer, NodeClass, Reason
+from tonnage.model.verdict import NodeClass
 
 _MOST_NAMED = 6
 _NAME: Final = "metadata.name"
@@ -23,66 +31,12 @@ def summary(classes: tuple[NodeClass, ...]) -> str:
     counts: Counter[str] = Counter()
     for one in classes:
         met = (reason for reason in one.told.reasons if not reason.hidden)
-        for said in {phrase(reason) for reason in met if reason.code is not Code.UNREADABLE}:
+        for said in {reason.phrase for reason in met if not isinstance(reason, Unreadable)}:
             counts[said] += len(one.members)
     told = ", ".join(
         f"{count} {phrase}" for phrase, count in sorted(counts.items(), key=lambda c: (-c[1], c[0]))
     )
     return f"no node of {sum(len(one.members) for one in classes)} takes it: {told}"
-
-
-def phrase(reason: Reason) -> str:
-    """What a reason says of a node, to stand after a number of nodes. Equal phrases are told together."""
-    facts = reason.facts
-    match reason.code:
-        case Code.TAINT:
-            taint = f"{facts['key']}={facts['value']}" if facts["value"] else f"{facts['key']}"
-            return f"with the untolerated taint {taint}:{facts['effect']}"
-        case Code.INSUFFICIENT:
-            return f"without enough free {facts['resource']}"
-        case Code.TOO_LARGE:
-            return f"too small in {facts['resource']}"
-        case Code.NOT_ADVERTISED if reason.layer is Layer.SCHEDULER:
-            return f"without {facts['resource']}"
-        case Code.NOT_ADVERTISED if facts.get("instead"):
-            return f"offering other names than {facts['resource']}"
-        case Code.NOT_ADVERTISED:
-            return f"with a GPU but not offering {facts['resource']}"
-        case Code.NODE_AFFINITY:
-            return "outside its node selector or affinity"
-        case Code.NOT_PINNED | Code.NODE_NAME:
-            return "other than the one it names"
-        case _:
-            if reason.code is Code.CLAIM_UNALLOCATABLE:
-                return _without_devices(reason)
-            return _OTHERS.get(reason.code, f"refusing ({reason.code.value})")
-
-
-_OTHERS: Final[Mapping[str, str]] = {
-    Code.CLAIM_ELSEWHERE: "that do not reach its claim's devices",
-    Code.CLAIM_ERROR: "where a device selector fails",
-    Code.TOPOLOGY_AFFINITY: "whose kubelet could not align its devices",
-    Code.NODE_NOT_READY: "not ready",
-    Code.CORDONED: "cordoned",
-    Code.TOO_MANY_PODS: "full of pods",
-    Code.POD_AFFINITY: "without the pods that it must be with",
-    Code.POD_ANTI_AFFINITY: "with a pod that it avoids",
-    Code.POD_ANTI_AFFINITY_OF_OTHERS: "with a pod that avoids it",
-    Code.HOST_PORT_TAKEN: "where another pod has its host port",
-    Code.SPREAD_SKEW: "where one more would be spread too unevenly",
-    Code.SPREAD_LABEL_MISSING: "without the label over which it is spread",
-    Code.STORAGE_SHORT: "without enough storage for its claims",
-    Code.VOLUME_ELSEWHERE: "that its volumes cannot be reached from",
-    Code.VOLUME_IN_USE: "while another pod has its volume to itself",
-    Code.VOLUME_LIMIT: "with too many volumes attached",
-    Code.VOLUME_MISSING: "without a volume for its claims",
-}
-
-
-def _without_devices(reason: Reason) -> str:
-    causes = reason.facts.get("causes")
-    told = ", ".join(str(cause) for cause in causes) if isinstance(causes, list) else ""
-    return f"without devices for its claims ({told})" if told else "without devices for its claims"
 
 
 def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> str:
@@ -96,19 +50,23 @@ def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> 
     alone = all(len(one.members) == 1 for one in classes)
     if len({reason.message for reason in reasons}) == 1 and (alone or not _differs(first)):
         return first.message
-    resource = str(first.facts.get("resource"))
-    asked = f"asks {written_amount(resource, _number(first.facts.get('requested')))} {resource}"
-    match first.code:
-        case Code.INSUFFICIENT:
-            by = _held_by(classes, number, resource, namespace)
-            return f"{asked}, {_range(reasons, resource, 'free')} free on each{by}"
-        case Code.TOO_LARGE:
-            return f"{asked}, the whole nodes have {_range(reasons, resource, 'allocatable')} allocatable"
-        case Code.NODE_AFFINITY if len({_wanted(reason) for reason in reasons}) == 1:
+    match first:
+        case InsufficientResource():
+            free = [reason.free for reason in _of_amounts(reasons)]
+            by = _held_by(classes, number, first.resource, namespace)
+            return f"{_asked(first)}, {_range(first.resource, free)} free on each{by}"
+        case ResourceTooLarge():
+            whole = [reason.allocatable for reason in _of_amounts(reasons)]
+            return f"{_asked(first)}, the whole nodes have {_range(first.resource, whole)} allocatable"
+        case NodeAffinityMismatch() if len({_wanted(reason) for reason in reasons}) == 1:
             values = sorted({value for one in classes for value in _actual(one, number)})
             return f"wants {_wanted(first)}; the nodes have {listed(values)}"
         case _:
             return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
+
+
+def _asked(reason: AmountReason) -> str:
+    return f"asks {written_amount(reason.resource, reason.requested)} {reason.resource}"
 
 
 def _held_by(classes: Sequence[NodeClass], number: int, resource: str, namespace: str) -> str:
@@ -159,44 +117,39 @@ def own(name: str, namespace: str) -> str:
     return name.removeprefix(f"{namespace}/")
 
 
-def _range(reasons: Sequence[Reason], resource: str, fact: str) -> str:
+def _of_amounts(reasons: Sequence[Reason]) -> Iterator[AmountReason]:
+    return (reason for reason in reasons if isinstance(reason, AmountReason))
+
+
+def _range(resource: str, amounts: Sequence[int]) -> str:
     """The least and the most of an amount."""
-    amounts = [_number(reason.facts.get(fact)) for reason in reasons]
     least, most = written_amount(resource, min(amounts)), written_amount(resource, max(amounts))
     return least if least == most else f"{least} to {most}"
 
 
-def _number(value: JsonValue) -> int:
-    return value if isinstance(value, int) else 0
-
-
 def _holders(reason: Reason) -> list[str]:
-    return [str(item["pod"]) for item in _objects(reason, "holders")]
+    held = isinstance(reason, InsufficientResource) and reason.holders
+    return [holder.pod for holder in held or ()]
+
+
+def _failing(reason: Reason) -> tuple[FailingRequirement, ...]:
+    return reason.failing if isinstance(reason, NodeAffinityMismatch) else ()
 
 
 def _wanted(reason: Reason) -> str:
-    found: list[str] = []
-    for item in _objects(reason, "failing"):
-        values = item["values"]
-        texts = tuple(str(value) for value in values) if isinstance(values, list) else ()
-        found.append(str(Requirement(str(item["key"]), str(item["operator"]), texts)))
-    return "; ".join(found)
+    return "; ".join(str(Requirement(each.key, each.operator, each.values)) for each in _failing(reason))
 
 
 def _differs(reason: Reason) -> bool:
     """Whether nodes of one class tell this reason in words of their own."""
-    return "holders" in reason.facts or any(i["key"] == _NAME for i in _objects(reason, "failing"))
+    held = isinstance(reason, InsufficientResource) and reason.holders is not None
+    return held or any(each.key == _NAME for each in _failing(reason))
 
 
 def _actual(one: NodeClass, number: int) -> Iterator[str]:
     """What the nodes of a class have instead of what is wanted."""
-    for item in _objects(one.told.reasons[number], "failing"):
-        if item["key"] == _NAME:
+    for each in _failing(one.told.reasons[number]):
+        if each.key == _NAME:
             yield from one.members
         else:
-            yield "no such label" if item["actual"] is None else str(item["actual"])
-
-
-def _objects(reason: Reason, fact: str) -> list[dict[str, JsonValue]]:
-    value = reason.facts.get(fact)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+            yield "no such label" if each.actual is None else each.actual

@@ -16,7 +16,7 @@ from tonnage.documents.nearest import nearest
 from tonnage.documents.pod_placement import FieldPath, PodFault, mapping, mappings, text_of, unsupported
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.name_words import wrong_in_label
-from tonnage.model.verdict import Code
+from tonnage.model.reasons.admission import ClaimEntryInvalid, PodFieldInvalid
 
 _T = TypeVar("_T")
 _PULLS: Final = ("Always", "IfNotPresent", "Never")
@@ -187,11 +187,11 @@ def choice_faults(value: str, known: tuple[str, ...], path: FieldPath) -> Iterat
 
 def field_fault(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
     """A field of a pod, of which nothing more special can be said."""
-    return PodFault(Code.FIELD_INVALID, path, text, told, remedy, mark)
+    return PodFault(PodFieldInvalid, path, text, told, remedy, mark)
 
 
 def _claim(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
-    return PodFault(Code.CLAIM_INVALID, path, text, told, remedy, mark)
+    return PodFault(ClaimEntryInvalid, path, text, told, remedy, mark)
 
 
 def _invalid(value: str, why: str) -> str:

@@ -28,7 +28,12 @@ from tonnage.documents.pod_placement import (
 )
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.name_words import wrong_in_key, wrong_in_label, wrong_in_resource, wrong_in_subdomain
-from tonnage.model.verdict import Code
+from tonnage.model.reasons.admission import (
+    ClaimEntryInvalid,
+    PodFieldInvalid,
+    PodLevelResource,
+    TolerationInvalid,
+)
 
 _T = TypeVar("_T")
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
@@ -66,7 +71,7 @@ def field_faults(spec: JsonObject) -> Iterator[PodFault]:
     """Those that stand in fields of which nothing more special can be said."""
     nothing: tuple[PodFault, ...] = ()
     for fault in faults(spec, lambda _: nothing, is_pod=True):
-        if fault.code is Code.FIELD_INVALID:
+        if fault.kind is PodFieldInvalid:
             yield fault
 
 
@@ -147,7 +152,7 @@ def _claim_of_pod(name: str, given: dict[str, JsonValue], at: FieldPath) -> PodF
 
 
 def _claim(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
-    return PodFault(Code.CLAIM_INVALID, path, text, told, remedy, mark)
+    return PodFault(ClaimEntryInvalid, path, text, told, remedy, mark)
 
 
 def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -162,7 +167,7 @@ def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
             remedy = f"put {name[:100]}: {str(amount)[:60]} under the container's limits"
             wrong = [*wrong_in_resource(name)]
             for text in [_invalid(name, one) for one in wrong] or [why]:
-                yield PodFault(Code.POD_LEVEL, ("resources", section, name), text, told, remedy)
+                yield PodFault(PodLevelResource, ("resources", section, name), text, told, remedy)
 
 
 def toleration_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -175,7 +180,7 @@ def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     key, operator, value, effect = (text_of(toleration, k) for k in ("key", "operator", "value", "effect"))
 
     def fault(field: str, text: str, told: str, remedy: str, mark: FieldPath) -> PodFault:
-        return PodFault(Code.TOLERATION_INVALID, (*at, field), text, told, remedy, mark)
+        return PodFault(TolerationInvalid, (*at, field), text, told, remedy, mark)
 
     for why in wrong_in_key(key) if key else ():
         yield fault("key", _invalid(key, why), f"{key[:100]!r} is no key of a taint", "write domain/name", ())

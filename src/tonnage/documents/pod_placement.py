@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from tonnage.documents.nearest import nearest
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.name_words import wrong_in_key, wrong_in_value
-from tonnage.model.verdict import Code
+from tonnage.model.reasons.admission import FieldReason, PodPlacementInvalid
 from tonnage.model.well_known import PREFERRED, REQUIRED
 
 FieldPath: TypeAlias = tuple[str | int, ...]
@@ -33,7 +33,7 @@ class PodFault:
     person has to change, where that is another one.
     """
 
-    code: Code
+    kind: type[FieldReason]
     path: FieldPath
     text: str
     told: str
@@ -195,7 +195,7 @@ def operator_faults(requirement: JsonObject, at: FieldPath, known: tuple[str, ..
 
 def placement_fault(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
     """A field that says where a pod may run, and that is refused."""
-    return PodFault(Code.PLACEMENT_INVALID, path, text, told, remedy, mark)
+    return PodFault(PodPlacementInvalid, path, text, told, remedy, mark)
 
 
 def unsupported(value: str, known: tuple[str, ...]) -> str:

@@ -29,9 +29,16 @@ from tonnage.model.cluster import (
     Snapshot,
     SpreadConstraint,
 )
+from tonnage.model.reasons.scheduling import (
+    NodeUnschedulable,
+    PodAffinityMismatch,
+    PodAntiAffinityOfOthers,
+    ResourceNotAdvertised,
+    TaintNotTolerated,
+    TopologySkew,
+)
 from tonnage.model.resource_claims import DeviceClass
 from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.model.verdict import Code
 
 GPU = "nvidia.com/gpu"
 HOST = "kubernetes.io/hostname"
@@ -197,7 +204,7 @@ def test_required_pod_affinity_lets_the_first_of_its_kind_in() -> None:
     term = PodTerm(HOST, LabelSelector((Requirement("app", "In", ("db",)),)))
     follower = pod("p", affinity=Affinity(pods=(term,)))
     nodes = (node("a"), node("b"))
-    assert codes(schedule(follower, Snapshot(nodes)), "a") == [Code.POD_AFFINITY]
+    assert codes(schedule(follower, Snapshot(nodes)), "a") == [PodAffinityMismatch.code]
     first = replace(follower, labels={"app": "db"})
     assert schedule(first, Snapshot(nodes)).chosen is not None
     database = pod("db", labels={"app": "db"}, node_name="b")
@@ -209,7 +216,7 @@ def test_anti_affinity_of_a_running_pod_keeps_others_away() -> None:
     loner = pod("loner", node_name="a", affinity=Affinity(anti=(term,)))
     web = pod("web", labels={"app": "web"})
     decision = schedule(web, Snapshot((node("a"),), (loner,)))
-    assert codes(decision, "a") == [Code.POD_ANTI_AFFINITY_OF_OTHERS]
+    assert codes(decision, "a") == [PodAntiAffinityOfOthers.code]
     assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in decision.message
     assert schedule(replace(web, namespace="other"), Snapshot((node("a"),), (loner,))).chosen == "a"
 
@@ -237,7 +244,7 @@ def test_min_domains_counts_missing_domains_as_empty() -> None:
         return schedule(asking, Snapshot((node("a"),), (one,)))
 
     assert spread(1).chosen == "a"
-    assert codes(spread(2), "a") == [Code.SPREAD_SKEW]
+    assert codes(spread(2), "a") == [TopologySkew.code]
 
 
 def test_pins_to_different_nodes_at_once_are_a_conflict() -> None:
@@ -304,8 +311,8 @@ def test_a_thorough_decision_keeps_the_first_refusal_first() -> None:
     tainted = node("a", taints=(Taint("k", "", "NoSchedule"),), unschedulable=True)
     quick = schedule(pod("p", 1), Snapshot((tainted,)))
     whole = schedule(pod("p", 1), Snapshot((tainted,)), thorough=True)
-    assert codes(quick, "a") == [Code.CORDONED]
-    assert codes(whole, "a") == [Code.CORDONED, Code.TAINT, Code.NOT_ADVERTISED]
+    assert codes(quick, "a") == [NodeUnschedulable.code]
+    assert codes(whole, "a") == [NodeUnschedulable.code, TaintNotTolerated.code, ResourceNotAdvertised.code]
     assert quick.message == whole.message
 
 

@@ -19,8 +19,8 @@ from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import Given, Report, lint
 from tonnage.diagnose.lint.sheet import Sheet
+from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Layer
 
 FOLDER = Path(__file__).parent
 CASES = sorted(
@@ -56,7 +56,7 @@ def linted(path: Path) -> Report:
 def test_exactly_what_is_marked_is_found(path: Path) -> None:
     report = linted(path)
     assert not report.unreadable
-    found = [(one.line, one.column, one.code.value) for one in report.findings]
+    found = [(one.line, one.column, one.code) for one in report.findings]
     assert sorted(found) == expected(path.read_text())
     assert (path.stem == "good") == (not found)
 
@@ -65,7 +65,7 @@ def test_exactly_what_is_marked_is_found(path: Path) -> None:
 def test_a_finding_says_what_to_do(path: Path) -> None:
     for finding in linted(path).findings:
         assert finding.message
-        assert finding.remedy or finding.code.value in ("value-of-wrong-type", "selector-refused"), finding
+        assert finding.remedy or finding.code in ("value-of-wrong-type", "selector-refused"), finding
         assert finding.source
         assert finding.severity in Severity
 

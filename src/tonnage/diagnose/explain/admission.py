@@ -8,7 +8,10 @@ from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import FieldError, device_needs
 from tonnage.diagnose.remedies.corrected_amounts import amended
 from tonnage.model.cluster import Manifest
-from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import FieldAmountReason, ResourceNotInteger, Unreadable
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 
 
 def explain_refused(
@@ -33,19 +36,21 @@ def explain_refused(
             (
                 error.reason.code,
                 error.reason.subject,
-                str(error.reason.facts.get("resource", error.reason.message)),
+                error.reason.resource
+                if isinstance(error.reason, FieldAmountReason)
+                else error.reason.message,
             ),
             error.reason,
         )
     known = all(error.text for error in errors)
     first = errors[0].reason
-    found = {reason.code for reason in reasons.values()}
+    kinds = {type(reason) for reason in reasons.values()}
     return Explanation(
         subject=subject,
         verdict=Verdict.NEVER,
         layer=Layer.ADMISSION,
         phase="",
-        needs={} if Code.NOT_AN_INTEGER in found else device_needs(manifest.pod),
+        needs={} if ResourceNotInteger in kinds else device_needs(manifest.pod),
         message=f"the API server refuses it: {first.message}",
         upstream_message=words
         or (f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else ""),
@@ -58,14 +63,12 @@ def explain_unreadable(manifest: Manifest, subject: Subject) -> Explanation:
     """A manifest with a quantity that is none: the API server cannot even decode it."""
     problem = manifest.pod.problems[0]
     kind = subject.kind
-    reason = Reason(
-        Code.UNREADABLE,
-        Layer.ADMISSION,
-        str(subject),
-        f"{problem.where}: {problem.what}",
-        {"field": problem.where},
-        "write a number, with a suffix such as m, k, Mi or Gi where it needs one",
-        "Kubernetes quantity",
+    reason = Unreadable(
+        subject=str(subject),
+        message=f"{problem.where}: {problem.what}",
+        remedy="write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+        source="Kubernetes quantity",
+        field=problem.where,
     )
     return Explanation(
         subject=subject,
@@ -108,9 +111,9 @@ def _effect(after: Explanation) -> str:
 
 def _what_is_there(view: View, reason: Reason) -> str:
     """What the cluster offers instead, so that the advice can be followed on it."""
-    if reason.code is not Code.NOT_AN_INTEGER:
+    if not isinstance(reason, ResourceNotInteger):
         return "the API server accepts it"
-    vendor = str(reason.facts["resource"]).split("/")[0]
+    vendor = reason.resource.split("/")[0]
     names = {
         name
         for node in view.nodes.values()

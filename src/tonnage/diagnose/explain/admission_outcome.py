@@ -17,7 +17,10 @@ from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
 from tonnage.model.cluster import Manifest, Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import ApiNotServed, NamespaceMissing, WebhookMayRefuse
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 
 _CLAIMS_SERVED: Final = {"v1": 34, "v1beta2": 33, "v1beta1": 32}
 """The first minor release that serves a version of resource.k8s.io."""
@@ -103,14 +106,14 @@ def explain_unserved(attempt: Attempt, subject: Subject) -> Explanation | None:
             continue
         older = [name for name, minor in _CLAIMS_SERVED.items() if minor <= attempt.minor]
         remedy = f"write apiVersion: {_CLAIMS}{older[0]}, and switch that version on" if older else ""
-        reason = Reason(
-            Code.API_NOT_SERVED,
-            Layer.ADMISSION,
-            kind,
-            f"Kubernetes 1.{attempt.minor} has no {version}: {kind} came to it with 1.{since}",
-            {"version": version, "kind": kind, "since": f"1.{since}"},
-            remedy or "ask for devices by resource name (nvidia.com/gpu), or upgrade the cluster",
-            "Kubernetes release notes",
+        reason = ApiNotServed(
+            subject=kind,
+            message=f"Kubernetes 1.{attempt.minor} has no {version}: {kind} came to it with 1.{since}",
+            remedy=remedy or "ask for devices by resource name (nvidia.com/gpu), or upgrade the cluster",
+            source="Kubernetes release notes",
+            version=version,
+            kind=kind,
+            since=f"1.{since}",
         )
         return Explanation(
             subject=subject,
@@ -133,14 +136,12 @@ def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Ex
         return None
     then = later(attempt.manifest, replace(snapshot, namespaces={**snapshot.namespaces, namespace: {}}))
     fits = then.message if then.verdict is Verdict.FITS else f"{then.verdict}: {then.message}"
-    reason = Reason(
-        Code.NAMESPACE_MISSING,
-        Layer.ADMISSION,
-        str(subject),
-        f"the namespace {namespace} does not exist",
-        {"namespace": namespace},
-        f"kubectl create namespace {namespace}",
-        "API server, NamespaceLifecycle admission",
+    reason = NamespaceMissing(
+        subject=str(subject),
+        message=f"the namespace {namespace} does not exist",
+        remedy=f"kubectl create namespace {namespace}",
+        source="API server, NamespaceLifecycle admission",
+        namespace=namespace,
     )
     return Explanation(
         subject=subject,
@@ -166,15 +167,12 @@ def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]
     ]
     shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
     told = f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
-    aside = Reason(
-        Code.WEBHOOK_MAY_REFUSE,
-        Layer.ADMISSION,
-        "Webhooks",
-        told,
-        {"webhooks": [one.name for one in found]},
-        "kubectl apply --dry-run=server -f FILE asks them without making anything",
-        "webhook configurations",
-        lasting=False,
+    aside = WebhookMayRefuse(
+        subject="Webhooks",
+        message=told,
+        remedy="kubectl apply --dry-run=server -f FILE asks them without making anything",
+        source="webhook configurations",
+        webhooks=tuple(one.name for one in found),
     )
     return (aside,)
 

@@ -22,10 +22,11 @@ from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.json import JsonValue
 from tonnage.model.node_software import KubeletPolicies
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
-from tonnage.model.verdict import Code, Layer, Reason, Remedy
+from tonnage.model.verdict import Remedy
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _MOST_ASKED: Final = 32
@@ -33,7 +34,7 @@ _MOST_NODES: Final = 256
 _POLICY_FILE: Final = "kubelet's configuration"
 
 
-def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
+def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[TopologyAffinity, ...]:
     """Why the node's kubelet would not take a pod that the scheduler puts there; nothing if not known."""
     if sum(sum(need.resources.values()) for need in needs_of(pod)) < 2:
         return ()  # a free device is aligned with itself
@@ -46,23 +47,18 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
         return ()
     layout = ("so were the node idle", *answer.layout) if idle else answer.layout
     told = f"its kubelet would fail the pod with {REASON}: {asked(pod)} {_in_vain(answer)}"
-    facts: dict[str, JsonValue] = {
-        "policy": answer.policy.value,
-        "scope": answer.scope.value,
-        "numa": [*answer.layout],
-        "most": {**answer.most},
-    }
     remedy = "ask for as many as one NUMA node has, or relax kubelet's topologyManagerPolicy there"
     return (
-        Reason(
-            Code.TOPOLOGY_AFFINITY,
-            Layer.KUBELET,
-            f"Node {node.name}",
-            f"{told}; {'; '.join(layout)}",
-            facts,
-            remedy,
-            "NodeGPUStatus, kubelet's topology manager",
+        TopologyAffinity(
+            subject=f"Node {node.name}",
+            message=f"{told}; {'; '.join(layout)}",
+            remedy=remedy,
+            source="NodeGPUStatus, kubelet's topology manager",
             lasting=answer.lasting,
+            policy=answer.policy.value,
+            scope=answer.scope.value,
+            numa=tuple(answer.layout),
+            most=dict(answer.most),
         ),
     )
 

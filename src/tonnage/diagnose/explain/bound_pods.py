@@ -15,7 +15,12 @@ from tonnage.diagnose.explain.alignment import kubelet_reasons
 from tonnage.diagnose.explain.missing_node import node_gone
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.kubelet import KubeletRejected
+from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import NodeNameMismatch, ResourceNotAdvertised
+from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 ADMISSION: Final = "kubelet, admission of pods"
 _LET_GO: Final = "leave spec.nodeName out, so that the scheduler looks for a node"
@@ -64,16 +69,18 @@ def rejection_to_come(pod: Pod, snapshot: Snapshot) -> Reason | None:
 
 def _nowhere(pod: Pod, snapshot: Snapshot) -> Reason | None:
     gone = node_gone(pod, snapshot)
-    if gone is None or gone.code is Code.NOT_READ:
+    if gone is None or isinstance(gone, KindNotRead):
         return gone
     told = f"there is no node {pod.node_name}, which it names itself: no kubelet will start it"
-    return replace(gone, code=Code.NODE_NAME, layer=Layer.SCHEDULER, message=told, remedy=_LET_GO)
+    return NodeNameMismatch(
+        subject=gone.subject, message=told, remedy=_LET_GO, source=gone.source, node=pod.node_name
+    )
 
 
 def _verdict(first: Reason | None) -> Verdict:
     if first is None:
         return Verdict.FITS
-    if first.code is Code.NOT_READ:
+    if isinstance(first, KindNotRead):
         return Verdict.UNKNOWN
     return Verdict.NEVER if first.lasting else Verdict.NOT_NOW
 
@@ -90,28 +97,27 @@ def _reasons(pod: Pod, node: NodeView, view: View) -> Iterator[Reason]:
         return
     yield from kubelet_reasons(pod, node, view)
     for name in unknown_devices(pod, node):
-        yield Reason(
-            Code.NOT_ADVERTISED,
-            Layer.PLUGIN,
-            f"Resource {name}",
-            f"{node.name} does not know {name}: its kubelet starts the pod without it",
-            {"resource": name, "node": node.name},
-            _LET_GO,
-            ADMISSION,
+        yield ResourceNotAdvertised(
+            subject=f"Resource {name}",
+            message=f"{node.name} does not know {name}: its kubelet starts the pod without it",
+            remedy=_LET_GO,
+            source=ADMISSION,
+            layer=Layer.PLUGIN,
+            resource=name,
+            node=node.name,
         )
 
 
 def _rejected(pod: Pod, node: NodeView, turned: Turned) -> Reason:
     told, remedy = _told(pod, node, turned)
-    return Reason(
-        Code.KUBELET_REJECTED,
-        Layer.KUBELET,
-        f"Pod {pod.namespace}/{pod.name}",
-        f"the kubelet of {node.name} fails it ({turned.reason}): {told}",
-        {"node": node.name, "reason": turned.reason},
-        remedy,
-        ADMISSION,
+    return KubeletRejected(
+        subject=f"Pod {pod.namespace}/{pod.name}",
+        message=f"the kubelet of {node.name} fails it ({turned.reason}): {told}",
+        remedy=remedy,
+        source=ADMISSION,
         lasting=turned.lasting,
+        node=node.name,
+        reason=turned.reason,
     )
 
 

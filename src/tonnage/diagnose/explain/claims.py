@@ -11,9 +11,10 @@ from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.claims import ClaimNotAllocatable
+from tonnage.model.reasons.facts import ExcludedDevice, RequestShortage
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.resource_claims import ResourceClaim
-from tonnage.model.verdict import Reason
 
 _MOST_DEVICES: Final = 64
 _MOST_NODES: Final = 1024
@@ -28,7 +29,7 @@ _SHORT: Final = {
 }
 
 
-def with_survey(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
+def with_survey(reason: ClaimNotAllocatable, pod: Pod, node: NodeView, view: View) -> Reason:
     """The reason of a node without devices for the pod's claims, told device by device."""
     claims = claims_of(pod, view.supply.claims).waiting
     if len(view.nodes) > _MOST_NODES and node.name not in view.supply.by_node:
@@ -36,17 +37,13 @@ def with_survey(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     found = survey(claims, node.node, view.supply)
     if found is None:
         return reason
-    requests: list[JsonValue] = [_fact(one) for one in found.requests]
     return replace(
         reason,
         message=_told(found, view, claims),
-        facts={
-            **reason.facts,
-            "causes": [*_words(found)],
-            "requests": requests,
-            "devices": found.reached,
-            "pools": [*found.pools],
-        },
+        causes=tuple(_words(found)),
+        requests=tuple(_fact(one) for one in found.requests),
+        devices=found.reached,
+        pools=tuple(found.pools),
         remedy=_remedy(found, reason.remedy),
         lasting=not (found.in_time or found.incomplete),
     )
@@ -150,16 +147,15 @@ def _remedy(found: Survey, otherwise: str) -> str:
     return "ask for fewer devices, or widen the selectors" if found.reached else otherwise
 
 
-def _fact(one: RequestSurvey) -> JsonValue:
-    excluded: list[JsonValue] = [
-        {"device": str(e.device), "why": e.why.value, "detail": e.detail, "owner": e.owner}
-        for e in one.exclusions[:_MOST_DEVICES]
-    ]
-    return {
-        "claim": str(one.claim),
-        "request": one.request,
-        "class": one.cls,
-        "wants": "all" if one.wants_all else one.needs,
-        "left": one.left,
-        "excluded": excluded,
-    }
+def _fact(one: RequestSurvey) -> RequestShortage:
+    return RequestShortage(
+        claim=str(one.claim),
+        request=one.request,
+        class_=one.cls,
+        wants="all" if one.wants_all else one.needs,
+        left=one.left,
+        excluded=tuple(
+            ExcludedDevice(str(each.device), each.why.value, each.detail, each.owner)
+            for each in one.exclusions[:_MOST_DEVICES]
+        ),
+    )

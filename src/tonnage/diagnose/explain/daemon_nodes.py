@@ -16,12 +16,13 @@ from tonnage.diagnose.remedies.edits import edits_for
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import NodeAffinityMismatch, TaintNotTolerated
 from tonnage.model.selectors import Toleration
-from tonnage.model.verdict import Code, Reason, Remedy
+from tonnage.model.verdict import Remedy
 
 _MOST_ASKED: Final = 64
 _MOST_TOLD: Final = 3
-_OF_THE_CONTROLLER: Final = (Code.TAINT, Code.NODE_AFFINITY)
 _EVERYWHERE: Final = tuple(
     Toleration(f"node.kubernetes.io/{name}", "Exists", "", effect)
     for name, effect in (
@@ -70,7 +71,9 @@ def _refused(pod: Pod, view: View) -> Iterator[tuple[str, tuple[Reason, ...]]]:
 
 def _keeping_out(daemon: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
     told = NodeVerdicts(daemon, view).of(node.name)
-    return tuple(reason for reason in told.reasons if reason.code in _OF_THE_CONTROLLER)
+    return tuple(
+        reason for reason in told.reasons if isinstance(reason, TaintNotTolerated | NodeAffinityMismatch)
+    )
 
 
 def _daemon(pod: Pod) -> Pod:

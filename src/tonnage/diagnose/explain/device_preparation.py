@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.symptoms import Symptom
-from tonnage.model.verdict import Layer, Reason
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import DraDriverGone, RuntimeHandlerMissing
 
 _SLICES = "ResourceSlice"
 
@@ -23,17 +24,18 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
         for device in claim.allocation.devices if claim.allocation is not None else ():
             driver, pool = device.id.driver, device.id.pool
             if (driver, pool) not in pools:
-                return Reason(
-                    Symptom.DRA_DRIVER_UNREGISTERED,
-                    Layer.PLUGIN,
-                    f"ResourceClaim {claim}",
-                    f"on {pod.node_name}, the claim {claim.name} waits to be prepared: nobody offers "
+                return DraDriverGone(
+                    subject=f"ResourceClaim {claim}",
+                    message=f"on {pod.node_name}, the claim {claim.name} waits to be prepared: nobody offers "
                     f"the pool {pool} any more, so the DRA driver {driver} is not registered with "
                     "kubelet there",
-                    {"driver": driver, "pool": pool, "check": _CHECK},
-                    f"restart the pod of {driver} on {pod.node_name}; kubelet tries again by itself",
-                    "ResourceClaim status.allocation, ResourceSlices",
+                    remedy=f"restart the pod of {driver} on {pod.node_name}; kubelet tries again by itself",
+                    source="ResourceClaim status.allocation, ResourceSlices",
+                    layer=Layer.PLUGIN,
                     lasting=False,
+                    driver=driver,
+                    pool=pool,
+                    check=_CHECK,
                 )
     return None
 
@@ -47,17 +49,18 @@ def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if not named.handler or named.handler in node.handlers:
         return None
     known = ", ".join(handler for handler in node.handlers if handler)
-    return Reason(
-        Symptom.RUNTIME_HANDLER_MISSING,
-        Layer.RUNTIME,
-        f"Node {node.name}",
-        f"on {node.name}, it gets no sandbox: the container runtime is not configured with the handler "
+    return RuntimeHandlerMissing(
+        subject=f"Node {node.name}",
+        message=f"on {node.name}, it gets no sandbox: the container runtime is not configured with the "
+        "handler "
         f"{named.handler} of the RuntimeClass {named.name}; it has {known or 'none with a name'}",
-        {"handler": named.handler, "handlers": [*node.handlers]},
-        f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
+        remedy=f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
         "runtimeClassName out where CDI is used",
-        "RuntimeClass handler, Node status.runtimeHandlers",
+        source="RuntimeClass handler, Node status.runtimeHandlers",
+        layer=Layer.RUNTIME,
         lasting=False,
+        handler=named.handler,
+        handlers=tuple(node.handlers),
     )
 
 

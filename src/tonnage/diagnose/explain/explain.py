@@ -44,35 +44,20 @@ from tonnage.diagnose.wording import own, summary
 from tonnage.model.api_answer import ApiAnswer, ApiServer
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import (
-    Code,
-    Explanation,
-    Layer,
-    Placement,
-    Reason,
-    Remedy,
-    Subject,
-    Verdict,
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.devices import ResourceRenamed
+from tonnage.model.reasons.pods import (
+    ConditionDiffers,
+    HamiDevicesShort,
+    LabelOfNobody,
+    OtherScheduler,
+    SchedulerSilent,
 )
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import NodeAffinityMismatch, ResourceNotAdvertised
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge, TopologyAffinity
+from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
-ASIDES = (
-    Code.PRODUCT_UNDECIDED,
-    Code.QUOTA_WITHOUT_EFFECT,
-    Code.RELEASE_UNVERIFIED,
-    Code.LINKS_UNDECIDED,
-    Code.GPU_CONFIG_REFUSED,
-    Code.CLAIM_WITHOUT_CDI,
-    Code.CONDITION_DIFFERS,
-    Code.DEVICE_UNHEALTHY,
-    Code.HELD_IDLE,
-    Code.LABEL_OF_NOBODY,
-    Code.MIG_CONFIG_FAILED,
-    Code.NUMA_UNDECIDED,
-    Code.PREEMPTION_HELPLESS,
-    Code.PREEMPTION_NEVER,
-    Code.WEBHOOK_MAY_REFUSE,
-)
-"""Told beside the answer, of which they are not the gist."""
 _MOST_TIES = 4
 
 
@@ -256,7 +241,7 @@ def _counts_unread(case: Case) -> bool:
 
 def _aligned(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     """What would make a kubelet take a pod that the scheduler puts on a node of other alignment."""
-    if not any(reason.code is Code.TOPOLOGY_AFFINITY for reason in reasons):
+    if not any(isinstance(reason, TopologyAffinity) for reason in reasons):
         return ()
     return tuple(aligned_remedies(case.pod, str(case.decision.chosen), case.view))
 
@@ -277,17 +262,16 @@ def for_template(explanation: Explanation, kind: str) -> Explanation:
 
 def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     decision = case.decision
-    codes = {reason.code for reason in reasons}
-    short = next((reason for reason in reasons if reason.code is Code.HAMI_DEVICES), None)
+    short = next((reason for reason in reasons if isinstance(reason, HamiDevicesShort)), None)
     if short is not None:
         return Verdict.NEVER if short.lasting else Verdict.NOT_NOW
-    silent = next((reason for reason in reasons if reason.code is Code.SCHEDULER_SILENT), None)
+    silent = next((reason for reason in reasons if isinstance(reason, SchedulerSilent)), None)
     if silent is not None:
         return Verdict.NEVER if silent.lasting else Verdict.NOT_NOW
-    if decision.unmodelled or Code.OTHER_SCHEDULER in codes:
+    if decision.unmodelled or any(isinstance(reason, OtherScheduler) for reason in reasons):
         return Verdict.UNKNOWN
-    refused = (r.facts["nodes"] for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE)
-    if any(isinstance(nodes, list) and decision.chosen in nodes for nodes in refused):
+    refused = (r.nodes or () for r in reasons if isinstance(r, SharedRequestTooLarge))
+    if any(decision.chosen in nodes for nodes in refused):
         return Verdict.NEVER
     if decision.chosen is not None:
         chosen = decision.chosen
@@ -299,7 +283,7 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         return Verdict.NOT_NOW
     if decision.failed:
         return Verdict.NEVER
-    whole = [reason for reason in reasons if reason.code not in ASIDES]
+    whole = [reason for reason in reasons if not reason.aside]
     if not case.classes and whole and not any(reason.lasting for reason in whole):
         return Verdict.NOT_NOW
     found = {one.told.verdict for one in case.classes}
@@ -309,12 +293,12 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
 def _layer(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> Layer:
     """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
     below = (
-        Code.RESOURCE_RENAMED,
-        Code.NOT_ADVERTISED,
-        Code.SHARED_REQUEST_TOO_LARGE,
-        Code.TOPOLOGY_AFFINITY,
+        ResourceRenamed,
+        ResourceNotAdvertised,
+        SharedRequestTooLarge,
+        TopologyAffinity,
     )
-    found = next((reason.layer for reason in reasons if reason.code in below), None)
+    found = next((reason.layer for reason in reasons if isinstance(reason, below)), None)
     if found is not None:
         return found
     hopeful = [one.told for one in case.classes if one.told.verdict is verdict]
@@ -339,7 +323,7 @@ def _placement(case: Case) -> Placement:
 def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     if verdict is Verdict.FITS:
         return f"fits {_places(placement, case)}"
-    whole = [reason.message for reason in reasons if reason.code not in ASIDES]
+    whole = [reason.message for reason in reasons if not reason.aside]
     return "; ".join(whole[:2]) if whole else summary(case.classes)
 
 
@@ -365,8 +349,9 @@ def _with_last_words(
     if remedies or verdict is Verdict.FITS:
         return remedies
     labels = any(
-        all(r.code is Code.NODE_AFFINITY for r in one.told.reasons if r.lasting) for one in case.classes
+        all(isinstance(r, NodeAffinityMismatch) for r in one.told.reasons if r.lasting)
+        for one in case.classes
     )
-    idle = (Code.CONDITION_DIFFERS,) if labels else (Code.CONDITION_DIFFERS, Code.LABEL_OF_NOBODY)
-    told = (r.remedy for r in reasons if r.code not in idle)
+    idle = (ConditionDiffers,) if labels else (ConditionDiffers, LabelOfNobody)
+    told = (r.remedy for r in reasons if not isinstance(r, idle))
     return tuple(Remedy(action, "") for action in dict.fromkeys(told) if action)

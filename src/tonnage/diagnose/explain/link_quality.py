@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from tonnage.decide.node.preference.board import Joined, best_set, joined
 from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told, set_told
-from tonnage.diagnose.topo.topology import FASTER, NodeTopology, joined_json, topology_of_status
+from tonnage.diagnose.topo.topology import FASTER, NodeTopology, gpu_set, joined_json, topology_of_status
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.json import JsonObject
 from tonnage.model.names import PRODUCT_LABEL
-from tonnage.model.verdict import Code, Layer, Reason, Remedy
+from tonnage.model.reasons.devices import LinksBelowBest
+from tonnage.model.reasons.pods import LinksBelowFamily
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Remedy
 
 _FIRST = "this is placement: look here before the program, NCCL or the batch size"
 
@@ -78,16 +81,15 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
     taken = {name for row in held.topology.rows if row.index in best.indices for name in row.holders}
     others = sorted(taken - {f"{held.pod.namespace}/{held.pod.name}"})
     when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
-    reason = Reason(
-        Code.LINKS_BELOW_BEST,
-        Layer.PLUGIN,
-        f"Pod {held.pod.namespace}/{held.pod.name}",
-        f"its GPUs are joined worse than others of {held.topology.node}: it has {set_told(chosen)}; "
+    reason = LinksBelowBest(
+        subject=f"Pod {held.pod.namespace}/{held.pod.name}",
+        message=f"its GPUs are joined worse than others of {held.topology.node}: it has {set_told(chosen)}; "
         f"better is {set_told(best)}",
-        {"node": held.topology.node, "has": joined_json(chosen), "best": joined_json(best)},
-        f"start it again {when}: the device plugin prefers the best set",
-        "NodeGPUStatus; NCCL's bandwidths",
-        lasting=False,
+        remedy=f"start it again {when}: the device plugin prefers the best set",
+        source="NodeGPUStatus; NCCL's bandwidths",
+        node=held.topology.node,
+        has=gpu_set(chosen),
+        best=gpu_set(best),
     )
     return reason, Remedy(reason.remedy, _gain(chosen, best))
 
@@ -124,21 +126,18 @@ def _below_family(
         action = f"select those nodes: nodeSelector {PRODUCT_LABEL}: {next(iter(wanted))}"
     else:
         action = "label nodes by how their GPUs are joined, and let the pod select the label"
-    reason = Reason(
-        Code.LINKS_BELOW_FAMILY,
-        Layer.SCHEDULER,
-        f"Node {held.topology.node}",
-        f"{held.topology.node} is of another family ({held.topology.family.told}) than {listed(nodes)} "
+    reason = LinksBelowFamily(
+        subject=f"Node {held.topology.node}",
+        message=f"{held.topology.node} is of another family ({held.topology.family.told}) than "
+        f"{listed(nodes)} "
         f"({family.told}): the slowest pair of its {size} GPUs has {link_told(chosen)}, "
         f"there it has {link_told(best)}; {_FIRST}",
-        {
-            "node": held.topology.node,
-            "has": joined_json(chosen),
-            "nodes": [*nodes],
-            "there": joined_json(best),
-        },
-        action,
-        "NodeGPUStatus; NCCL's bandwidths",
+        remedy=action,
+        source="NodeGPUStatus; NCCL's bandwidths",
+        node=held.topology.node,
+        has=gpu_set(chosen),
+        nodes=tuple(nodes),
+        there=gpu_set(best),
     )
     return reason, Remedy(action, _gain(chosen, best), patch)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.kubelet import NodeMissing
+from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.reason import Reason
 
 
 def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
@@ -17,15 +20,13 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     subject = f"Pod {pod.namespace}/{pod.name}"
     known = "Node" in snapshot.complete or bool(snapshot.nodes)
     if "Node" in snapshot.missing or not known:
-        return Reason(
-            Code.NOT_READ,
-            Layer.SCHEDULER,
-            subject,
-            f"objects of kind Node were not read: whether its node {node} is there is not known",
-            {"kind": "Node"},
-            "give the nodes too, or ask with the right to list Node objects",
-            "nodes of the snapshot",
-            lasting=False,
+        return KindNotRead(
+            subject=subject,
+            message=f"objects of kind Node were not read: whether its node {node} is there is not known",
+            remedy="give the nodes too, or ask with the right to list Node objects",
+            source="nodes of the snapshot",
+            layer=Layer.SCHEDULER,
+            kind="Node",
         )
     runs = pod.status.phase == "Running" or pod.status.terminating
     told = (
@@ -34,6 +35,10 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
         else f"no node {node}: no kubelet will start it"
     )
     remedy = "delete the pod so that its owner makes another"
-    return Reason(
-        Code.NODE_MISSING, Layer.KUBELET, subject, told, {"node": node}, remedy, "nodes, spec.nodeName"
+    return NodeMissing(
+        subject=subject,
+        message=told,
+        remedy=remedy,
+        source="nodes, spec.nodeName",
+        node=node,
     )

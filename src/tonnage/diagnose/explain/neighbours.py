@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.catalog.xids import xids
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.digits import whole_number
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.json import JsonValue
-from tonnage.model.symptoms import Symptom
-from tonnage.model.verdict import Layer, Reason
-
-_IMAGE_AND_DRIVER: Final = frozenset(
-    {
-        Symptom.CUDA_DRIVER_TOO_OLD,
-        Symptom.CUDA_PTX_TOO_NEW,
-        Symptom.CUDA_COMPAT_MISMATCH,
-        Symptom.IMAGE_NEEDS_NEWER_DRIVER,
-        Symptom.IMAGE_NEEDS_OTHER_GPU,
-        Symptom.CUDA_NO_KERNEL_IMAGE,
-    }
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.driver_symptoms import (
+    CudaOutOfMemory,
+    CudaProgramError,
+    GpuXid,
+    ImageNeedsNewerDriver,
+    ImageNeedsOtherGpu,
+    MpsNotServing,
+    VersionSymptom,
 )
-"""Where the image's versions and the node's decide."""
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import CdiDeviceUnresolvable, NoGpuInjected
 
 
 def with_node_facts(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:
@@ -35,32 +31,30 @@ def with_node_facts(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:
         return _with_xid(reason)
     mine = _devices_of(pod, status)
     told: list[str] = []
-    facts: dict[str, JsonValue] = {}
-    if reason.code is Symptom.CUDA_OUT_OF_MEMORY:
-        told += _neighbours(pod, mine)
-        facts["neighbours"] = [*_others(pod, mine)]
-    if reason.code in _IMAGE_AND_DRIVER:
-        told += _versions(status, mine)
-        facts |= {"driver": status.driver, "cuda": status.cuda}
-    if reason.layer is Layer.HARDWARE or reason.code is Symptom.CUDA_PROGRAM_ERROR:
-        told += _ill(status, mine)
-    if reason.code in (Symptom.CDI_DEVICE_UNRESOLVABLE, Symptom.NO_GPU_INJECTED):
-        told += _runtime(status)
-    if reason.code is Symptom.MPS_NOT_SERVING:
-        told += [f"MPS of {name} does not serve: {why}" for name, why in sorted(status.mps.items()) if why]
-    return _with_xid(_more(reason, told, facts))
-
-
-def _more(reason: Reason, told: list[str], facts: dict[str, JsonValue]) -> Reason:
-    if not told and not facts:
-        return reason
-    return replace(reason, message="; ".join([reason.message, *told]), facts={**reason.facts, **facts})
+    match reason:
+        case CudaOutOfMemory():
+            told += _neighbours(pod, mine)
+            reason = replace(reason, neighbours=tuple(_others(pod, mine)))
+        case VersionSymptom() | ImageNeedsNewerDriver() | ImageNeedsOtherGpu():
+            told += _versions(status, mine)
+            reason = replace(reason, driver=status.driver, cuda=status.cuda)
+        case CdiDeviceUnresolvable() | NoGpuInjected():
+            told += _runtime(status)
+        case MpsNotServing():
+            told += [
+                f"MPS of {name} does not serve: {why}" for name, why in sorted(status.mps.items()) if why
+            ]
+        case _ if reason.layer is Layer.HARDWARE or isinstance(reason, CudaProgramError):
+            told += _ill(status, mine)
+        case _:
+            pass
+    return _with_xid(replace(reason, message="; ".join([reason.message, *told])))
 
 
 def _with_xid(reason: Reason) -> Reason:
     """What the catalogue of Xids says of the number that a message names."""
-    number = reason.facts.get("xid")
-    known = xids().get(whole_number(number) or 0) if isinstance(number, str) else None
+    number = reason.xid if isinstance(reason, GpuXid) else None
+    known = xids().get(whole_number(number) or 0) if number is not None else None
     if known is None:
         return reason
     told = f"Xid {known.code}: {known.name} ({known.fault_class.value})"

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.facts import Holder
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import InsufficientResource
 from tonnage.model.verdict import NodeVerdict
 
 _FEW: Final = 4
 """So few nodes are asked each."""
 _TEXTS: Final = ("subject", "message", "remedy")
 
-Held = Callable[[str, str], tuple[list[JsonValue], str]]
-"""By node and resource: the pods that hold it as they stand in the JSON, and as they end a message."""
+Held = Callable[[str, str], tuple[tuple[Holder, ...], str]]
+"""By node and resource: the pods that hold it, and how they end a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class _Part:
             body[key] = name.join(pieces)
         if self.resource:
             holders, told = held(name, self.resource)
-            body["facts"] = {**self.facts, "holders": holders}
+            body["facts"] = {**self.facts, "holders": [holder.to_json() for holder in holders]}
             body["message"] = name.join(self.message) + told
         return body
 
@@ -66,7 +69,7 @@ def _copied(
 ) -> dict[str, JsonObject] | None:
     first = members[0]
     told = ask(first)
-    parts = [_part(reason.to_json(), first, held) for reason in told.reasons]
+    parts = [_part(reason, first, held) for reason in told.reasons]
     verdict = told.verdict.value
     made: dict[str, JsonObject] = {
         name: {"node": name, "verdict": verdict, "reasons": [part.of(name, held) for part in parts]}
@@ -76,12 +79,10 @@ def _copied(
     return made if same else None
 
 
-def _part(body: JsonObject, node: str, held: Held) -> _Part:
-    facts = body["facts"]
-    assert isinstance(facts, dict)
-    resource = str(facts.get("resource", "")) if "holders" in facts else ""
-    message = str(body["message"])
-    if resource:
-        message = message.removesuffix(held(node, resource)[1])
+def _part(reason: Reason, node: str, held: Held) -> _Part:
+    body = reason.to_json()
+    holds = isinstance(reason, InsufficientResource) and reason.holders is not None
+    resource = reason.resource if isinstance(reason, InsufficientResource) and holds else ""
+    message = reason.message.removesuffix(held(node, resource)[1]) if resource else reason.message
     named = tuple((key, text.split(node)) for key in _TEXTS if node in (text := str(body[key])))
-    return _Part(body, facts, named, resource, message.split(node))
+    return _Part(body, reason.facts, named, resource, message.split(node))

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tonnage.model.cluster import Node, NodeCondition
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.kubelet import NodeNotReady
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import NodeUnschedulable, TaintNotTolerated
 
 _PREFIX: Final = "node.kubernetes.io/"
 GPUS_HEALTHY: Final = "GPUsHealthy"
@@ -40,9 +41,11 @@ _WORK: Final = {
 
 def told_state(reason: Reason, node: Node) -> Reason:
     """The reason of a cordon or a taint, with what the node itself says about it."""
-    if reason.code is Code.CORDONED:
+    if isinstance(reason, NodeUnschedulable):
         return _cordoned(reason, node)
-    key = str(reason.facts["key"])
+    if not isinstance(reason, TaintNotTolerated):
+        return reason
+    key = reason.key
     name = key.removeprefix(_PREFIX)
     if key.startswith(_PREFIX) and name in _NOT_READY:
         return _not_ready(reason, node)
@@ -76,29 +79,34 @@ def utc(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _cordoned(reason: Reason, node: Node) -> Reason:
+def _cordoned(reason: NodeUnschedulable, node: Node) -> Reason:
     by, at = node.cordon.by, node.cordon.at
     told = f"{reason.message}{f' by {by}' if by else ''}{f' at {utc(at)}' if at else ''}"
-    facts: dict[str, JsonValue] = {"by": by, "at": at.isoformat() if at else None, "work": ""}
     remedy = reason.remedy
     if work := at_work(node):
-        facts["work"] = work
         told += f"; {work}"
         remedy = f"wait until that is done: it opens {node.name} again"
     elif ills := [one for one in node.ills if one.type != "Ready"]:
         told += f"; the node says {'; '.join(_said(one) for one in ills)}"
-    return replace(reason, message=told, facts=facts, remedy=remedy)
+    return replace(reason, message=told, work=work, remedy=remedy)
 
 
-def _not_ready(reason: Reason, node: Node) -> Reason:
+def _not_ready(reason: TaintNotTolerated, node: Node) -> Reason:
     ready = next((one for one in node.ills if one.type == "Ready"), None)
     if ready is None:
-        told = f"the node is tainted {reason.facts['key']}, though its condition Ready does not say why"
+        told = f"the node is tainted {reason.key}, though its condition Ready does not say why"
     else:
         told = f"the node is not ready: {_said(ready)}"
     remedy = f"look at kubelet and network on {node.name}: systemctl status kubelet, tonnage doctor"
-    return replace(
-        reason, code=Code.NODE_NOT_READY, layer=Layer.KUBELET, message=told, remedy=remedy, lasting=False
+    return NodeNotReady(
+        subject=reason.subject,
+        message=told,
+        remedy=remedy,
+        source=reason.source,
+        hidden=reason.hidden,
+        key=reason.key,
+        value=reason.value,
+        effect=reason.effect,
     )
 
 

@@ -20,7 +20,20 @@ from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.wording import listed_own
 from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeList, NodeVerdict, Reason, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import Unreadable
+from tonnage.model.reasons.claims import ClaimNotAllocatable
+from tonnage.model.reasons.facts import Guest, Holder
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import (
+    AmountReason,
+    InsufficientResource,
+    NodeUnschedulable,
+    ResourceNotAdvertised,
+    TaintNotTolerated,
+    TooManyPods,
+)
+from tonnage.model.verdict import Holding, NodeClass, NodeList, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +42,6 @@ if TYPE_CHECKING:
 _MOST_HOLDERS = 64
 _MOST_NAMED = 8
 _OFFERED = "status.allocatable["
-_OF_AMOUNTS = (Code.NOT_ADVERTISED, Code.TOO_LARGE, Code.INSUFFICIENT)
 
 
 class NodeVerdicts(NodeList):
@@ -72,7 +84,7 @@ class NodeVerdicts(NodeList):
             return super().to_json()
         return entries_of(self._all(), self._alike(), self.of, self._held)
 
-    def _held(self, name: str, resource: str) -> tuple[list[JsonValue], str]:
+    def _held(self, name: str, resource: str) -> tuple[tuple[Holder, ...], str]:
         return _held(self._view.nodes[name], resource, self._pod, self._view)
 
     def holders_on(self, names: Iterable[str], resource: str) -> Iterator[str]:
@@ -99,7 +111,11 @@ def classed(
     for rows in classes:
         members: tuple[str, ...] = tuple(names[rows].tolist())
         told = verdicts.of(members[0])
-        short = [str(r.facts["resource"]) for r in told.reasons if "holders" in r.facts]
+        short = [
+            reason.resource
+            for reason in told.reasons
+            if isinstance(reason, InsufficientResource) and reason.holders is not None
+        ]
         held: list[Holding] = []
         for resource in short if len(members) > 1 else ():
             pods = tuple(islice(verdicts.holders_on(members, resource), _MOST_NAMED))
@@ -149,39 +165,43 @@ def unread_amounts(node: Node) -> frozenset[str]:
 
 
 def _hangs_on(reason: Reason, resources: frozenset[str]) -> bool:
-    if reason.code is Code.TOO_MANY_PODS:
+    if isinstance(reason, TooManyPods):
         return PODS in resources
-    return reason.code in _OF_AMOUNTS and reason.facts.get("resource") in resources
+    return isinstance(reason, AmountReason | ResourceNotAdvertised) and reason.resource in resources
 
 
 def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
     """Each once: a cordon has a taint of its own, and a node that is not ready two."""
-    cordoned = any(reason.code is Code.CORDONED for reason in reasons)
+    cordoned = any(isinstance(reason, NodeUnschedulable) for reason in reasons)
     seen: set[tuple[str, str]] = set()
     for reason in reasons:
-        if (reason.code, reason.message) in seen or (cordoned and reason.facts.get("key") == CORDONED):
+        of_cordon = isinstance(reason, TaintNotTolerated) and reason.key == CORDONED
+        if (reason.code, reason.message) in seen or (cordoned and of_cordon):
             continue
         seen.add((reason.code, reason.message))
         yield reason
 
 
 def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
-    resource = str(reason.facts.get("resource", ""))
-    if reason.code is Code.INSUFFICIENT and "/" in resource:
-        shown, told = _held(node, resource, pod, view)
-        return replace(reason, facts={**reason.facts, "holders": shown}, message=f"{reason.message}{told}")
-    if reason.code is Code.CLAIM_UNALLOCATABLE:
+    if isinstance(reason, InsufficientResource) and "/" in reason.resource:
+        shown, told = _held(node, reason.resource, pod, view)
+        return replace(reason, holders=shown, message=f"{reason.message}{told}")
+    if isinstance(reason, ClaimNotAllocatable):
         return with_survey(reason, pod, node, view)
-    if reason.code in (Code.CORDONED, Code.TAINT):
+    if isinstance(reason, NodeUnschedulable | TaintNotTolerated):
         return told_state(reason, node.node)
-    if reason.code is not Code.NOT_ADVERTISED:
+    if not isinstance(reason, ResourceNotAdvertised):
         return reason
+    return _not_offered(reason, node, view)
+
+
+def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: View) -> Reason:
+    resource = reason.resource
     related = related_on(node.node, resource)
     if related:
         told = f"the node offers {', '.join(related)}, not {resource}"
-        facts: dict[str, JsonValue] = {**reason.facts, "instead": [*related]}
         remedy = "ask for the name that is offered, or change the node's sharing or MIG configuration"
-        return replace(reason, layer=Layer.PLUGIN, message=told, facts=facts, remedy=remedy)
+        return replace(reason, layer=Layer.PLUGIN, message=told, instead=tuple(related), remedy=remedy)
     layer = layer_for(resource, node.node, view.snapshot.gpu.get(node.name))
     if layer is not None and is_extended(resource):
         told = f"the node has a GPU but does not offer {resource}"
@@ -189,18 +209,18 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     return reason
 
 
-def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[list[JsonValue], str]:
+def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[tuple[Holder, ...], str]:
     """Holders of a resource, as facts and as the end of a message; with them those whom it is kept for."""
     found = holders(node, resource)
-    shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in found[:_MOST_HOLDERS]]
+    shown: list[Holder] = [Holder(name, amount) for name, amount in found[:_MOST_HOLDERS]]
     told = f"; held by {listed_own([name for name, _ in found], pod.namespace)}" if found else ""
     guests = view.guests(node.name, pod) if view.nominated else ()
     kept = [one for one in holders(node.plus(guests), resource) if one not in found] if guests else []
     if kept:
-        shown += [{"pod": name, "amount": n, "nominated": True} for name, n in kept[:_MOST_HOLDERS]]
+        shown += [Guest(name, n) for name, n in kept[:_MOST_HOLDERS]]
         names = listed_own([name for name, _ in kept], pod.namespace)
         told += f"; kept for {names}, for which the node is cleared"
-    return shown, told
+    return tuple(shown), told
 
 
 def _below(layer: Layer, node: str) -> str:
@@ -212,13 +232,12 @@ def _unreadable(node: NodeView) -> Iterable[Reason]:
     problems = [(f"Node {node.name}", problem) for problem in node.node.problems]
     problems += [(f"Pod {p.namespace}/{p.name}", problem) for p in node.pods for problem in p.problems]
     for subject, problem in problems:
-        yield Reason(
-            Code.UNREADABLE,
-            Layer.SCHEDULER,
-            subject,
-            f"{problem.where}: {problem.what}",
-            {"field": problem.where},
-            problem.remedy or "correct the quantity",
-            "Kubernetes quantity",
+        yield Unreadable(
+            subject=subject,
+            message=f"{problem.where}: {problem.what}",
+            remedy=problem.remedy or "correct the quantity",
+            source="Kubernetes quantity",
+            layer=Layer.SCHEDULER,
             lasting=False,
+            field=problem.where,
         )

@@ -11,7 +11,10 @@ from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.model.api_answer import ApiAnswer, ApiFault, ApiServer
 from tonnage.model.cluster import Manifest
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import ObjectRefused
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 
 _SOURCE: Final = "API server, decoding and validation"
 _RESOURCES: Final = ".resources."
@@ -94,15 +97,24 @@ def explain_answer(subject: Subject, answer: ApiAnswer) -> Explanation:
 def _reason(subject: Subject, fault: ApiFault) -> Reason:
     told = f"{fault.field}: {fault.text}"
     remedy = f"correct {fault.field}: {field_help(subject.kind, fault.field)}"
-    return Reason(
-        Code.OBJECT_REFUSED, Layer.ADMISSION, str(subject), told, {"field": fault.field}, remedy, _SOURCE
+    return ObjectRefused(
+        subject=str(subject),
+        message=told,
+        remedy=remedy,
+        source=_SOURCE,
+        field=fault.field,
     )
 
 
 def _undecoded(subject: Subject, answer: ApiAnswer) -> Reason:
     told = answer.message.partition(": ")[2] or answer.message
     remedy = f"correct it: {kind_help(subject.kind)} lists fields and their types"
-    return Reason(Code.OBJECT_REFUSED, Layer.ADMISSION, str(subject), told, {}, remedy, _SOURCE)
+    return ObjectRefused(
+        subject=str(subject),
+        message=told,
+        remedy=remedy,
+        source=_SOURCE,
+    )
 
 
 def _text(value: JsonValue) -> str:

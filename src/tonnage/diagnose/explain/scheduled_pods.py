@@ -17,7 +17,12 @@ from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.diagnose.topo.families import Boards
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.kubelet import ContainerFailed, ContainerWaiting, KubeletRejected, NodeMissing
+from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.reason import Reason, Symptom
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge, TopologyAffinity
+from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 _APPLICATION: Final = frozenset({"CrashLoopBackOff"})
@@ -55,10 +60,10 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
 
 
 def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...]:
-    tried = for_the_next(pod, snapshot) if reason.code is Code.TOPOLOGY_AFFINITY else ()
-    check = reason.facts.get("check")
-    looked = (Remedy(f"look at {check}", "tells whether it is so"),) if isinstance(check, str) else ()
-    follows = "tells whether it is so" if reason.code is Code.NOT_READ else "the next pod can start"
+    tried = for_the_next(pod, snapshot) if isinstance(reason, TopologyAffinity) else ()
+    check = reason.check if isinstance(reason, Symptom) else None
+    looked = (Remedy(f"look at {check}", "tells whether it is so"),) if check is not None else ()
+    follows = "tells whether it is so" if isinstance(reason, KindNotRead) else "the next pod can start"
     return tuple(tried) or (*looked, Remedy(reason.remedy, follows))
 
 
@@ -76,9 +81,9 @@ def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
 def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
     if reason is None:
         return Verdict.FITS
-    if reason.code is Code.NOT_READ:
+    if isinstance(reason, KindNotRead):
         return Verdict.UNKNOWN
-    if reason.code is Code.NODE_MISSING or (reason.source == ADMISSION and reason.lasting):
+    if isinstance(reason, NodeMissing) or (reason.source == ADMISSION and reason.lasting):
         return Verdict.NEVER
     return Verdict.NEVER if pod.status.phase == "Failed" else Verdict.NOT_NOW
 
@@ -100,7 +105,7 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
         found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
         return found or _known(pod, snapshot) or _failed(pod)
     gone = node_gone(pod, snapshot)
-    if gone is not None and gone.code is Code.NODE_MISSING:
+    if gone is not None and isinstance(gone, NodeMissing):
         return gone
     unstarted = driver_gone(pod, snapshot) or handler_missing(pod, snapshot)
     if unstarted is not None:
@@ -126,39 +131,36 @@ def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
     status = snapshot.gpu.get(pod.node_name)
     named = f" by the device-plugin configuration {status.config}" if status and status.config else ""
     asked = ", ".join(f"{n} {name}" for name, n in device_needs(pod).items())
-    return Reason(
-        Code.SHARED_REQUEST_TOO_LARGE,
-        Layer.PLUGIN,
-        f"Pod {pod.namespace}/{pod.name}",
-        f"failed on {pod.node_name} ({pod.status.reason}): asks {asked}, and the device plugin gives a "
+    return SharedRequestTooLarge(
+        subject=f"Pod {pod.namespace}/{pod.name}",
+        message=f"failed on {pod.node_name} ({pod.status.reason}): asks {asked}, and the device plugin "
+        "gives a "
         f"container one at most ({STRICT_KEY} is true there{named})",
-        {"reason": pod.status.reason, "config": status.config if status else ""},
-        "ask for one (more replicas of one device give no more compute), then delete the pod",
-        "Pod status.message, NodeGPUStatus",
+        remedy="ask for one (more replicas of one device give no more compute), then delete the pod",
+        source="Pod status.message, NodeGPUStatus",
+        reason=pod.status.reason,
+        config=status.config if status else "",
     )
 
 
 def _failed(pod: Pod) -> Reason:
     """A pod that failed with words that nobody knows here."""
     reason, message = pod.status.reason, pod.status.message
-    layer, code = Layer.KUBELET, Code.KUBELET_REJECTED
-    remedy = "delete the pod (its controller makes a new one); kubelet never takes it back"
-    if reason == _UNEXPECTED and any(word in message for word in _PLUGIN_WORDS):
-        layer = Layer.PLUGIN
-        remedy = "do what the plugin's words say, then delete the pod"
-    elif not reason:
-        layer, code = Layer.APPLICATION, Code.CONTAINER_FAILED
-        remedy = f"kubectl logs -n {pod.namespace} {pod.name} --previous"
     told = f"failed on {pod.node_name or 'its node'}"
     detail = ": ".join(part for part in (reason, message) if part)
-    return Reason(
-        code,
-        layer,
-        f"Pod {pod.namespace}/{pod.name}",
-        f"{told}: {detail}" if detail else f"{told}: its containers ended with an error{_ends(pod)}",
-        {"reason": reason},
-        remedy,
-        "Pod status.reason and status.message",
+    told = f"{told}: {detail}" if detail else f"{told}: its containers ended with an error{_ends(pod)}"
+    subject, source = f"Pod {pod.namespace}/{pod.name}", "Pod status.reason and status.message"
+    if not reason:
+        remedy = f"kubectl logs -n {pod.namespace} {pod.name} --previous"
+        return ContainerFailed(subject=subject, message=told, remedy=remedy, source=source, reason=reason)
+    layer, remedy = (
+        Layer.KUBELET,
+        "delete the pod (its controller makes a new one); kubelet never takes it back",
+    )
+    if reason == _UNEXPECTED and any(word in message for word in _PLUGIN_WORDS):
+        layer, remedy = Layer.PLUGIN, "do what the plugin's words say, then delete the pod"
+    return KubeletRejected(
+        subject=subject, message=told, remedy=remedy, source=source, layer=layer, reason=reason
     )
 
 
@@ -169,16 +171,15 @@ def _ends(pod: Pod) -> str:
 
 def _stuck(pod: Pod, wait: ContainerWait) -> Reason:
     layer = Layer.APPLICATION if wait.reason in _APPLICATION else Layer.RUNTIME
-    return Reason(
-        Code.CONTAINER_WAITING,
-        layer,
-        f"Container {wait.container}",
-        f"on {pod.node_name}, container {wait.container} waits: {wait.reason}"
+    return ContainerWaiting(
+        subject=f"Container {wait.container}",
+        message=f"on {pod.node_name}, container {wait.container} waits: {wait.reason}"
         + (f": {wait.message}" if wait.message else ""),
-        {"reason": wait.reason},
-        f"kubectl logs -n {pod.namespace} {pod.name} -c {wait.container} --previous"
+        remedy=f"kubectl logs -n {pod.namespace} {pod.name} -c {wait.container} --previous"
         if layer is Layer.APPLICATION
         else f"kubectl describe pod -n {pod.namespace} {pod.name}, and the node's container runtime",
-        "Pod status.containerStatuses",
+        source="Pod status.containerStatuses",
+        layer=layer,
         lasting=False,
+        reason=wait.reason,
     )

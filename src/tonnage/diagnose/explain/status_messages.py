@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.diagnose.messages import Heard, heard_by_reason, heard_in
 from tonnage.model.catalog.messages import messages
 from tonnage.model.cluster import Pod
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Reason
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.workloads import Happening, WorkloadKey
 
 _CRASHING: Final = "CrashLoopBackOff"
@@ -71,7 +70,7 @@ def _most_telling(pod: Pod, words: Iterable[Said]) -> Reason | None:
         heard = list(heard_in(said.text))
         by_reason = heard_by_reason(said.reason)
         if by_reason is not None and by_reason not in (one.message for one in heard):
-            heard.append(Heard(by_reason, said.text, {}))
+            heard.append(Heard(by_reason, said.text, by_reason.symptom({})))
         found += [(order[id(one.message)], place, said, one) for one in heard]
     if not found:
         return None
@@ -81,25 +80,18 @@ def _most_telling(pod: Pod, words: Iterable[Said]) -> Reason | None:
 
 def _reason(pod: Pod, said: Said, heard: Heard) -> Reason:
     message = heard.message
-    facts: dict[str, JsonValue] = {
-        "reason": said.reason,
-        "words": heard.words,
-        "check": in_words(message.check, pod),
-    }
-    facts.update(heard.facts)
-    if said.container:
-        facts["container"] = said.container
     quoted = f": {heard.words}" if heard.words else ""
     quoted += _before(pod, said) if said.reason == _CRASHING else ""
-    return Reason(
-        message.code,
-        message.layer,
-        said.subject,
-        f"{said.where}: {message.meaning}{quoted}",
-        facts,
-        in_words(message.remedy, pod),
-        message.source,
+    return replace(
+        heard.symptom,
+        subject=said.subject,
+        message=f"{said.where}: {message.meaning}{quoted}",
+        remedy=in_words(message.remedy, pod),
         lasting=pod.status.phase == "Failed",
+        reason=said.reason,
+        words=heard.words,
+        check=in_words(message.check, pod),
+        container=said.container or None,
     )
 
 

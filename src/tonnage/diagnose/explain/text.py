@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.diagnose.wording import listed, phrase, told_together
-from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Reason, Remedy, Verdict
+from tonnage.diagnose.wording import listed, told_together
+from tonnage.model.reasons.admission import FieldReason
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict
 
 _HEADLINES = {
     Verdict.FITS: "it has a place",
@@ -64,8 +66,8 @@ def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
     for reason in reasons:
-        field = reason.facts.get("field")
-        where = f"  at {field}" if isinstance(field, str) and field not in reason.message else ""
+        field = reason.field if isinstance(reason, FieldReason) else None
+        where = f"  at {field}" if field is not None and field not in reason.message else ""
         yield f"[{reason.layer}] {reason.message}{where}  ({reason.code})"
 
 
@@ -73,7 +75,7 @@ def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
     """Groups of nodes that are refused alike, the most hopeful first, of those the smallest."""
     groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeClass]] = {}
     for one in classes:
-        alike = tuple((phrase(reason), reason.hidden) for reason in one.told.reasons)
+        alike = tuple((reason.phrase, reason.hidden) for reason in one.told.reasons)
         groups.setdefault((one.told.verdict, alike), []).append(one)
     hopes = list(Verdict)
     named = [

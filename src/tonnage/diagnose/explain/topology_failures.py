@@ -10,8 +10,9 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import REASON
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.explain.alignment import aligned_remedies, asked
 from tonnage.model.cluster import Pod, PodStatus, Snapshot
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, Reason, Remedy
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import TopologyAffinity
+from tonnage.model.verdict import Remedy
 
 
 def not_aligned(pod: Pod, snapshot: Snapshot) -> Reason | None:
@@ -29,22 +30,18 @@ def not_aligned(pod: Pod, snapshot: Snapshot) -> Reason | None:
         if owner is not None
         else "nothing makes a new one"
     )
-    facts: dict[str, JsonValue] = {
-        "reason": REASON,
-        "policy": policies.topology_manager if policies is not None else "unknown",
-        "numa": [*layout],
-    }
-    return Reason(
-        Code.TOPOLOGY_AFFINITY,
-        Layer.KUBELET,
-        f"Pod {pod.namespace}/{pod.name}",
-        f"failed on {pod.node_name} ({REASON}): kubelet's topology manager{policy} could not align "
+    return TopologyAffinity(
+        subject=f"Pod {pod.namespace}/{pod.name}",
+        message=f"failed on {pod.node_name} ({REASON}): kubelet's topology manager{policy} could not align "
         f"{asked(pod) or 'its CPUs and memory'} on the node's NUMA nodes{shown}. "
         f"It is not scheduled again: {after}",
-        facts,
-        "ask for as many devices and CPUs as one NUMA node has, or relax the node's topologyManagerPolicy; "
+        remedy="ask for as many devices and CPUs as one NUMA node has, or relax the node's "
+        "topologyManagerPolicy; "
         "then delete the pod",
-        "Pod status.reason, NodeGPUStatus",
+        source="Pod status.reason, NodeGPUStatus",
+        reason=REASON,
+        policy=policies.topology_manager if policies is not None else "unknown",
+        numa=tuple(layout),
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from tonnage.diagnose.rules.devices_ill import named_ills
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.verdict import Code, Layer, Reason, Remedy
+from tonnage.model.reasons.devices import DeviceUnhealthy
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Remedy
 
 
 def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
@@ -30,15 +32,12 @@ def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
         f"end the pod when that suits its owner, and do on {pod.node_name} what the device's reason asks for"
     )
     yield (
-        Reason(
-            Code.DEVICE_UNHEALTHY,
-            Layer.HARDWARE,
-            f"Pod {pod.namespace}/{pod.name}",
-            f"it holds {listed(ills)}; Kubernetes lets it run on, and no new pod gets that device",
-            {"devices": [*ills]},
-            remedy,
-            "NodeGPUStatus",
-            lasting=False,
+        DeviceUnhealthy(
+            subject=f"Pod {pod.namespace}/{pod.name}",
+            message=f"it holds {listed(ills)}; Kubernetes lets it run on, and no new pod gets that device",
+            remedy=remedy,
+            source="NodeGPUStatus",
+            devices=tuple(ills),
         ),
         Remedy(remedy, ""),
     )

@@ -73,7 +73,7 @@ def groups_of(pods: Iterable[Pod], ground: Ground) -> tuple[PodGroup, ...]:
     for pod in sorted(pods, key=lambda p: p.name):
         told = _told(pod, ground, known)
         message = told.message.replace(pod.name, "it")
-        codes = sorted({reason.code.value for reason in told.reasons})
+        codes = sorted({reason.code for reason in told.reasons})
         key = (told.verdict.value, str(told.layer), message if codes else "", *codes)
         groups.setdefault(key, []).append((pod.name, told))
     found = [PodGroup(tuple(name for name, _ in group), group[0][1]) for group in groups.values()]

@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from tonnage.diagnose.explain.workload_pods import Family
 from tonnage.model.cluster import Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Reason
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.workloads import (
+    WorkloadDeadline,
+    WorkloadEnded,
+    WorkloadInOrder,
+    WorkloadPaused,
+    WorkloadPodsRefused,
+    WorkloadWantsNone,
+)
+from tonnage.model.verdict import Explanation
 from tonnage.model.workloads import Workload
 
 _DENIED: Final = re.compile(
@@ -19,6 +30,7 @@ _FAILED: Final = re.compile(r'failed calling webhook "([^"]{1,253})"')
 _QUOTA: Final = re.compile(r"(?:exceeded|failed) quota: ([^,:]{1,253})")
 _PREFIX: Final = "Error creating: "
 _LONGEST: Final = 1000
+_State: TypeAlias = WorkloadDeadline | WorkloadEnded | WorkloadInOrder | WorkloadPaused | WorkloadWantsNone
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +54,41 @@ class Said:
         if denied:
             told = denied[2].strip() or "it does not say why"
             return (
-                self._reason(
-                    Code.WEBHOOK_DENIED,
-                    f"the admission webhook {denied[1]} refuses its pods: {told}",
-                    "do what it says, in the pod template",
-                    {"webhook": denied[1], "said": told},
+                WebhookDenied(
+                    subject=self.about,
+                    message=f"the admission webhook {denied[1]} refuses its pods: {told}",
+                    remedy="do what it says, in the pod template",
+                    source=self.source,
+                    layer=self._layer,
+                    webhook=denied[1],
+                    said=told,
                 ),
             )
         if failed:
             return (
-                self._reason(
-                    Code.WEBHOOK_UNREACHABLE,
-                    f"the API server could not ask the admission webhook {failed[1]}: {self.text}",
-                    "look at the webhook's Service, its endpoints, its pods and its certificate "
+                WebhookUnreachable(
+                    subject=self.about,
+                    message=f"the API server could not ask the admission webhook {failed[1]}: {self.text}",
+                    remedy="look at the webhook's Service, its endpoints, its pods and its certificate "
                     "(kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations)",
-                    {"webhook": failed[1]},
+                    source=self.source,
+                    layer=self._layer,
+                    webhook=failed[1],
                 ),
             )
-        told = f"the API server refused its pods when that was last tried: {self.text}"
-        remedy = "if the cause is gone, wait: the controller tries again, after some minutes at most"
-        return (self._reason(Code.WORKLOAD_REFUSED, told, remedy, {}),)
+        return (
+            WorkloadPodsRefused(
+                subject=self.about,
+                message=f"the API server refused its pods when that was last tried: {self.text}",
+                remedy="if the cause is gone, wait: the controller tries again, after some minutes at most",
+                source=self.source,
+                layer=self._layer,
+            ),
+        )
 
-    def _reason(self, code: Code, told: str, remedy: str, facts: dict[str, str]) -> Reason:
-        layer = Layer.QUOTA if _QUOTA.search(self.text) else Layer.ADMISSION
-        return Reason(code, layer, self.about, told, {**facts}, remedy, self.source, lasting=False)
+    @property
+    def _layer(self) -> Layer:
+        return Layer.QUOTA if _QUOTA.search(self.text) else Layer.ADMISSION
 
 
 def refused_before(family: Family, snapshot: Snapshot) -> Said | None:
@@ -95,7 +118,7 @@ def state_reasons(family: Family) -> Iterator[Reason]:
             "see why its pods failed and mend that; then delete it "
             f"(kubectl delete job {name} -n {namespace}) and apply its manifest again"
         )
-        yield _reason(head, Code.WORKLOAD_ENDED, told, remedy, layer=Layer.APPLICATION)
+        yield _reason(head, WorkloadEnded, told, remedy)
         return
     if head.condition("Complete") and kind == "Job":
         return
@@ -104,11 +127,11 @@ def state_reasons(family: Family) -> Iterator[Reason]:
         told = "it is suspended, so it makes no pods" + (
             "; a queue (Kueue and the like) resumes it by itself" if kind == "Job" else ""
         )
-        yield _reason(head, Code.WORKLOAD_PAUSED, told, remedy, lasting=False)
+        yield _reason(head, WorkloadPaused, told, remedy)
     elif head.paused and not family.made:
         told = "its rollout is paused, so it has made no pods"
         remedy = f"kubectl rollout resume {own.replace(' ', '/', 1)}"
-        yield _reason(head, Code.WORKLOAD_PAUSED, told, remedy, lasting=False)
+        yield _reason(head, WorkloadPaused, told, remedy)
     elif head.wanted == 0 and not family.living:
         if kind == "DaemonSet":
             told = "none of the nodes is one for its pods: its node selector, affinity or the nodes' taints"
@@ -119,7 +142,7 @@ def state_reasons(family: Family) -> Iterator[Reason]:
             told, remedy = "its parallelism is 0, so it makes no pods", f"kubectl edit {own}: set parallelism"
         else:
             told, remedy = "it is scaled to 0 replicas", f"kubectl scale {own} --replicas=1"
-        yield _reason(head, Code.WORKLOAD_ZERO, told, remedy)
+        yield _reason(head, WorkloadWantsNone, told, remedy)
     else:
         yield from _in_order(family)
 
@@ -135,7 +158,7 @@ def _in_order(family: Family) -> Iterator[Reason]:
         f"it makes its next pod only when {name} is ready ({len(family.living)} of {head.wanted} are there)"
     )
     remedy = f"tonnage explain pod {name} -n {head.key.namespace}; or set podManagementPolicy: Parallel"
-    yield _reason(head, Code.WORKLOAD_WAITS, told, remedy, layer=Layer.SCHEDULER, lasting=False)
+    yield _reason(head, WorkloadInOrder, told, remedy)
 
 
 def aside_reasons(family: Family) -> Iterator[Reason]:
@@ -144,16 +167,9 @@ def aside_reasons(family: Family) -> Iterator[Reason]:
     if late is not None and late.reason == "ProgressDeadlineExceeded":
         seconds = family.head.numbers.get("progressDeadlineSeconds", 600)
         told = f"its rollout has made no progress for {seconds} seconds ({late.reason})"
-        yield _reason(family.head, Code.WORKLOAD_DEADLINE, told, "", layer=Layer.APPLICATION, lasting=False)
+        yield _reason(family.head, WorkloadDeadline, told, "")
 
 
-def _reason(
-    head: Workload,
-    code: Code,
-    told: str,
-    remedy: str,
-    *,
-    layer: Layer = Layer.ADMISSION,
-    lasting: bool = True,
-) -> Reason:
-    return Reason(code, layer, str(head.key), told, {}, remedy, f"{head.key.kind} spec and status", lasting)
+def _reason(head: Workload, kind: type[_State], told: str, remedy: str) -> Reason:
+    source = f"{head.key.kind} spec and status"
+    return kind(subject=str(head.key), message=told, remedy=remedy, source=source)

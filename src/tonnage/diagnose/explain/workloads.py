@@ -17,7 +17,10 @@ from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.explain.workload_pods import Family, family_of, groups_of, worst_of
 from tonnage.diagnose.explain.workload_state import aside_reasons, refused_before, state_reasons
 from tonnage.model.cluster import Manifest, Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, PodGroup, Reason, Remedy, Subject, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.workloads import WorkloadNotActedOn, WorkloadWantsNone
+from tonnage.model.verdict import Explanation, PodGroup, Remedy, Subject, Verdict
 from tonnage.model.workloads import Workload, WorkloadKey
 
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
@@ -92,7 +95,7 @@ class _Case:
 
     def _for_no_node(self, state: Reason) -> Reason:
         """Of a DaemonSet that no node is for: which nodes, and why."""
-        if state.code is not Code.WORKLOAD_ZERO or self.subject.kind != "DaemonSet":
+        if not isinstance(state, WorkloadWantsNone) or self.subject.kind != "DaemonSet":
             return state
         why = why_none(self.manifest.pod, self.ground.view)
         if not why:
@@ -117,7 +120,7 @@ class _Case:
         self, states: tuple[Reason, ...], first: Explanation | None, bad: tuple[PodGroup, ...]
     ) -> tuple[Remedy, ...]:
         """Changes of the template that help the pods that are there stand before what is not enough."""
-        daemons = any(s.code is Code.WORKLOAD_ZERO for s in states) and self.subject.kind == "DaemonSet"
+        daemons = any(isinstance(s, WorkloadWantsNone) for s in states) and self.subject.kind == "DaemonSet"
         own = tuple(ways_to_some(self.manifest.pod, self.ground.view)) if daemons else ()
         effect = "" if daemons else "pods are made again"
         own = own or tuple(Remedy(state.remedy, effect) for state in states if state.remedy)
@@ -143,7 +146,7 @@ class _Case:
         if found.layer in _ADMISSION and found.verdict is not Verdict.FITS:
             return replace(found, upstream_message=said.text) if said and said.alike(found) else found
         reasons = tuple(self._silence(said.reasons() if said else ()))
-        verdict = Verdict.UNKNOWN if reasons[0].code is Code.WORKLOAD_UNSEEN else Verdict.NOT_NOW
+        verdict = Verdict.UNKNOWN if isinstance(reasons[0], WorkloadNotActedOn) else Verdict.NOT_NOW
         told = [reason.message for reason in reasons]
         fits = found.verdict is Verdict.FITS
         told += [] if fits else [f"once they are there, {found.verdict}: {found.message}"]
@@ -165,17 +168,13 @@ class _Case:
         yield from said
         if not said:
             head = self.family.head
-            yield Reason(
-                Code.WORKLOAD_UNSEEN,
-                Layer.ADMISSION,
-                str(self.subject),
-                "nothing that can be seen stands against its pods, and they are not made"
+            yield WorkloadNotActedOn(
+                subject=str(self.subject),
+                message="nothing that can be seen stands against its pods, and they are not made"
                 + ("" if head.seen else ": its controller has not looked at it as it is now"),
-                {},
-                "look at kube-controller-manager: does it run, what does it log? "
+                remedy="look at kube-controller-manager: does it run, what does it log? "
                 f"kubectl describe {head.key.kind.lower()} {head.key.name} -n {head.key.namespace}",
-                "status and conditions of the workload",
-                lasting=False,
+                source="status and conditions of the workload",
             )
 
 

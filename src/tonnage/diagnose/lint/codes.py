@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.diagnose.lint.finding import LintCode
+from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Layer
 
 _ANY: Final = "API server, validation"
 _API: Final = "API server, pod validation"

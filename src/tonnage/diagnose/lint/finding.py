@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from tonnage.documents.yaml_reader import Path, field_path
 from tonnage.model.json import JsonObject
+from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Layer
 
 
 class LintCode(StrEnum):

@@ -20,8 +20,8 @@ from tonnage.model.api_answer import ApiServer
 from tonnage.model.cluster import Manifest
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Layer
 
 MOST_FINDINGS: Final = 1000
 """Of one file; a file with more is wrong as a whole."""

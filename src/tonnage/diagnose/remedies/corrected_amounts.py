@@ -10,7 +10,8 @@ from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import parse_quantity
-from tonnage.model.verdict import Code, Reason
+from tonnage.model.reasons.admission import LimitMissing, RequestLimitUnequal
+from tonnage.model.reasons.reason import Reason
 
 
 def amended(manifest: Manifest, reasons: Iterable[Reason]) -> tuple[Manifest, JsonObject] | None:
@@ -21,12 +22,14 @@ def amended(manifest: Manifest, reasons: Iterable[Reason]) -> tuple[Manifest, Js
     amounts = {one.where: one for one in manifest.amounts}
     changes: dict[str, dict[str, JsonObject]] = {}
     for reason in reasons:
-        where, _, _ = str(reason.facts.get("field", "")).rpartition(".")
+        if not isinstance(reason, LimitMissing | RequestLimitUnequal):
+            return None
+        where, _, _ = reason.field.rpartition(".")
         change = _change(reason)
         if change is None or where not in amounts:
             return None
         section, value = change
-        name = str(reason.facts["resource"])
+        name = reason.resource
         amounts[where] = _with(amounts[where], section, name, value)
         changes.setdefault(where, {}).setdefault(section, {})[name] = value
     spec: dict[str, list[JsonValue]] = {}
@@ -37,19 +40,16 @@ def amended(manifest: Manifest, reasons: Iterable[Reason]) -> tuple[Manifest, Js
     return changed, {"spec": {**spec}}
 
 
-def _change(reason: Reason) -> tuple[str, str | None] | None:
+def _change(reason: LimitMissing | RequestLimitUnequal) -> tuple[str, str | None] | None:
     """The section to change, and the amount that is to stand there; None as amount takes it out."""
-    match reason.code:
-        case Code.LIMIT_MISSING:
-            asked = str(reason.facts["request"])
+    match reason:
+        case LimitMissing(request=asked):
             value = parse_quantity(asked)
             return ("limits", asked) if value >= 0 and value.denominator == 1 else None
-        case Code.REQUEST_LIMIT_UNEQUAL if is_extended(str(reason.facts["resource"])):
+        case RequestLimitUnequal(resource=name) if is_extended(name):
             return "requests", None
-        case Code.REQUEST_LIMIT_UNEQUAL:
-            return "limits", str(reason.facts["request"])
-        case _:
-            return None
+        case RequestLimitUnequal():
+            return "limits", reason.request
 
 
 def _with(written: WrittenAmounts, section: str, name: str, value: str | None) -> WrittenAmounts:

@@ -18,8 +18,22 @@ from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.remedies.labelling import label_node
 from tonnage.model.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import (
+    HostPortTaken,
+    InsufficientResource,
+    NodeAffinityMismatch,
+    NodeUnschedulable,
+    PodAntiAffinity,
+    PodAntiAffinityOfOthers,
+    ResourceNotAdvertised,
+    ResourceTooLarge,
+    TaintNotTolerated,
+    TooManyPods,
+    TopologySkew,
+)
+from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.model.verdict import Code, Reason
 
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
 _COMPARING: Final = ("Gt", "Lt")
@@ -43,56 +57,54 @@ def edits_for(
 
 
 def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
-    match reason.code:
-        case Code.TAINT if reason.lasting:
-            facts = reason.facts
-            return tolerate(pod, Taint(str(facts["key"]), str(facts["value"]), str(facts["effect"])))
-        case Code.NODE_AFFINITY:
+    match reason:
+        case TaintNotTolerated() if reason.lasting:
+            return tolerate(pod, Taint(reason.key, reason.value, reason.effect))
+        case NodeAffinityMismatch():
             return widen(pod, node.node) or label_node(pod, node.node)
-        case Code.CORDONED:
+        case NodeUnschedulable():
             return uncordon(node)
-        case Code.NOT_ADVERTISED:
-            return rename(pod, node.node, str(reason.facts["resource"]))
-        case Code.TOO_LARGE:
-            return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free")) or _less(pod, reason)
-        case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
+        case ResourceNotAdvertised():
+            return rename(pod, node.node, reason.resource)
+        case ResourceTooLarge():
+            return shrink(pod, reason.resource, reason.free) or _less(pod, reason)
+        case InsufficientResource() | TooManyPods():
             return wait_for(pod, node, reason, now)
-        case Code.TOPOLOGY_AFFINITY:
+        case TopologyAffinity():
             return fewer(pod, reason)
-        case Code.SPREAD_SKEW:
+        case TopologySkew():
             return spread_wider(pod, reason)
-        case Code.POD_ANTI_AFFINITY | Code.POD_ANTI_AFFINITY_OF_OTHERS | Code.HOST_PORT_TAKEN:
-            return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")), now)
+        case PodAntiAffinity(pod=name) | PodAntiAffinityOfOthers(pod=name) | HostPortTaken(holder=name):
+            return wait_for_one(pod, node, name, now)
         case _:
             return None
 
 
-def fewer(pod: Pod, reason: Reason) -> Edit | None:
+def fewer(pod: Pod, reason: TopologyAffinity) -> Edit | None:
     """Ask for as many devices as one NUMA node has, in a pod that asks for one kind."""
-    most = reason.facts.get("most")
-    if not isinstance(most, dict) or len(most) != 1:
+    if reason.most is None or len(reason.most) != 1:
         return None
-    [(resource, count)] = most.items()
-    return shrink(pod, resource, count) if isinstance(count, int) else None
+    [(resource, count)] = reason.most.items()
+    return shrink(pod, resource, count)
 
 
 def could_ask_less(reasons: Iterable[Reason]) -> bool:
     """Whether a node is short of something of which a part would do, or a rule could be a wish."""
     return any(
-        r.code is Code.SPREAD_SKEW
-        or (r.code is Code.INSUFFICIENT and not is_extended(str(r.facts["resource"])))
+        isinstance(r, TopologySkew) or (isinstance(r, InsufficientResource) and not is_extended(r.resource))
         for r in reasons
     )
 
 
 def _less(pod: Pod, reason: Reason) -> Edit | None:
     """As much CPU, memory or disk as is free, where one container asks for it; spreading as a wish."""
-    if reason.code is Code.SPREAD_SKEW:
+    if isinstance(reason, TopologySkew):
         return spread_softly(pod, reason)
-    resource, free = str(reason.facts.get("resource", "")), _fact(reason, "free")
+    if not isinstance(reason, InsufficientResource | ResourceTooLarge):
+        return None
+    resource, free = reason.resource, reason.free
     asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
-    short = reason.code in (Code.INSUFFICIENT, Code.TOO_LARGE)
-    if not short or is_extended(resource) or free < 1 or len(asking) != 1:
+    if is_extended(resource) or free < 1 or len(asking) != 1:
         return None
 
     def changed(container: Container) -> Container:
@@ -112,17 +124,17 @@ def _less(pod: Pod, reason: Reason) -> Edit | None:
     return Edit(told, action, 6 + max(0, lost), on_pod=on_pod)
 
 
-def spread_wider(pod: Pod, reason: Reason) -> Edit | None:
+def spread_wider(pod: Pod, reason: TopologySkew) -> Edit | None:
     """Allow as uneven a spreading as one more pod makes."""
-    key, skew = str(reason.facts["key"]), _fact(reason, "skew")
+    key, skew = reason.key, reason.skew
     told = f"raise maxSkew over {key} to {skew}"
-    cost = 4 + skew - _fact(reason, "max_skew")
+    cost = 4 + skew - reason.max_skew
     return _spread(pod, key, Edit(told, told, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew)))
 
 
-def spread_softly(pod: Pod, reason: Reason) -> Edit | None:
+def spread_softly(pod: Pod, reason: TopologySkew) -> Edit | None:
     """Make a rule of spreading a wish; minDomains is refused of wishes."""
-    key = str(reason.facts["key"])
+    key = reason.key
     told = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
     return _spread(pod, key, Edit(told, told, 7), lambda c: replace(c, hard=False, min_domains=1))
 
@@ -259,11 +271,6 @@ def single(resource: str) -> Edit:
         )
 
     return Edit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
-
-
-def _fact(reason: Reason, name: str) -> int:
-    value = reason.facts.get(name)
-    return value if isinstance(value, int) else 0
 
 
 def _can_widen(requirement: Requirement, node: Node) -> bool:

@@ -20,7 +20,9 @@ from tonnage.diagnose.rules.devices_ill import repairs
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import Code, Reason, Remedy
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge
+from tonnage.model.verdict import Remedy
 
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
@@ -52,7 +54,7 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
 
 def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
-    names = {str(r.facts["resource"]) for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE}
+    names = {r.resource for r in reasons if isinstance(r, SharedRequestTooLarge) and r.resource is not None}
     edits = tuple(single(name) for name in sorted(names))
     plan = Plan(edits, str(case.decision.chosen))
     return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()

@@ -7,12 +7,14 @@ from dataclasses import replace
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.model.json import JsonObject
+from tonnage.model.reasons.pods import SchedulerSilent
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge, TopologyAffinity
 from tonnage.model.scheduler_profile import DEFAULT_NAME
-from tonnage.model.verdict import Code, Reason, Remedy
+from tonnage.model.verdict import Remedy
 
 _LEAVE = "leave it to the default scheduler"
 _ALL = " (all of it is needed: no part alone is enough)"
-_REFUSED_LATER = (Code.TOPOLOGY_AFFINITY, Code.SHARED_REQUEST_TOO_LARGE)
 """What refuses a pod on the node that the scheduler takes."""
 
 
@@ -20,7 +22,7 @@ def served(
     remedies: tuple[Remedy, ...], case: Case, ground: Ground, reasons: tuple[Reason, ...]
 ) -> tuple[Remedy, ...]:
     """The remedies as they help a pod whose scheduler is silent; the same where it is not."""
-    silent = next((reason for reason in reasons if reason.code is Code.SCHEDULER_SILENT), None)
+    silent = next((reason for reason in reasons if isinstance(reason, SchedulerSilent)), None)
     if silent is None:
         return remedies
     if not silent.lasting:
@@ -29,7 +31,9 @@ def served(
     parts = case.asked != case.pod  # what it asks of its own scheduler the default one does not know
     asked = replace(case.asked, scheduler_name=DEFAULT_NAME)
     chosen = ground.chosen(asked, case.view) if parts else case.decision.chosen
-    if chosen is not None and not any(reason.code in _REFUSED_LATER for reason in reasons):
+    if chosen is not None and not any(
+        isinstance(reason, TopologyAffinity | SharedRequestTooLarge) for reason in reasons
+    ):
         patch: JsonObject = {"spec": {"schedulerName": DEFAULT_NAME}}
         return (Remedy(_LEAVE, f"fits {chosen}", patch),)
     return () if parts else tuple(_as_well(one) for one in remedies)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -13,9 +12,9 @@ from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.diagnose.wording import listed
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.resource_claims import PodClaim, ResourceClaim
-from tonnage.model.verdict import Code, Layer, Reason
 
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z0-9_./-]{1,128})")
 _MISSING_CLASS: Final = re.compile(r"device class (\S+) does not exist")
@@ -46,7 +45,7 @@ def _held(case: Case) -> Iterator[Reason]:
             yield unusable
             return
     told = f"not tried yet: {case.decision.held}"
-    yield _reason(case, Code.CLAIM_MISSING, told, "wait, or make the claim anew", lasting=False)
+    yield _reason(case, ClaimMissing, told, "wait, or make the claim anew")
 
 
 def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | None:
@@ -64,7 +63,7 @@ def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | Non
         remedy = f"delete it, it is made anew: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
     else:
         return None
-    return _reason(case, Code.CLAIM_UNUSABLE, told, remedy, lasting=False)
+    return _reason(case, ClaimNotUsable, told, remedy)
 
 
 def _missing(case: Case, entry: PodClaim, name: str) -> Reason:
@@ -77,19 +76,19 @@ def _missing(case: Case, entry: PodClaim, name: str) -> Reason:
         else:
             told = f"the ResourceClaimTemplate {entry.template} does not exist in {namespace}"
             remedy = f"create it: kubectl get resourceclaimtemplates -n {namespace}"
-        return _reason(case, Code.CLAIM_MISSING, told, remedy, lasting=False)
+        return _reason(case, ClaimMissing, told, remedy)
     names = [claim for place, claim in case.view.supply.claims if place == namespace]
     near = get_close_matches(name, names, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"create it in {namespace}"
     told = f"the ResourceClaim {name} does not exist in {namespace}"
-    return _reason(case, Code.CLAIM_MISSING, told, remedy, lasting=False)
+    return _reason(case, ClaimMissing, told, remedy)
 
 
 def _halted(case: Case) -> Reason:
     text = case.decision.conflict
     match = _MISSING_CLASS.search(text)
     if match is None:
-        return _reason(case, Code.CLAIM_ERROR, text, "write `exactly` or `firstAvailable` in each request")
+        return _reason(case, ClaimError, text, "write `exactly` or `firstAvailable` in each request")
     classes = list(case.view.supply.classes)
     near = get_close_matches(match[1], classes, n=1)
     there = (
@@ -98,7 +97,7 @@ def _halted(case: Case) -> Reason:
         else "; the driver's chart makes its classes"
     )
     remedy = f"did you mean {near[0]}?" if near else f"create the DeviceClass {match[1]}{there}"
-    return _reason(case, Code.DEVICE_CLASS_MISSING, f"the DeviceClass {match[1]} does not exist", remedy)
+    return _reason(case, DeviceClassMissing, f"the DeviceClass {match[1]} does not exist", remedy)
 
 
 def _failed(case: Case) -> Reason:
@@ -114,18 +113,24 @@ def _failed(case: Case) -> Reason:
     elif "CEL compile error" in text:
         told = "a device selector is not valid, which the API server would have refused"
     found = _selector(case, text)
-    facts: dict[str, JsonValue] = {"error": text}
+    expression = better = None
     if found is not None:
         owner, expression = found
         told = f"{told} ({owner}: {expression})"
-        facts["expression"] = expression
         better = advised(expression, key[1] if key else "", case.view.supply)
         if better:
-            facts["instead"] = better
             remedy = f"write in {owner}: {better}"
         elif key:
             remedy = f"ask first whether {key[1]} is there, with has(), and begin with device.driver == …"
-    return replace(_reason(case, Code.CLAIM_ERROR, told, remedy), facts=facts)
+    return ClaimError(
+        subject=_subject(case),
+        message=told,
+        remedy=remedy,
+        source=NAME,
+        error=text,
+        expression=expression,
+        instead=better or None,
+    )
 
 
 def _selector(case: Case, text: str) -> tuple[str, str] | None:
@@ -148,7 +153,21 @@ def _selector(case: Case, text: str) -> tuple[str, str] | None:
     return (f"ResourceClaim {name}", likely[0]) if likely else None
 
 
-def _reason(case: Case, code: Code, told: str, remedy: str, *, lasting: bool = True) -> Reason:
-    subject = f"Pod {case.pod.namespace}/{case.pod.name}"
-    claims = [str(claim) for claim in claims_of(case.pod, case.view.supply.claims).claims]
-    return Reason(code, Layer.SCHEDULER, subject, told, {"claims": [*claims]}, remedy, NAME, lasting=lasting)
+def _reason(
+    case: Case,
+    kind: type[ClaimMissing | ClaimNotUsable | ClaimError | DeviceClassMissing],
+    told: str,
+    remedy: str,
+) -> Reason:
+    claims = claims_of(case.pod, case.view.supply.claims).claims
+    return kind(
+        subject=_subject(case),
+        message=told,
+        remedy=remedy,
+        source=NAME,
+        claims=tuple(map(str, claims)),
+    )
+
+
+def _subject(case: Case) -> str:
+    return f"Pod {case.pod.namespace}/{case.pod.name}"

@@ -8,7 +8,8 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
 from tonnage.model.node_software import Switch
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.claims import ClaimWithoutCdi
+from tonnage.model.reasons.reason import Reason
 
 _MOST_NODES: Final = 1024
 
@@ -27,14 +28,12 @@ def findings(case: Case) -> Iterator[Reason]:
         return
     runtime = known[off[0]].software.runtime
     why = f" ({runtime.name} {runtime.version}: {runtime.cdi_reason})" if runtime.cdi_reason else ""
-    yield Reason(
-        Code.CLAIM_WITHOUT_CDI,
-        Layer.RUNTIME,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        f"CDI is off on {listed(off)}{why}: a claim's devices come by CDI, so its containers fail there "
+    yield ClaimWithoutCdi(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=f"CDI is off on {listed(off)}{why}: a claim's devices come by CDI, so its containers fail "
+        "there "
         "with unresolvable CDI devices",
-        {"nodes": [*off]},
-        "switch CDI on in the container runtime of those nodes; tonnage doctor there says where",
-        "NodeGPUStatus",
-        lasting=False,
+        remedy="switch CDI on in the container runtime of those nodes; tonnage doctor there says where",
+        source="NodeGPUStatus",
+        nodes=tuple(off),
     )

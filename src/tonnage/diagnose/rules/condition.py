@@ -11,10 +11,10 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.scheduler_message import Said, said
 from tonnage.diagnose.wording import listed
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.pods import ConditionDiffers
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.redaction import REDACTED
 from tonnage.model.scheduler_profile import DEFAULT_NAME
-from tonnage.model.verdict import Code, Layer, Reason
 
 _GATED: Final = "SchedulingGated"
 _MOST_SHOWN: Final = 300
@@ -28,15 +28,14 @@ def findings(case: Case) -> Iterator[Reason]:
         return
     if (status.unschedulable_reason == _GATED) != bool(decision.gates):
         gone = "the gates are gone" if not decision.gates else "it has gates now"
-        yield _reason(case, gone, {})
+        yield _reason(case, gone)
         return
     if decision.gates or decision.held:
         return
     theirs, ours = said(text), said(decision.message)
     told = "; ".join(_differences(case, theirs, ours))
     if told:
-        facts: dict[str, JsonValue] = {"theirs": {**theirs.counts}, "ours": {**ours.counts}}
-        yield _reason(case, told, facts)
+        yield _reason(case, told, theirs.counts, ours.counts)
 
 
 def _differences(case: Case, theirs: Said, ours: Said) -> Iterator[str]:
@@ -65,16 +64,18 @@ def _short(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-def _reason(case: Case, told: str, facts: dict[str, JsonValue]) -> Reason:
-    return Reason(
-        Code.CONDITION_DIFFERS,
-        Layer.SCHEDULER,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        f"the pod's own condition says otherwise: {told}; it is older than the cluster is now, or the "
+def _reason(
+    case: Case, told: str, theirs: Mapping[str, int] | None = None, ours: Mapping[str, int] | None = None
+) -> Reason:
+    return ConditionDiffers(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=f"the pod's own condition says otherwise: {told}; it is older than the cluster is now, or "
+        "the "
         "scheduler has other plugins, another configuration or a cache that lags",
-        facts,
-        "a scheduler tries again within five minutes, and when something it waits for changes; should the "
+        remedy="a scheduler tries again within five minutes, and when something it waits for changes; "
+        "should the "
         "condition stay, compare with the scheduler's log and configuration",
-        "status.conditions PodScheduled",
-        lasting=False,
+        source="status.conditions PodScheduled",
+        theirs=theirs,
+        ours=ours,
     )

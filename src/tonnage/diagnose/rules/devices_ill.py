@@ -13,7 +13,8 @@ from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.devices import DeviceUnhealthy
+from tonnage.model.reasons.reason import Reason
 
 _MOST_NODES: Final = 4
 _MOST_LOOKED_AT: Final = 1024
@@ -76,15 +77,15 @@ def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuSta
     since = next((one.since for one in node.node.ills if one.type == GPUS_HEALTHY and one.since), None)
     dated = f" (since {utc(since)})" if since is not None else ""
     which = f": {listed(ill)}{dated}" if ill else "; which and why, its NodeGPUStatus would tell"
-    return Reason(
-        Code.DEVICE_UNHEALTHY,
-        Layer.HARDWARE,
-        f"Node {name}",
-        f"{name} gives out {capacity - short} of its {capacity} {resource}{which}",
-        {"resource": resource, "capacity": capacity, "missing": short, "devices": [*ill]},
-        f"do what the devices' reasons ask for (reset, reboot, replace): tonnage doctor on {name}",
-        "Node status.capacity and allocatable, NodeGPUStatus",
-        lasting=False,
+    return DeviceUnhealthy(
+        subject=f"Node {name}",
+        message=f"{name} gives out {capacity - short} of its {capacity} {resource}{which}",
+        remedy=f"do what the devices' reasons ask for (reset, reboot, replace): tonnage doctor on {name}",
+        source="Node status.capacity and allocatable, NodeGPUStatus",
+        resource=resource,
+        capacity=capacity,
+        missing=short,
+        devices=tuple(ill),
     )
 
 

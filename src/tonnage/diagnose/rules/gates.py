@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.pods import SchedulingGated
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.workloads import QueuedWorkload
 
 _KUEUE: Final = "kueue.x-k8s.io"
@@ -39,15 +40,14 @@ def findings(case: Case) -> Iterator[Reason]:
         told += f"; its Workload {workload.name} in the queue {queue} {_state(workload)}"
     elif queue:
         told += f" (queue {queue})"
-    yield Reason(
-        Code.GATED,
-        Layer.SCHEDULER,
-        f"Pod {pod.namespace}/{pod.name}",
-        told,
-        {"gates": [*gates], "owners": [name for name, _ in named], "queue": queue},
-        remedy,
-        "spec.schedulingGates",
-        lasting=False,
+    yield SchedulingGated(
+        subject=f"Pod {pod.namespace}/{pod.name}",
+        message=told,
+        remedy=remedy,
+        source="spec.schedulingGates",
+        gates=tuple(gates),
+        owners=tuple(name for name, _ in named),
+        queue=queue,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.devices import GpuConfigRefused
+from tonnage.model.reasons.reason import Reason
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -15,12 +16,10 @@ def findings(case: Case) -> Iterator[Reason]:
     known = case.view.snapshot.gpu
     for name in case.remarkable.complaining:
         for problem in known[name].problems:
-            yield Reason(
-                Code.GPU_CONFIG_REFUSED,
-                Layer.PLUGIN,
-                f"Node {name}",
-                f"the agent of {name} reports: {problem.splitlines()[0]}",
-                {"problem": problem},
-                "correct the device-plugin configuration that the node is given",
-                "NodeGPUStatus",
+            yield GpuConfigRefused(
+                subject=f"Node {name}",
+                message=f"the agent of {name} reports: {problem.splitlines()[0]}",
+                remedy="correct the device-plugin configuration that the node is given",
+                source="NodeGPUStatus",
+                problem=problem,
             )

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity
 from tonnage.diagnose.case import Case
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import Unreadable
+from tonnage.model.reasons.pods import AffinityNotReadable, NodePinsConflict, NoNodes, NotModelled
+from tonnage.model.reasons.reason import Reason
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -20,19 +23,32 @@ def findings(case: Case) -> Iterator[Reason]:
         and not decision.held
         and not decision.gates
     ):
-        yield Reason(
-            Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
+        yield NoNodes(
+            subject="Cluster",
+            message="there are no nodes",
+            remedy="add a node",
+            source="Nodes",
         )
     if decision.conflict and decision.halted_by == node_affinity.NAME:
         told = "the affinity terms pin the pod to different nodes at once"
-        yield Reason(
-            Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"
+        yield NodePinsConflict(
+            subject=subject,
+            message=told,
+            remedy="correct matchFields",
+            source="NodeAffinity",
         )
     elif decision.failed and decision.halted_by == node_affinity.NAME:
         told = f"the scheduler fails as soon as two nodes would do: {decision.message}"
         remedy = "correct the value in the preferred node affinity: no label can have it"
-        yield Reason(Code.AFFINITY_UNREADABLE, Layer.SCHEDULER, subject, told, {}, remedy, "NodeAffinity")
+        yield AffinityNotReadable(
+            subject=subject,
+            message=told,
+            remedy=remedy,
+            source="NodeAffinity",
+        )
     for feature in decision.unmodelled:
         told = f"not decided here: {feature}"
-        code = Code.UNREADABLE if feature.startswith("unreadable ") else Code.NOT_MODELLED
-        yield Reason(code, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")
+        if feature.startswith("unreadable "):
+            yield Unreadable(subject=subject, message=told, layer=Layer.SCHEDULER, feature=feature)
+        else:
+            yield NotModelled(subject=subject, message=told, feature=feature)

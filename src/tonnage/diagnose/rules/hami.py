@@ -18,8 +18,8 @@ from tonnage.decide.cluster.hami import (
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.pods import HamiDevicesShort
+from tonnage.model.reasons.reason import Reason
 
 _MEANS: Final = {
     "CardInsufficientMemory": "too little memory is left on them",
@@ -97,15 +97,12 @@ def _left(gpus: tuple[SharedGpu, ...], part: Part, words: Mapping[str, int]) -> 
 
 
 def _reason(case: Case, told: str, *, lasting: bool) -> Reason:
-    facts: dict[str, JsonValue] = {"scheduler": SCHEDULER}
-    return Reason(
-        Code.HAMI_DEVICES,
-        Layer.SCHEDULER,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        told,
-        facts,
-        "ask for less (nvidia.com/gpumem, nvidia.com/gpucores), wait for a pod on those GPUs to end, "
+    return HamiDevicesShort(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=told,
+        remedy="ask for less (nvidia.com/gpumem, nvidia.com/gpucores), wait for a pod on those GPUs to end, "
         "or correct the annotations that choose GPUs",
-        "annotations hami.io/node-nvidia-register, hami.io/vgpu-devices-allocated",
+        source="annotations hami.io/node-nvidia-register, hami.io/vgpu-devices-allocated",
         lasting=lasting,
+        scheduler=SCHEDULER,
     )

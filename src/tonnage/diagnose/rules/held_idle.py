@@ -8,8 +8,10 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, NodeVerdict, Reason
+from tonnage.model.reasons.pods import HeldAndIdle
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import InsufficientResource
+from tonnage.model.verdict import NodeVerdict
 
 _IDLE: Final = 50
 """A device of whose memory less than a fiftieth is used runs nothing to speak of."""
@@ -30,22 +32,20 @@ def findings(case: Case) -> Iterator[Reason]:
     if not idle:
         return
     told = "; ".join(_told(name, devices) for name, devices in sorted(idle.items())[:4])
-    facts: dict[str, JsonValue] = {name: [d.uuid for d in devices] for name, devices in sorted(idle.items())}
-    yield Reason(
-        Code.HELD_IDLE,
-        Layer.SCHEDULER,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        f"GPUs are held and hardly used: {told}; they are not free: what is allocated counts, not its use",
-        {"idle": facts},
-        "ask those who hold them, or share such GPUs (time-slicing, MPS, MIG)",
-        "NodeGPUStatus",
-        lasting=False,
+    uuids = {name: tuple(d.uuid for d in devices) for name, devices in sorted(idle.items())}
+    yield HeldAndIdle(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=f"GPUs are held and hardly used: {told}; they are not free: what is allocated counts, not "
+        "its use",
+        remedy="ask those who hold them, or share such GPUs (time-slicing, MPS, MIG)",
+        source="NodeGPUStatus",
+        idle=uuids,
     )
 
 
 def _short_of(told: NodeVerdict) -> str:
-    found = (r.facts.get("resource") for r in told.reasons if r.code is Code.INSUFFICIENT)
-    return next((str(name) for name in found if "/" in str(name)), "")
+    found = (r.resource for r in told.reasons if isinstance(r, InsufficientResource))
+    return next((name for name in found if "/" in name), "")
 
 
 def _idle(status: GpuStatus, resource: str) -> Iterator[GpuDevice]:

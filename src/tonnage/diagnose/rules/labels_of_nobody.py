@@ -9,8 +9,9 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.labelling import MAKERS, compared_number
 from tonnage.diagnose.wording import listed
+from tonnage.model.reasons.pods import LabelOfNobody
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.selectors import Requirement
-from tonnage.model.verdict import Code, Layer, Reason
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -63,12 +64,11 @@ def _who(key: str) -> str:
 
 
 def _reason(case: Case, requirement: Requirement, told: str, remedy: str) -> Reason:
-    return Reason(
-        Code.LABEL_OF_NOBODY,
-        Layer.SCHEDULER,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        told,
-        {"key": requirement.key, "values": [*requirement.values]},
-        remedy,
-        "Node metadata.labels",
+    return LabelOfNobody(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=told,
+        remedy=remedy,
+        source="Node metadata.labels",
+        key=requirement.key,
+        values=tuple(requirement.values),
     )

@@ -9,10 +9,12 @@ from tonnage.decide.node.preference.board import Joined, best_set
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.topo.families import Boards, Family, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told
-from tonnage.diagnose.topo.topology import FASTER, joined_json
+from tonnage.diagnose.topo.topology import FASTER, gpu_set
 from tonnage.diagnose.wording import listed
 from tonnage.model.names import PRODUCT_LABEL
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.facts import GpuFamily
+from tonnage.model.reasons.pods import LinksUndecided
+from tonnage.model.reasons.reason import Reason
 
 _MOST_OF_A_PRODUCT: Final = 16
 """Nodes looked at of each product: those of one pool are built alike, and an answer must not take seconds."""
@@ -32,17 +34,21 @@ def findings(case: Case) -> Iterator[Reason]:
         told = "; ".join(
             f"{listed(nodes, 3)} ({family.told}, {link_told(joined)})" for joined, family, nodes in ranked
         )
-        yield Reason(
-            Code.LINKS_UNDECIDED,
-            Layer.SCHEDULER,
-            f"Pod {case.pod.namespace}/{case.pod.name}",
-            f"how fast its {count} GPUs reach one another depends on the node, at which the scheduler does "
+        yield LinksUndecided(
+            subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+            message=f"how fast its {count} GPUs reach one another depends on the node, at which the "
+            "scheduler does "
             f"not look: the slowest pair of the best {count} has {told}",
-            {"resource": resource, "families": [{"nodes": [*n], **joined_json(j)} for j, _, n in ranked]},
-            f"if it matters, require {PRODUCT_LABEL} or a label of your own by node affinity",
-            "NodeGPUStatus; NCCL's bandwidths",
-            lasting=False,
+            remedy=f"if it matters, require {PRODUCT_LABEL} or a label of your own by node affinity",
+            source="NodeGPUStatus; NCCL's bandwidths",
+            resource=resource,
+            families=tuple(_family(j, n) for j, _, n in ranked),
         )
+
+
+def _family(joined: Joined, nodes: list[str]) -> GpuFamily:
+    best = gpu_set(joined)
+    return GpuFamily(tuple(nodes), best.gpus, best.slowest, best.total_gb_s, best.numa_nodes)
 
 
 def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, Family, list[str]]]:

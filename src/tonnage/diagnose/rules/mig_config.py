@@ -7,7 +7,8 @@ from typing import Final
 
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.notable_nodes import MIG_STATE
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.devices import MigConfigFailed
+from tonnage.model.reasons.reason import Reason
 
 CONFIG: Final = "nvidia.com/mig.config"
 _MOST_NODES: Final = 4
@@ -25,14 +26,14 @@ def findings(case: Case) -> Iterator[Reason]:
             if using
             else ""
         )
-        yield Reason(
-            Code.MIG_CONFIG_FAILED,
-            Layer.PLUGIN,
-            f"Node {node.name}",
-            f"the MIG manager could not give {node.name} the layout {wanted or 'that it should have'} "
+        yield MigConfigFailed(
+            subject=f"Node {node.name}",
+            message=f"the MIG manager could not give {node.name} the layout "
+            f"{wanted or 'that it should have'} "
             f"({MIG_STATE}=failed){busy}",
-            {"config": wanted, "using": [*using]},
-            f"read the MIG manager's log on {node.name}, drain the node and set the label {CONFIG} again",
-            "Node metadata.labels",
-            lasting=False,
+            remedy=f"read the MIG manager's log on {node.name}, drain the node and set the label {CONFIG} "
+            "again",
+            source="Node metadata.labels",
+            config=wanted,
+            using=tuple(using),
         )

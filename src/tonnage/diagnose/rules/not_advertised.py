@@ -11,8 +11,9 @@ from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import ResourceNotAdvertised
 
 _VENDOR: Final = "nvidia.com"
 _PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
@@ -63,11 +64,7 @@ def _reason(resource: str, view: View) -> Reason:
     layer = next(
         (found for found in (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE) if found in layers.values()), None
     )
-    facts: dict[str, JsonValue] = {
-        "resource": resource,
-        "nodes_with_gpu": [*sorted(layers)],
-        "nodes_with_capacity": [*lost],
-    }
+    meant = ""
     if lost:
         told = (
             f"nodes with capacity but nothing allocatable: {listed(lost)} "
@@ -75,21 +72,22 @@ def _reason(resource: str, view: View) -> Reason:
         )
     elif layers:
         told = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
-    elif near := misspelt(resource, sorted(_offered(view))):
-        facts["meant"] = near
-        told = f"nodes offer {near}: is that what is meant?"
+    elif meant := misspelt(resource, sorted(_offered(view))):
+        told = f"nodes offer {meant}: is that what is meant?"
         layer = Layer.SCHEDULER
     else:
         told = "no node is known to have such a device"
-    return Reason(
-        Code.NOT_ADVERTISED,
-        layer or Layer.PLUGIN,
-        f"Resource {resource}",
-        f"no node advertises {resource}; {told}",
-        facts,
-        f"ask for {facts['meant']}" if "meant" in facts else _REMEDIES[layer],
-        "Node status.allocatable and labels",
+    return ResourceNotAdvertised(
+        subject=f"Resource {resource}",
+        message=f"no node advertises {resource}; {told}",
+        remedy=f"ask for {meant}" if meant else _REMEDIES[layer],
+        source="Node status.allocatable and labels",
+        layer=layer or Layer.PLUGIN,
         lasting=not lost,
+        resource=resource,
+        nodes_with_gpu=tuple(sorted(layers)),
+        nodes_with_capacity=tuple(lost),
+        meant=meant or None,
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.alignment import kubelet_reasons, takers, untold, who_takes
 from tonnage.diagnose.wording import listed
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.kubelet import NumaUndecided
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import TopologyAffinity
 
 _MOST_CANDIDATES: Final = 16
 
@@ -38,20 +40,16 @@ def findings(case: Case) -> Iterator[Reason]:
     for name in names:
         why = untold(case.pod, case.view.nodes[name], case.view.snapshot.gpu.get(name))
         if why:
-            yield Reason(
-                Code.NUMA_UNDECIDED,
-                Layer.KUBELET,
-                f"Node {name}",
-                f"on {name}, {why}",
-                {},
-                "let the node's agent report kubelet's policies and devices (NodeGPUStatus)",
-                "NodeGPUStatus",
-                lasting=False,
+            yield NumaUndecided(
+                subject=f"Node {name}",
+                message=f"on {name}, {why}",
+                remedy="let the node's agent report kubelet's policies and devices (NodeGPUStatus)",
+                source="NodeGPUStatus",
             )
             return
 
 
-def _refusal(case: Case, refusing: tuple[str, ...], first: Reason) -> Reason:
+def _refusal(case: Case, refusing: tuple[str, ...], first: TopologyAffinity) -> Reason:
     fine = takers(case.pod, tuple(n for n in case.decision.feasible if n not in refusing), case.view)
     may = "takes" if len(candidates_of(case)) == 1 else "may take"
     owner = case.pod.owner
@@ -60,14 +58,10 @@ def _refusal(case: Case, refusing: tuple[str, ...], first: Reason) -> Reason:
         f"the scheduler, which does not look at NUMA nodes, {may} {listed(refusing)}, and there "
         f"{first.message}{again}{who_takes(fine)}"
     )
-    facts: dict[str, JsonValue] = {**first.facts, "nodes": [*refusing], "others": [*fine]}
-    return Reason(
-        Code.TOPOLOGY_AFFINITY,
-        Layer.KUBELET,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        message,
-        facts,
-        first.remedy,
-        first.source,
-        lasting=first.lasting,
+    return replace(
+        first,
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=message,
+        nodes=tuple(refusing),
+        others=tuple(fine),
     )

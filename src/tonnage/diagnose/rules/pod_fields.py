@@ -14,7 +14,7 @@ from tonnage.documents.pod_fields import faults, written_path
 from tonnage.documents.pod_placement import FieldPath, PodFault, label_faults, mapping, text_of
 from tonnage.model.cluster import Manifest
 from tonnage.model.name_words import wrong_in_subdomain
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.admission import PodFieldInvalid
 
 _SOURCE: Final = "API server, pod validation"
 _STARTED_AGAIN: Final = {
@@ -47,7 +47,7 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
         text, told = f"Invalid value: {json.dumps(name)}: {why}", f"no pod can be named {name[:100]!r}"
         yield _error(field_fault((), text, told, "small letters, digits, - and . alone"), "metadata.name")
     for fault in label_faults(labels, ("labels",)):
-        yield _error(replace(fault, code=Code.FIELD_INVALID), f"{above or 'metadata.'}labels")
+        yield _error(replace(fault, kind=PodFieldInvalid), f"{above or 'metadata.'}labels")
     for one in faults(spec, at, is_pod=kind == "Pod"):
         yield one if isinstance(one, FieldError) else _error(one, f"{where}{written_path(one.path)}")
     yield from _of_kind(kind, text_of(spec, "restartPolicy"), f"{where}.restartPolicy")
@@ -70,5 +70,5 @@ def _of_kind(kind: str, policy: str, where: str) -> Iterator[FieldError]:
 
 def _error(fault: PodFault, where: str) -> FieldError:
     told = f"{where}: {fault.told}"
-    reason = Reason(fault.code, Layer.ADMISSION, "Pod", told, {"field": where}, fault.remedy, _SOURCE)
+    reason = fault.kind(subject="Pod", message=told, remedy=fault.remedy, source=_SOURCE, field=where)
     return FieldError(where, fault.text, reason)

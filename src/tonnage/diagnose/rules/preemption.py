@@ -9,7 +9,8 @@ from tonnage.diagnose.blocking_pods import until
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.disruption_budgets import breaking, broken
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.pods import Preemption, PreemptionNotAllowed, PreemptionNotHelpful
+from tonnage.model.reasons.reason import Reason
 
 _SOURCE = "DefaultPreemption"
 
@@ -37,43 +38,39 @@ def _cleared(case: Case, node: str) -> Reason:
     names = listed(own(name, pod.namespace) + end for name, end in zip(victims, told, strict=True))
     what = "will be" if decision.victims else "is being"
     budgets = broken(decision.victims, case.view.snapshot.budgets)
-    return Reason(
-        Code.PREEMPTION,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"{node} {what} cleared for it: {names} of lower priority must go" + breaking(budgets, pod.namespace),
-        {"victims": [*victims], "budgets": [*budgets]},
-        "wait until they have ended",
-        _SOURCE,
-        lasting=False,
+    return Preemption(
+        subject=f"Node {node}",
+        message=f"{node} {what} cleared for it: {names} of lower priority must go"
+        + breaking(budgets, pod.namespace),
+        remedy="wait until they have ended",
+        source=_SOURCE,
+        victims=tuple(victims),
+        budgets=tuple(budgets),
     )
 
 
 def _never(case: Case) -> Reason:
     pod = case.pod
     by = f", by its priority class {pod.priority_class}" if pod.priority_class else ""
-    return Reason(
-        Code.PREEMPTION_NEVER,
-        Layer.SCHEDULER,
-        f"Pod {pod.namespace}/{pod.name}",
-        f"its preemptionPolicy is Never{by}: it waits until pods of lower priority end",
-        {"priority": pod.priority, "priority_class": pod.priority_class},
-        "wait, or let it preempt: preemptionPolicy PreemptLowerPriority",
-        _SOURCE,
-        lasting=False,
+    return PreemptionNotAllowed(
+        subject=f"Pod {pod.namespace}/{pod.name}",
+        message=f"its preemptionPolicy is Never{by}: it waits until pods of lower priority end",
+        remedy="wait, or let it preempt: preemptionPolicy PreemptLowerPriority",
+        source=_SOURCE,
+        priority=pod.priority,
+        priority_class=pod.priority_class,
     )
 
 
 def _not_helpful(case: Case) -> Reason:
     pod = case.pod
-    return Reason(
-        Code.PREEMPTION_HELPLESS,
-        Layer.SCHEDULER,
-        f"Pod {pod.namespace}/{pod.name}",
-        f"its priority of {pod.priority} helps nothing: no node refuses it for what a pod's end would change",
-        {"priority": pod.priority},
-        "answer the nodes' reasons; a higher priority would change nothing",
-        _SOURCE,
+    return PreemptionNotHelpful(
+        subject=f"Pod {pod.namespace}/{pod.name}",
+        message=f"its priority of {pod.priority} helps nothing: no node refuses it for what a pod's end "
+        "would change",
+        remedy="answer the nodes' reasons; a higher priority would change nothing",
+        source=_SOURCE,
+        priority=pod.priority,
     )
 
 

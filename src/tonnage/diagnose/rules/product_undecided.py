@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.wording import listed
 from tonnage.model.names import PRODUCT_LABEL
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.pods import ProductUndecided
+from tonnage.model.reasons.reason import Reason
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -24,17 +25,13 @@ def findings(case: Case) -> Iterator[Reason]:
     told = ", ".join(f"{product} ({listed(nodes)})" for product, nodes in sorted(products.items()))
     totals = case.decision.scores.totals
     ranking = ", ".join(f"{n} {totals[n]}" for n in sorted(totals, key=lambda n: (-totals[n], n))[:5])
-    yield Reason(
-        Code.PRODUCT_UNDECIDED,
-        Layer.SCHEDULER,
-        f"Pod {case.pod.namespace}/{case.pod.name}",
-        f"either product may be chosen: {told}; the default scores decide, and they look at CPU and memory "
+    yield ProductUndecided(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=f"either product may be chosen: {told}; the default scores decide, and they look at CPU and "
+        "memory "
         f"left, not at GPUs ({ranking}; equal scores: any of them)",
-        {
-            "products": {product: [*nodes] for product, nodes in sorted(products.items())},
-            "totals": {**totals},
-        },
-        f"if it matters, require {PRODUCT_LABEL} by node affinity",
-        "NodeResourcesFit (LeastAllocated on cpu and memory)",
-        lasting=False,
+        remedy=f"if it matters, require {PRODUCT_LABEL} by node affinity",
+        source="NodeResourcesFit (LeastAllocated on cpu and memory)",
+        products={product: tuple(nodes) for product, nodes in sorted(products.items())},
+        totals=totals,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.quota import QuotaKeyWithoutEffect
+from tonnage.model.reasons.reason import Reason
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -16,13 +17,12 @@ def findings(case: Case) -> Iterator[Reason]:
             key, right = f"limits.{resource}", f"requests.{resource}"
             if "/" not in resource or key not in quota.hard:
                 continue
-            yield Reason(
-                Code.QUOTA_WITHOUT_EFFECT,
-                Layer.QUOTA,
-                f"ResourceQuota {quota.namespace}/{quota.name}",
-                f"the quota {quota.name} on {key}={quota.hard[key]} is accepted and never enforced",
-                {"quota": quota.name, "key": key, "hard": quota.hard[key]},
-                f"remove it: {right} is there, too" if right in quota.hard else f"write {right}",
-                "ResourceQuota",
-                lasting=False,
+            yield QuotaKeyWithoutEffect(
+                subject=f"ResourceQuota {quota.namespace}/{quota.name}",
+                message=f"the quota {quota.name} on {key}={quota.hard[key]} is accepted and never enforced",
+                remedy=f"remove it: {right} is there, too" if right in quota.hard else f"write {right}",
+                source="ResourceQuota",
+                quota=quota.name,
+                key=key,
+                hard=quota.hard[key],
             )

@@ -10,7 +10,8 @@ from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import related_names
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.devices import ResourceRenamed
+from tonnage.model.reasons.reason import Reason
 
 _MIG_CONFIG: Final = "nvidia.com/mig.config"
 
@@ -21,14 +22,13 @@ def findings(case: Case) -> Iterator[Reason]:
         related = {} if is_offered(case.view, name) else related_names(name, case.view)
         if related:
             told = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
-            yield Reason(
-                Code.RESOURCE_RENAMED,
-                Layer.PLUGIN,
-                f"Resource {name}",
-                f"{name} is asked, nodes advertise {told}",
-                {"resource": name, "advertised": {other: [*nodes] for other, nodes in related.items()}},
-                _remedy(name, related, case.view),
-                "Node status.allocatable",
+            yield ResourceRenamed(
+                subject=f"Resource {name}",
+                message=f"{name} is asked, nodes advertise {told}",
+                remedy=_remedy(name, related, case.view),
+                source="Node status.allocatable",
+                resource=name,
+                advertised={other: tuple(nodes) for other, nodes in related.items()},
             )
 
 

@@ -10,8 +10,9 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.node_state import utc
 from tonnage.model.cluster import Pod
+from tonnage.model.reasons.pods import OtherScheduler, SchedulerSilent
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.scheduler_profile import DEFAULT_NAME
-from tonnage.model.verdict import Code, Layer, Reason
 
 _KNOWN: Final = {
     "volcano": ("Volcano", "volcano-scheduler"),
@@ -27,6 +28,7 @@ _NO_SCHEDULER: Final = {
     "kueue": "Kueue is no scheduler: name its queue by the label kueue.x-k8s.io/queue-name",
     "karpenter": "Karpenter is no scheduler: it adds nodes for pods of the default one",
 }
+_SOURCE: Final = "spec.schedulerName"
 _SOON: Final = timedelta(minutes=2)
 """A scheduler that works says something about a pod within this time."""
 
@@ -50,7 +52,13 @@ def _anothers(case: Case) -> Reason:
     name = case.pod.scheduler_name
     known = f" ({_KNOWN[name][0]})" if name in _KNOWN else ""
     told = f"placed by {name}{known}; what follows is what the default scheduler would do"
-    return _reason(case, Code.OTHER_SCHEDULER, told, f"ask {name}")
+    return OtherScheduler(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=told,
+        remedy=f"ask {name}",
+        source=_SOURCE,
+        scheduler=name,
+    )
 
 
 def _nobody(case: Case) -> Reason:
@@ -69,7 +77,7 @@ def _nobody(case: Case) -> Reason:
         f"no scheduler named {name} is seen: none has said anything about this pod, none of its pods has a "
         "node, and no pod that runs goes by that name"
     )
-    return _reason(case, Code.SCHEDULER_SILENT, told, remedy)
+    return _silent(case, told, remedy)
 
 
 def _default_silent(case: Case) -> Reason:
@@ -78,7 +86,7 @@ def _default_silent(case: Case) -> Reason:
     fits = f"; it would fit {case.decision.chosen}" if case.decision.chosen else ""
     told = f"no scheduler has said a word on this pod, which waits{since}: is kube-scheduler at work?{fits}"
     remedy = "kubectl get pods -n kube-system -l component=kube-scheduler, and its log"
-    return _reason(case, Code.SCHEDULER_SILENT, told, remedy, lasting=False)
+    return _silent(case, told, remedy, lasting=False)
 
 
 def _served(case: Case) -> bool:
@@ -106,16 +114,12 @@ def _old(case: Case) -> bool:
     return case.view.snapshot.now is not None and case.pod.created is not None and not _young(case)
 
 
-def _reason(case: Case, code: Code, told: str, remedy: str, *, lasting: bool = True) -> Reason:
-    name = case.pod.scheduler_name
-    subject = f"Pod {case.pod.namespace}/{case.pod.name}"
-    return Reason(
-        code,
-        Layer.SCHEDULER,
-        subject,
-        told,
-        {"scheduler": name},
-        remedy,
-        "spec.schedulerName",
+def _silent(case: Case, told: str, remedy: str, *, lasting: bool = True) -> Reason:
+    return SchedulerSilent(
+        subject=f"Pod {case.pod.namespace}/{case.pod.name}",
+        message=told,
+        remedy=remedy,
+        source=_SOURCE,
         lasting=lasting,
+        scheduler=case.pod.scheduler_name,
     )

@@ -7,7 +7,8 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge
 
 STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"
 """The key of the device-plugin configuration that makes it so."""
@@ -24,15 +25,16 @@ def findings(case: Case) -> Iterator[Reason]:
         for resource, nodes in strict.items():
             asked = container.requests.get(resource, 0)
             if asked > 1:
-                yield Reason(
-                    Code.SHARED_REQUEST_TOO_LARGE,
-                    Layer.PLUGIN,
-                    f"Container {container.name}",
-                    f"asks {asked} {resource}, of which a container may have one ({STRICT_KEY} is true on "
+                yield SharedRequestTooLarge(
+                    subject=f"Container {container.name}",
+                    message=f"asks {asked} {resource}, of which a container may have one ({STRICT_KEY} is "
+                    "true on "
                     f"{_told(nodes, case)}); kubelet would fail the pod with UnexpectedAdmissionError",
-                    {"resource": resource, "requested": asked, "nodes": [*nodes]},
-                    f"ask for one {resource}: more replicas of one device give no more compute",
-                    "NodeGPUStatus, device-plugin configuration",
+                    remedy=f"ask for one {resource}: more replicas of one device give no more compute",
+                    source="NodeGPUStatus, device-plugin configuration",
+                    resource=resource,
+                    requested=asked,
+                    nodes=tuple(nodes),
                 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.pods import ReleaseUnverified
+from tonnage.model.reasons.reason import Reason
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -13,13 +14,10 @@ def findings(case: Case) -> Iterator[Reason]:
     profile = case.view.profile
     if profile.verified:
         return
-    yield Reason(
-        Code.RELEASE_UNVERIFIED,
-        Layer.SCHEDULER,
-        f"Kubernetes {profile.release}",
-        f"unverified: rules and texts of Kubernetes {profile.release} were not held against its scheduler",
-        {"release": profile.release},
-        "",
-        "release notes of Kubernetes",
-        lasting=False,
+    yield ReleaseUnverified(
+        subject=f"Kubernetes {profile.release}",
+        message=f"unverified: rules and texts of Kubernetes {profile.release} were not held against its "
+        "scheduler",
+        source="release notes of Kubernetes",
+        release=profile.release,
     )

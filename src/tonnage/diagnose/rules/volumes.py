@@ -7,7 +7,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.volumes import NAME, UNBOUND
 from tonnage.diagnose.case import Case
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.volumes import VolumeClaimNotUsable
 from tonnage.model.volumes import StorageClass, VolumeClaim
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -27,15 +28,13 @@ def findings(case: Case) -> Iterable[Reason]:
     elif text == UNBOUND:
         told = "its volume claims are not bound: " + "; ".join(_unbound(case))
     names = [volume.claim for volume in pod.volumes]
-    yield Reason(
-        Code.VOLUME_CLAIM,
-        Layer.SCHEDULER,
-        f"Pod {namespace}/{pod.name}",
-        told,
-        {"claims": [*names]},
-        remedy,
-        NAME,
+    yield VolumeClaimNotUsable(
+        subject=f"Pod {namespace}/{pod.name}",
+        message=told,
+        remedy=remedy,
+        source=NAME,
         lasting=text.endswith("not found"),
+        claims=tuple(names),
     )
 
 

@@ -13,7 +13,7 @@ from tonnage.diagnose.simulate.boards import Board, Offer
 from tonnage.diagnose.simulate.quotas import Purse
 from tonnage.model.cluster import Node, Pod, PodStatus, Requests
 from tonnage.model.errors import Problem
-from tonnage.model.verdict import Reason
+from tonnage.model.reasons.reason import Reason
 
 _STAYS_WITH_NODE: Final = ("DaemonSet", "Node")
 """Owners whose pods come and go with their node: no drain evicts them."""

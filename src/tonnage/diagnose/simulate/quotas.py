@@ -14,7 +14,7 @@ from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.simulate.shapes import group_of
 from tonnage.model.cluster import Pod, Quota, Snapshot
 from tonnage.model.quantity import parse_quantity, write_quantity
-from tonnage.model.verdict import Reason
+from tonnage.model.reasons.reason import Reason
 
 _NOTHING: Final = Fraction(0)
 

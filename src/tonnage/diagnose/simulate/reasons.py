@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground
-from tonnage.diagnose.explain.explain import ASIDES, explain_on
+from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.remedies.edits import uncordon
 from tonnage.diagnose.simulate.forks import Candidate
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.shapes import group_of
-from tonnage.model.verdict import Code, Explanation, Layer, Reason, Verdict
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.pods import NoNodes
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Explanation, Verdict
 
 MOST_ASKED: Final = 32
 """Groups of pods whose reason is worked out, those of most pods first."""
@@ -49,7 +52,7 @@ def refusals_of(refused: Iterable[tuple[Candidate, Reason]]) -> tuple[Waiting, .
     told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
     for one, reason in refused:
         verdict = Verdict.NEVER if reason.lasting else Verdict.NOT_NOW
-        key = reason.code.value, reason.layer.value, verdict, reason.message, reason.remedy
+        key = reason.code, reason.layer.value, verdict, reason.message, reason.remedy
         told.setdefault(key, []).append(_name(one))
     return tuple(Waiting(*key, tuple(pods)) for key, pods in told.items())
 
@@ -65,19 +68,19 @@ def _reason(one: Candidate, ground: Ground, opening: tuple[str, ...]) -> tuple[s
 
 def _code(explanation: Explanation) -> tuple[str, str]:
     """The reason of the pod as a whole, else the one that most nodes give."""
-    whole = next((r for r in explanation.reasons if r.code not in ASIDES), None)
+    whole = next((r for r in explanation.reasons if not r.aside), None)
     if whole is not None:
-        return whole.code.value, whole.layer.value
+        return whole.code, whole.layer.value
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     hopes = list(Verdict)
     for one in explanation.classes:
         reason = next((r for r in one.told.reasons if not r.hidden), None)
         if reason is not None:
-            key = reason.code.value, reason.layer.value
+            key = reason.code, reason.layer.value
             hope, count = counts.get(key, (len(hopes), 0))
             counts[key] = min(hope, hopes.index(one.told.verdict)), count + len(one.members)
     best = min(counts, key=lambda key: (counts[key][0], -counts[key][1]), default=None)
-    return best or (Code.NO_NODES.value, Layer.SCHEDULER.value)
+    return best or (NoNodes.code, Layer.SCHEDULER.value)
 
 
 def _name(one: Candidate) -> str:

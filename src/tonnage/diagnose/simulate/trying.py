@@ -70,7 +70,7 @@ def _outcome(
     waits = [f.candidate for f in fates if f.node is None and not f.unknown]
     waiting, codes = reasons_of(waits, _ground(scene), _closed(fork, alternative)) if waits else ((), {})
     lost = [Fate(one, lost=True) for one in fork.lost]
-    lost += [Fate(one, code=reason.code.value) for one, reason in fork.refused]
+    lost += [Fate(one, code=reason.code) for one, reason in fork.refused]
     unknown: dict[str, list[str]] = {}
     for fate in fates:
         for what in fate.unknown:

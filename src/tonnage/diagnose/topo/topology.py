@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from tonnage.decide.node.preference.board import Board, Joined, best_set, joined
 from tonnage.diagnose.topo.contradictions import topo_doubts
@@ -20,6 +20,7 @@ from tonnage.model.cluster import Snapshot
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.reasons.facts import GpuPair, GpuSet, facts_json
 
 SIZES = (2, 4, 8)
 FASTER = (3, 2)
@@ -157,17 +158,17 @@ def comparison(topology: NodeTopology, indices: Iterable[int]) -> Comparison:
     return Comparison(chosen, topology.best(size), topology.best(size, usable))
 
 
+def gpu_set(found: Joined) -> GpuSet:
+    """A set as a fact."""
+    slowest = None
+    if found.pair is not None:
+        slowest = GpuPair(tuple(found.pair), found.way, found.slowest / 10)
+    return GpuSet(tuple(found.indices), slowest, found.total / 10, tuple(found.numa_nodes))
+
+
 def joined_json(found: Joined) -> JsonObject:
     """A set as `topo -o json` prints it."""
-    slowest: JsonObject | None = None
-    if found.pair is not None:
-        slowest = {"pair": [*found.pair], "link": found.way, "gb_s": found.slowest / 10}
-    return {
-        "gpus": [*found.indices],
-        "slowest": slowest,
-        "total_gb_s": found.total / 10,
-        "numa_nodes": [*found.numa_nodes],
-    }
+    return facts_json(GpuSet, asdict(gpu_set(found)))
 
 
 def node_json(topology: NodeTopology, compared: Comparison | None = None) -> JsonObject:

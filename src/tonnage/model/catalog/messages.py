@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from typing import Any
 
-from tonnage.model.symptoms import Symptom
-from tonnage.model.verdict import Code, Layer
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Symptom
+from tonnage.model.reasons.registry import symptoms_by_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Message:
     stands for all that begin so.
     """
 
-    code: Code | Symptom
+    kind: type[Symptom]
     rows: tuple[int, ...]
     layer: Layer
     patterns: tuple[re.Pattern[str], ...]
@@ -30,6 +33,19 @@ class Message:
     check: str
     remedy: str
     source: str
+
+    @property
+    def code(self) -> str:
+        """The code of the reason that it stands for."""
+        return self.kind.code
+
+    def symptom(self, named: Mapping[str, str]) -> Symptom:
+        """The reason, of nobody yet, with what a pattern names: its groups are facts of the class."""
+        reason = self.kind(
+            subject="", message=self.meaning, remedy=self.remedy, source=self.source, layer=self.layer
+        )
+        facts: dict[str, Any] = {**named}  # texts: which group is which fact is known when it runs
+        return replace(reason, **facts)
 
     def has_reason(self, reason: str) -> bool:
         """Whether a word of a status is one of its own."""
@@ -43,13 +59,14 @@ class Message:
 def messages() -> tuple[Message, ...]:
     """Every message, the more telling before the more general; read once.
 
-    >>> [m.code.value for m in messages() if 82 in m.rows]
+    >>> [m.code for m in messages() if 82 in m.rows]
     ['cuda-out-of-memory']
     """
+    known = symptoms_by_code()
     text = resources.files(__package__).joinpath("messages.toml").read_text(encoding="utf-8")
     return tuple(
         Message(
-            code=_code(row["code"]),
+            kind=known[row["code"]],
             rows=tuple(row["rows"]),
             layer=Layer(row["layer"]),
             patterns=tuple(re.compile(pattern, re.MULTILINE) for pattern in row.get("patterns", ())),
@@ -72,7 +89,3 @@ def known_phrases(text: str) -> tuple[str, ...]:
     """
     found = (pattern.search(text) for message in messages() for pattern in message.patterns)
     return tuple(dict.fromkeys(match[0] for match in found if match is not None))
-
-
-def _code(text: str) -> Code | Symptom:
-    return Symptom(text) if text in set(Symptom) else Code(text)

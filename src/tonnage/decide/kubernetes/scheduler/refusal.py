@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
-from tonnage.model.verdict import Reason
+from tonnage.model.reasons.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ from tonnage.documents.node_placement import node_affinity_faults, node_selector
 from tonnage.documents.yaml_reader import Path
 from tonnage.model.cluster import Manifest, Node, Pod
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.layer import Layer
 from tonnage.model.selectors import Requirement, Taint
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Layer, Verdict
+from tonnage.model.verdict import Verdict
 
 _HARD: Final = ("NoSchedule", "NoExecute")
 _WELL_KNOWN: Final = "node.kubernetes.io/"

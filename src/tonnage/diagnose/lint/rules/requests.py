@@ -21,13 +21,19 @@ from tonnage.model.cluster import WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.quantity import parse_quantity
-from tonnage.model.verdict import Code
+from tonnage.model.reasons.admission import (
+    FieldAmountReason,
+    LimitMissing,
+    QuantityNegative,
+    RequestLimitUnequal,
+    ResourceNotInteger,
+)
 
-_CODES: Final[Mapping[str, LintCode]] = {
-    Code.NEGATIVE: LintCode.NEGATIVE,
-    Code.NOT_AN_INTEGER: LintCode.NOT_AN_INTEGER,
-    Code.REQUEST_LIMIT_UNEQUAL: LintCode.REQUEST_LIMIT_UNEQUAL,
-    Code.LIMIT_MISSING: LintCode.LIMIT_MISSING,
+_CODES: Final[Mapping[type[FieldAmountReason], LintCode]] = {
+    QuantityNegative: LintCode.NEGATIVE,
+    ResourceNotInteger: LintCode.NOT_AN_INTEGER,
+    RequestLimitUnequal: LintCode.REQUEST_LIMIT_UNEQUAL,
+    LimitMissing: LintCode.LIMIT_MISSING,
 }
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 
@@ -94,21 +100,23 @@ def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterat
         for section, values in amounts.items()
     }
     written = WrittenAmounts(container, "", read["limits"], read["requests"])
-    said: set[tuple[str, str]] = set()
+    said: set[tuple[type[FieldAmountReason], str]] = set()
     for error in quantities.of(written):
         reason = error.reason
-        name = str(reason.facts["resource"])
-        if reason.code not in _CODES or (reason.code, name) in said:
+        if not isinstance(reason, FieldAmountReason):
             continue
-        said.add((reason.code, name))
+        name = reason.resource
+        if type(reason) not in _CODES or (type(reason), name) in said:
+            continue
+        said.add((type(reason), name))
         found = _FIELD.match(error.path.lstrip("."))
         section = found[1] if found else "limits"
         if name not in amounts[section]:
             section = "requests" if section == "limits" else "limits"
         change = None
-        if reason.code is Code.LIMIT_MISSING and is_extended(name):
+        if isinstance(reason, LimitMissing) and is_extended(name):
             change = MoveToLimits(at, name)
-        yield Draft(_CODES[reason.code], (*at, section, name), reason.message, reason.remedy, change=change)
+        yield Draft(_CODES[type(reason)], (*at, section, name), reason.message, reason.remedy, change=change)
 
 
 def _both(asked: dict[str, Path]) -> Iterator[Draft]:

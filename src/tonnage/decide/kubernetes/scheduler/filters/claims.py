@@ -11,9 +11,10 @@ from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
+from tonnage.model.reasons.pods import NotModelled
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.resource_claims import ResourceClaim
-from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "DynamicResources"
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
@@ -48,7 +49,7 @@ def freed_by(
 ) -> ResourceClaim | None:
     """The claim that such refusals make the scheduler free: one that nobody else uses."""
     reasons = (reason for refusal in refusals for reason in refusal.reasons)
-    away = {reason.facts.get("claim") for reason in reasons if reason.code is Code.CLAIM_ELSEWHERE}
+    away = {reason.claim for reason in reasons if isinstance(reason, ClaimElsewhere)}
     freed = (claim for claim in claims if str(claim) in away)
     return next((one for one in freed if {user.uid for user in one.reserved_for} <= {pod.uid}), None)
 
@@ -65,48 +66,49 @@ def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
 
 
 def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
-    names: list[JsonValue] = [str(claim) for claim in claims.waiting]
+    names = tuple(str(claim) for claim in claims.waiting)
+    reason: Reason
     if outcome.error:
-        reason = Reason(
-            Code.CLAIM_ERROR,
-            Layer.SCHEDULER,
-            f"Node {node.name}",
-            f"{outcome.error} (it fails the pod on every node)",
-            {"claims": names, "error": outcome.error},
-            "correct the claim or the class",
-            NAME,
+        reason = ClaimError(
+            subject=f"Node {node.name}",
+            message=f"{outcome.error} (it fails the pod on every node)",
+            remedy="correct the claim or the class",
+            source=NAME,
+            claims=names,
+            error=outcome.error,
         )
         text = f'running "{NAME}" filter plugin: {outcome.error}'
         return Refusal(NAME, (text,), unresolvable=True, reasons=(reason,), fatal=True)
     if outcome.unknown:
-        reason = Reason(
-            Code.NOT_MODELLED, Layer.SCHEDULER, f"Node {node.name}", f"not decided here: {outcome.unknown}",
-            {"claims": names}, "", NAME, lasting=False,
-        )  # fmt: skip
+        reason = NotModelled(
+            subject=f"Node {node.name}",
+            message=f"not decided here: {outcome.unknown}",
+            source=NAME,
+            lasting=False,
+            claims=names,
+        )
         return Refusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=outcome.unknown)
-    told = outcome.refusal or f"no devices on it meet {', '.join(map(str, names))}"
-    reason = Reason(
-        Code.CLAIM_UNALLOCATABLE,
-        Layer.SCHEDULER,
-        f"Node {node.name}",
-        told,
-        {"claims": names},
-        "see what its slices offer: kubectl get resourceslices -o yaml",
-        NAME,
+    told = outcome.refusal or f"no devices on it meet {', '.join(names)}"
+    reason = ClaimNotAllocatable(
+        subject=f"Node {node.name}",
+        message=told,
+        remedy="see what its slices offer: kubectl get resourceslices -o yaml",
+        source=NAME,
+        claims=names,
     )
     text = outcome.refusal or CANNOT_ALLOCATE
     return Refusal(NAME, (text,), unresolvable=True, reasons=(reason,))
 
 
 def _elsewhere(claim: ResourceClaim, node: NodeView) -> Reason:
-    devices = [str(device.id) for device in claim.allocation.devices] if claim.allocation else []
-    users: list[JsonValue] = [consumer.name for consumer in claim.reserved_for]
-    return Reason(
-        Code.CLAIM_ELSEWHERE,
-        Layer.SCHEDULER,
-        f"Node {node.name}",
-        f"the claim {claim} has {', '.join(devices)}, which this node does not reach",
-        {"claim": str(claim), "devices": [*devices], "reserved_for": users},
-        "use a claim of its own for each pod: a ResourceClaimTemplate",
-        NAME,
+    devices = tuple(str(device.id) for device in claim.allocation.devices) if claim.allocation else ()
+    users = tuple(consumer.name for consumer in claim.reserved_for)
+    return ClaimElsewhere(
+        subject=f"Node {node.name}",
+        message=f"the claim {claim} has {', '.join(devices)}, which this node does not reach",
+        remedy="use a claim of its own for each pod: a ResourceClaimTemplate",
+        source=NAME,
+        claim=str(claim),
+        devices=devices,
+        reserved_for=users,
     )

@@ -14,9 +14,10 @@ from tonnage.decide.kubernetes.matching import (
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Node, Pod
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.facts import FailingRequirement
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import NodeAffinityMismatch, NodeNotPinned
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
-from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeAffinity"
 TEXT: Final = "node(s) didn't match Pod's node affinity/selector"
@@ -58,29 +59,25 @@ def pinned_names(pod: Pod) -> frozenset[str] | None:
 def narrowed(node: str, names: Iterable[str]) -> Refusal:
     """The refusal of a node that the pod's pins leave out."""
     wanted = sorted(names)
-    reason = Reason(
-        Code.NOT_PINNED,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"the pod's affinity pins it to {', '.join(wanted)}",
-        {"wanted": [*wanted]},
+    reason = NodeNotPinned(
+        subject=f"Node {node}",
+        message=f"the pod's affinity pins it to {', '.join(wanted)}",
         source=NAME,
+        wanted=tuple(wanted),
     )
     return Refusal(NAME, (NARROWED,), unresolvable=True, reasons=(reason,))
 
 
 def _enforced(node: Node, added: tuple[NodeSelectorTerm, ...]) -> Reason:
     failing = min((failing_requirements(term, node) for term in added), key=len, default=())
-    facts: dict[str, JsonValue] = {"failing": [_fact(r, node) for r in failing], "terms": len(added)}
-    return Reason(
-        Code.NODE_AFFINITY,
-        Layer.SCHEDULER,
-        f"Node {node.name}",
-        "; ".join(_told(r, node) for r in failing).replace("wants", "the scheduler's profile wants")
+    return NodeAffinityMismatch(
+        subject=f"Node {node.name}",
+        message="; ".join(_told(r, node) for r in failing).replace("wants", "the scheduler's profile wants")
         or "a term of the scheduler's profile is empty, and matches nothing",
-        facts,
-        "name a scheduler without this addedAffinity in schedulerName, or label the node",
-        NAME,
+        remedy="name a scheduler without this addedAffinity in schedulerName, or label the node",
+        source=NAME,
+        failing=tuple(_fact(r, node) for r in failing),
+        terms=len(added),
     )
 
 
@@ -95,25 +92,21 @@ def _reason(pod: Pod, node: Node) -> Reason:
     if terms and all(terms):
         closest = min(terms, key=len)
     failing = (*selector, *closest)
-    facts: dict[str, JsonValue] = {"failing": [_fact(r, node) for r in failing], "terms": len(terms)}
-    return Reason(
-        Code.NODE_AFFINITY,
-        Layer.SCHEDULER,
-        f"Node {node.name}",
-        "; ".join(_told(r, node) for r in failing) or "an affinity term is empty, and matches nothing",
-        facts,
-        "widen the selector or affinity, or label the node",
-        NAME,
+    return NodeAffinityMismatch(
+        subject=f"Node {node.name}",
+        message="; ".join(_told(r, node) for r in failing)
+        or "an affinity term is empty, and matches nothing",
+        remedy="widen the selector or affinity, or label the node",
+        source=NAME,
+        failing=tuple(_fact(r, node) for r in failing),
+        terms=len(terms),
     )
 
 
-def _fact(requirement: Requirement, node: Node) -> JsonValue:
-    return {
-        "key": requirement.key,
-        "operator": requirement.operator,
-        "values": [*requirement.values],
-        "actual": _actual(requirement, node),
-    }
+def _fact(requirement: Requirement, node: Node) -> FailingRequirement:
+    return FailingRequirement(
+        requirement.key, requirement.operator, requirement.values, _actual(requirement, node)
+    )
 
 
 def _told(requirement: Requirement, node: Node) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.scheduling import NodeNameMismatch
 
 NAME: Final = "NodeName"
 TEXT: Final = "node(s) didn't match the requested node name"
@@ -20,14 +20,12 @@ def prepare(pod: Pod, _view: View) -> Check | None:
     def check(view: NodeView) -> Refusal | None:
         if view.name == wanted:
             return None
-        reason = Reason(
-            Code.NODE_NAME,
-            Layer.SCHEDULER,
-            f"Node {view.name}",
-            f"the pod names another node in spec.nodeName: {wanted}",
-            {"wanted": wanted},
-            "leave spec.nodeName out",
-            NAME,
+        reason = NodeNameMismatch(
+            subject=f"Node {view.name}",
+            message=f"the pod names another node in spec.nodeName: {wanted}",
+            remedy="leave spec.nodeName out",
+            source=NAME,
+            wanted=wanted,
         )
         return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))
 

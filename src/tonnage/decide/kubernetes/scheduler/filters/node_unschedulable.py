@@ -8,8 +8,8 @@ from tonnage.decide.kubernetes.matching import tolerates
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
+from tonnage.model.reasons.scheduling import NodeUnschedulable
 from tonnage.model.selectors import Taint
-from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeUnschedulable"
 TEXT: Final = "node(s) were unschedulable"
@@ -26,13 +26,13 @@ def prepare(pod: Pod, _view: View) -> Check | None:
 def _check(view: NodeView) -> Refusal | None:
     if not view.node.unschedulable:
         return None
-    reason = Reason(
-        Code.CORDONED,
-        Layer.SCHEDULER,
-        f"Node {view.name}",
-        "the node is cordoned (spec.unschedulable)",
+    reason = NodeUnschedulable(
+        subject=f"Node {view.name}",
+        by=view.node.cordon.by,
+        at=view.node.cordon.at.isoformat() if view.node.cordon.at else None,
+        work="",
+        message="the node is cordoned (spec.unschedulable)",
         remedy=f"find out why it was cordoned, then: kubectl uncordon {view.name}",
         source=NAME,
-        lasting=False,
     )
     return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))

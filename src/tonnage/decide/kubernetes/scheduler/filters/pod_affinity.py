@@ -9,8 +9,8 @@ from tonnage.decide.kubernetes.matching import pod_term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod, PodTerm
+from tonnage.model.reasons.scheduling import PodAffinityMismatch, PodAntiAffinity, PodAntiAffinityOfOthers
 from tonnage.model.selectors import Labels
-from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "InterPodAffinity"
 AFFINITY: Final = "node(s) didn't match pod affinity rules"
@@ -40,13 +40,13 @@ def prepare(pod: Pod, view: View) -> Check | None:
         found = all((term.topology_key, labels[term.topology_key]) in wanted for term in terms)
         if not found and not first_of_its_kind:
             return _missing(node.name, terms)
-        for pair, text, code in (
-            (avoided, ANTI, Code.POD_ANTI_AFFINITY),
-            (shunned, ANTI_OF_OTHERS, Code.POD_ANTI_AFFINITY_OF_OTHERS),
+        for pair, text, kind in (
+            (avoided, ANTI, PodAntiAffinity),
+            (shunned, ANTI_OF_OTHERS, PodAntiAffinityOfOthers),
         ):
             witness = _witness(pair, labels)
             if witness is not None:
-                return _occupied(node.name, text, code, *witness)
+                return _occupied(node.name, text, kind, *witness)
         return None
 
     return check
@@ -104,15 +104,13 @@ def _witness(pairs: _Pairs, labels: Labels) -> tuple[str, Pod] | None:
 def _missing(node: str, terms: tuple[PodTerm, ...]) -> Refusal:
     keys = ", ".join(sorted({term.topology_key for term in terms}))
     wanted = "; ".join(dict.fromkeys(_selected(term) for term in terms))
-    reason = Reason(
-        Code.POD_AFFINITY,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"the pods that this one must be with ({wanted}) are not in the node's topology ({keys})",
-        {"topology_keys": keys, "selectors": wanted},
-        "start those pods first, or relax podAffinity",
-        NAME,
-        lasting=False,
+    reason = PodAffinityMismatch(
+        subject=f"Node {node}",
+        message=f"the pods that this one must be with ({wanted}) are not in the node's topology ({keys})",
+        remedy="start those pods first, or relax podAffinity",
+        source=NAME,
+        topology_keys=keys,
+        selectors=wanted,
     )
     return Refusal(NAME, (AFFINITY,), unresolvable=True, reasons=(reason,))
 
@@ -124,21 +122,21 @@ def _selected(term: PodTerm) -> str:
     return ", ".join(map(str, term.selector.requirements)) or "any"
 
 
-def _occupied(node: str, text: str, code: Code, key: str, witness: Pod) -> Refusal:
+def _occupied(
+    node: str, text: str, kind: type[PodAntiAffinity | PodAntiAffinityOfOthers], key: str, witness: Pod
+) -> Refusal:
     name = f"{witness.namespace}/{witness.name}"
     told = (
         f"pod {name} is in the same {key}, which podAntiAffinity forbids"
-        if code is Code.POD_ANTI_AFFINITY
+        if kind is PodAntiAffinity
         else f"pod {name} in the same {key} forbids this pod by its podAntiAffinity"
     )
-    reason = Reason(
-        code,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        told,
-        {"topology_key": key, "pod": name},
-        "wait for that pod to end, relax podAntiAffinity, or add nodes",
-        NAME,
-        lasting=False,
+    reason = kind(
+        subject=f"Node {node}",
+        message=told,
+        remedy="wait for that pod to end, relax podAntiAffinity, or add nodes",
+        source=NAME,
+        topology_key=key,
+        pod=name,
     )
     return Refusal(NAME, (text,), unresolvable=False, reasons=(reason,))

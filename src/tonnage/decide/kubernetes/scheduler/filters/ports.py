@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import HostPort, Pod
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.scheduling import HostPortTaken
 
 NAME: Final = "NodePorts"
 TEXT: Final = "node(s) didn't have free ports for the requested pod ports"
@@ -37,14 +37,13 @@ def clash(a: HostPort, b: HostPort) -> bool:
 
 
 def _refusal(node: str, port: HostPort, holder: Pod) -> Refusal:
-    reason = Reason(
-        Code.HOST_PORT_TAKEN,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"host port {port.port}/{port.protocol} is held by pod {holder.namespace}/{holder.name}",
-        {"port": port.port, "protocol": port.protocol, "holder": f"{holder.namespace}/{holder.name}"},
-        "use another host port, or a Service",
-        NAME,
-        lasting=False,
+    reason = HostPortTaken(
+        subject=f"Node {node}",
+        message=f"host port {port.port}/{port.protocol} is held by pod {holder.namespace}/{holder.name}",
+        remedy="use another host port, or a Service",
+        source=NAME,
+        port=port.port,
+        protocol=port.protocol,
+        holder=f"{holder.namespace}/{holder.name}",
     )
     return Refusal(NAME, (TEXT,), unresolvable=False, reasons=(reason,))

@@ -19,8 +19,13 @@ from tonnage.decide.kubernetes.requests import (
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
-from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import (
+    InsufficientResource,
+    ResourceNotAdvertised,
+    ResourceTooLarge,
+    TooManyPods,
+)
 
 NAME: Final = "NodeResourcesFit"
 CROWDED: Final = "Too many pods"
@@ -76,15 +81,13 @@ def _overlooked(wanted: Iterable[str], ignored: tuple[str, ...]) -> list[str]:
 
 def _too_many_pods(view: NodeView) -> Reason:
     limit = view.node.allocatable.get(PODS, 0)
-    return Reason(
-        Code.TOO_MANY_PODS,
-        Layer.SCHEDULER,
-        f"Node {view.name}",
-        f"the node takes {limit} pods and has {len(view.pods)}",
-        {"limit": limit, "pods": len(view.pods)},
-        "end pods on the node, or raise the kubelet's maxPods",
-        NAME,
-        lasting=False,
+    return TooManyPods(
+        subject=f"Node {view.name}",
+        message=f"the node takes {limit} pods and has {len(view.pods)}",
+        remedy="end pods on the node, or raise the kubelet's maxPods",
+        source=NAME,
+        limit=limit,
+        pods=len(view.pods),
     )
 
 
@@ -92,37 +95,33 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
     """Why a node has too little: CPU in thousandths of a core, memory and disk in bytes, else a count."""
     allocatable = view.node.allocatable.get(name, 0)
     used = view.requested.get(name, 0)
-    facts: dict[str, JsonValue] = {
-        "resource": name,
-        "requested": amount,
-        "allocatable": allocatable,
-        "capacity": view.node.capacity.get(name, 0),
-        "used": used,
-        "free": allocatable - used,
-    }
     wanted, whole = written_apart(name, amount, allocatable)
     asked = f"asks {wanted} {name}"
     ever = max(allocatable, view.node.capacity.get(name, 0)) if comes_back(name) else allocatable
+    kind: type[ResourceNotAdvertised | ResourceTooLarge | InsufficientResource]
     if allocatable == 0:
-        code, message = Code.NOT_ADVERTISED, f"the node does not offer {name}"
+        kind, message = ResourceNotAdvertised, f"the node does not offer {name}"
         remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
     elif amount > allocatable:
-        code = Code.TOO_LARGE
+        kind = ResourceTooLarge
         message = f"{asked}, the whole node has {whole} allocatable"
         remedy = f"ask for less {name}, or use larger nodes"
     else:
-        code = Code.INSUFFICIENT
+        kind = InsufficientResource
         wanted, free = written_apart(name, amount, allocatable - used)
         free, what = ("none", "spoken for") if used > allocatable else (free, "used")
         message = f"asks {wanted} {name}, {free} free ({written_amount(name, used)} of {whole} {what})"
         remedy = "wait for a pod there to end, or free one"
-    return Reason(
-        code,
-        Layer.SCHEDULER,
-        f"Node {view.name}",
-        message,
-        facts,
-        remedy,
-        NAME,
+    return kind(
+        subject=f"Node {view.name}",
+        message=message,
+        remedy=remedy,
+        source=NAME,
         lasting=amount > ever,
+        resource=name,
+        requested=amount,
+        allocatable=allocatable,
+        capacity=view.node.capacity.get(name, 0),
+        used=used,
+        free=allocatable - used,
     )

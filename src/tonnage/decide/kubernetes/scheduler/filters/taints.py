@@ -11,8 +11,9 @@ from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.scheduling import TaintNotTolerated
 from tonnage.model.selectors import Taint
-from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "TaintToleration"
 TEXT: Final = "node(s) had untolerated taint(s)"
@@ -38,15 +39,15 @@ def prepare(pod: Pod, view: View) -> Check | None:
 
 def _reason(node: str, taint: Taint) -> Reason:
     passing = taint.key.startswith(_OF_THE_CLUSTER)
-    return Reason(
-        Code.TAINT,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"taint {taint} is not tolerated",
-        {"key": taint.key, "value": taint.value, "effect": taint.effect},
-        f"kubectl describe node {node} says why the cluster set it"
+    return TaintNotTolerated(
+        subject=f"Node {node}",
+        message=f"taint {taint} is not tolerated",
+        remedy=f"kubectl describe node {node} says why the cluster set it"
         if passing
         else f"tolerate {taint.key}, if this pod belongs on the node",
-        NAME,
+        source=NAME,
         lasting=not passing,
+        key=taint.key,
+        value=taint.value,
+        effect=taint.effect,
     )

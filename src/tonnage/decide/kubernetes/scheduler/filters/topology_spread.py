@@ -9,10 +9,9 @@ from tonnage.decide.kubernetes.matching import node_is_selected, selector_matche
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Node, Pod, SpreadConstraint
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.scheduling import TopologyLabelMissing, TopologySkew
 from tonnage.model.scheduler_profile import DefaultSpread
 from tonnage.model.selectors import LabelSelector, Requirement
-from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "PodTopologySpread"
 SKEWED: Final = "node(s) didn't match pod topology spread constraints"
@@ -138,44 +137,37 @@ def _domains_of(
 
 
 def _unlabelled(node: str, key: str) -> Refusal:
-    reason = Reason(
-        Code.SPREAD_LABEL_MISSING,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"the node lacks the label {key}, over which the pod must be spread",
-        {"key": key},
-        f"label the node with {key}",
-        NAME,
+    reason = TopologyLabelMissing(
+        subject=f"Node {node}",
+        message=f"the node lacks the label {key}, over which the pod must be spread",
+        remedy=f"label the node with {key}",
+        source=NAME,
+        key=key,
     )
     return Refusal(NAME, (UNLABELLED,), unresolvable=True, reasons=(reason,))
 
 
 def _skewed(node: str, domains: _Domains, value: str, skew: int) -> Refusal:
     constraint, count, least = domains.constraint, domains.counts.get(value, 0), domains.least
-    facts: dict[str, JsonValue] = {
-        "key": constraint.topology_key,
-        "value": value,
-        "count": count,
-        "least": least,
-        "max_skew": constraint.max_skew,
-        "skew": skew,
-    }
     emptiest, remedy = f"the emptiest domain {least}", "make room in the emptier domains"
     if domains.too_few:
         wanted, there = constraint.min_domains, len(domains.counts)
         emptiest = f"the minimum counts as 0, for minDomains wants {wanted} domains and {there} count"
         remedy = f"lower minDomains or add nodes with another {constraint.topology_key}"
-        facts |= {"min_domains": wanted, "domains": there}
     ends = "one more exceeds" if domains.self_match else "which exceeds"
-    reason = Reason(
-        Code.SPREAD_SKEW,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"{constraint.topology_key}={value} has {count} matching pods, {emptiest}; "
+    reason = TopologySkew(
+        subject=f"Node {node}",
+        message=f"{constraint.topology_key}={value} has {count} matching pods, {emptiest}; "
         f"{ends} maxSkew {constraint.max_skew}",
-        facts,
-        f"{remedy}, raise maxSkew, or use ScheduleAnyway",
-        NAME,
-        lasting=False,
+        remedy=f"{remedy}, raise maxSkew, or use ScheduleAnyway",
+        source=NAME,
+        key=constraint.topology_key,
+        value=value,
+        count=count,
+        least=least,
+        max_skew=constraint.max_skew,
+        skew=skew,
+        min_domains=constraint.min_domains if domains.too_few else None,
+        domains=len(domains.counts) if domains.too_few else None,
     )
     return Refusal(NAME, (SKEWED,), unresolvable=False, reasons=(reason,))

@@ -15,7 +15,8 @@ from typing import Final
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.cluster import Pod
-from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.volumes import VolumeInUse
 
 NAME: Final = "VolumeRestrictions"
 TAKEN: Final = "node(s) had no available disk"
@@ -93,26 +94,23 @@ def _change(node: NodeView, alone: Iterable[str]) -> int:
 
 def _taken(node: str, pod: Pod, holder: Pod) -> Reason:
     disks = [disk.volume for disk in pod.disks if share_disk(replace(pod, disks=(disk,)), holder)]
-    return Reason(
-        Code.VOLUME_IN_USE,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"{holder.namespace}/{holder.name} has the disk of the volume {disks[0]} there",
-        {"volume": disks[0], "user": f"{holder.namespace}/{holder.name}"},
-        f"wait for {holder.name} to end, use another node, or let both only read the disk",
-        NAME,
-        lasting=False,
+    return VolumeInUse(
+        subject=f"Node {node}",
+        message=f"{holder.namespace}/{holder.name} has the disk of the volume {disks[0]} there",
+        remedy=f"wait for {holder.name} to end, use another node, or let both only read the disk",
+        source=NAME,
+        volume=disks[0],
+        user=f"{holder.namespace}/{holder.name}",
     )
 
 
 def _reason(node: str, claim: str, user: Pod) -> Reason:
-    return Reason(
-        Code.VOLUME_IN_USE,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"the volume of the claim {claim} is for one pod at a time, and {user.namespace}/{user.name} has it",
-        {"claim": claim, "user": f"{user.namespace}/{user.name}"},
-        f"wait for {user.name} to end, or use a claim of its own",
-        NAME,
-        lasting=False,
+    return VolumeInUse(
+        subject=f"Node {node}",
+        message=f"the volume of the claim {claim} is for one pod at a time, and "
+        f"{user.namespace}/{user.name} has it",
+        remedy=f"wait for {user.name} to end, or use a claim of its own",
+        source=NAME,
+        claim=claim,
+        user=f"{user.namespace}/{user.name}",
     )

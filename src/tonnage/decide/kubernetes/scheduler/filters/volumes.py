@@ -17,9 +17,9 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.decide.kubernetes.volume_matching import matched, reaches
 from tonnage.decide.kubernetes.volumes import BY_HAND
 from tonnage.model.cluster import Pod
-from tonnage.model.json import JsonValue
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.volumes import StorageShort, VolumeElsewhere, VolumeLimit, VolumeNotAvailable
 from tonnage.model.selectors import NodeSelectorTerm
-from tonnage.model.verdict import Code, Layer, Reason
 from tonnage.model.volumes import StorageClass, Volume, VolumeClaim
 
 NAME: Final = "VolumeBinding"
@@ -55,12 +55,12 @@ def prepare(pod: Pod, view: View) -> Check | None:
             return Refusal(LIMITS, (_TOO_MANY,), unresolvable=False, reasons=(full,))
         away = tuple(_away(node, own, claims))
         missing = tuple(_missing(node, own, claims))
-        bound, unbound = (part[0].code if part else None for part in (away, missing))
+        bound, unbound = (type(part[0]) if part else None for part in (away, missing))
         said = (
-            (elsewhere, bound is Code.VOLUME_ELSEWHERE),
-            (_NONE, unbound is Code.VOLUME_MISSING),
-            (_SHORT, unbound is Code.STORAGE_SHORT),
-            (_GONE, bound is Code.VOLUME_MISSING),
+            (elsewhere, bound is VolumeElsewhere),
+            (_NONE, unbound is VolumeNotAvailable),
+            (_SHORT, unbound is StorageShort),
+            (_GONE, bound is VolumeNotAvailable),
         )
         texts = tuple(text for text, is_so in said if is_so)
         if texts:
@@ -149,9 +149,16 @@ def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) 
             told = (
                 f"{driver} attaches {limits[driver]} volumes there at most: {has} are, and {adds} would come"
             )
-            facts: dict[str, JsonValue] = {"driver": driver, "limit": limits[driver], "attached": has}
-            remedy = "wait for pods with volumes there to end, use fewer volumes, or other nodes"
-            return _reason(Code.VOLUME_LIMIT, node, told, facts, remedy, lasting=adds > limits[driver])
+            return VolumeLimit(
+                subject=f"Node {node.name}",
+                message=told,
+                remedy="wait for pods with volumes there to end, use fewer volumes, or other nodes",
+                source=NAME,
+                lasting=adds > limits[driver],
+                driver=driver,
+                limit=limits[driver],
+                attached=has,
+            )
     return None
 
 
@@ -160,14 +167,17 @@ def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Re
         volume = claims.volume_of(claim)
         if claims.is_lost(claim):
             told = f"the volume {claim.volume} of the claim {claim.name} does not exist"
-            yield _reason(
-                Code.VOLUME_MISSING, node, told, {"claim": claim.name}, "delete the claim, make it anew"
+            yield VolumeNotAvailable(
+                subject=f"Node {node.name}",
+                message=told,
+                remedy="delete the claim, make it anew",
+                source=NAME,
+                claim=claim.name,
             )
         elif volume is not None and not reaches(volume.nodes, node.node):
             terms = " or ".join(_written(term) for term in volume.nodes or ())
             told = f"the volume {volume.name} of the claim {claim.name} can be reached from {terms} only"
-            facts: dict[str, JsonValue] = {"claim": claim.name, "volume": volume.name}
-            yield _reason(Code.VOLUME_ELSEWHERE, node, told, facts, _MOVE)
+            yield _elsewhere(node, told, claim, volume=volume.name)
 
 
 def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
@@ -175,7 +185,8 @@ def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator
     waiting = {claim: cls for claim in own if (cls := claims.class_of(claim)) is not None}
     met = matched((claim for claim in waiting if not claim.node), claims.of_class, node.node)
     for claim in sorted(waiting.keys() - met, key=lambda one: _turn(one, node, own)):
-        cls, code = waiting[claim], Code.VOLUME_MISSING
+        cls = waiting[claim]
+        kind: type[VolumeNotAvailable | StorageShort] = VolumeNotAvailable
         if claim.node not in ("", node.name):
             told = f"a volume of the claim {claim.name} is being made for {claim.node}"
             remedy = f"wait for it, or delete the claim's annotation if {claim.node} is no longer meant"
@@ -187,13 +198,19 @@ def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator
             told = f"the class {cls.name} of the claim {claim.name} makes volumes for {terms} only"
             remedy = "another storage class, or nodes where that one makes volumes"
         elif claims.lacks_storage(claim, cls, node):
-            code = Code.STORAGE_SHORT
+            kind = StorageShort
             told = f"{cls.provisioner} has not enough storage left there for the claim {claim.name}"
             remedy = "a smaller claim, another storage class, or free storage there (see CSIStorageCapacity)"
         else:
             continue
-        facts: dict[str, JsonValue] = {"claim": claim.name, "class": cls.name}
-        yield _reason(code, node, told, facts, remedy, lasting=code is Code.VOLUME_MISSING)
+        yield kind(
+            subject=f"Node {node.name}",
+            message=told,
+            remedy=remedy,
+            source=NAME,
+            claim=claim.name,
+            class_=cls.name,
+        )
 
 
 def _turn(claim: VolumeClaim, node: NodeView, own: list[VolumeClaim]) -> tuple[int, int, int]:
@@ -215,8 +232,7 @@ def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Itera
             zones = [part.strip() for part in (wanted or "").split("__")]
             if all(zones) and has not in zones:
                 told = f"the volume of the claim {claim.name} is in {wanted}, the node in {has or 'no zone'}"
-                facts: dict[str, JsonValue] = {"claim": claim.name, "key": key, "wanted": wanted}
-                yield _reason(Code.VOLUME_ELSEWHERE, node, told, facts, _MOVE)
+                yield _elsewhere(node, told, claim, key=key, wanted=wanted)
 
 
 _MOVE: Final = (
@@ -229,7 +245,22 @@ def _written(term: NodeSelectorTerm) -> str:
     return ", ".join(map(str, (*term.expressions, *term.fields))) or "nowhere"
 
 
-def _reason(
-    code: Code, node: NodeView, told: str, facts: dict[str, JsonValue], remedy: str, *, lasting: bool = True
-) -> Reason:
-    return Reason(code, Layer.SCHEDULER, f"Node {node.name}", told, facts, remedy, NAME, lasting=lasting)
+def _elsewhere(
+    node: NodeView,
+    told: str,
+    claim: VolumeClaim,
+    *,
+    volume: str | None = None,
+    key: str | None = None,
+    wanted: str | None = None,
+) -> VolumeElsewhere:
+    return VolumeElsewhere(
+        subject=f"Node {node.name}",
+        message=told,
+        remedy=_MOVE,
+        source=NAME,
+        claim=claim.name,
+        volume=volume,
+        key=key,
+        wanted=wanted,
+    )

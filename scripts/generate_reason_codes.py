@@ -1,0 +1,92 @@
+"""Writes the tables of reasons into their page, and the schema of their facts; `--check` only compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from scripts.reason_schema import DIALECT, facts_schemas
+from tonnage.model.catalog.messages import Message, messages
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.registry import reasons
+
+_REFERENCE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
+PAGE: Final = _REFERENCE / "reason-codes.md"
+SCHEMA: Final = _REFERENCE / "reason-facts.schema.json"
+_BEGIN: Final = "<!-- the {} are written by python -m scripts.generate_reason_codes -->\n"
+_END: Final = "<!-- end of the {} -->\n"
+_HEAD: Final = "| code | layer | meaning | what to do |\n|---|---|---|---|\n"
+_ANY_LAYER: Final = "the one that asks for it"
+
+
+def files() -> dict[Path, str]:
+    """What the page and the schema should be, by path."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, table in (("reasons", _reasons()), ("symptoms", _symptoms())):
+        begin, end = _BEGIN.format(name), _END.format(name)
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+    return {PAGE: page, SCHEMA: _schema()}
+
+
+def _schema() -> str:
+    """A line a code."""
+    rows = (f"{json.dumps(code)}: {json.dumps(schema)}" for code, schema in facts_schemas().items())
+    return f'{{"$schema": "{DIALECT}", "$defs": {{\n' + ",\n".join(rows) + "\n}}\n"
+
+
+def _reasons() -> str:
+    """Reasons that say in their class what they mean."""
+    rows = (
+        f"| `{code}` | {_layers(cls)} | {_meaning(cls)} | {cls.advice} |\n"
+        for code, cls in sorted(reasons().items())
+        if cls.advice
+    )
+    return _HEAD + "".join(rows)
+
+
+def _symptoms() -> str:
+    """The others, which the catalogue of messages explains."""
+    found: dict[str, Message] = {}
+    for message in messages():
+        if not message.kind.advice:
+            found.setdefault(message.code, message)
+    rows = (f"| `{code}` | {m.layer} | {m.meaning} | {m.remedy} |\n" for code, m in sorted(found.items()))
+    return _HEAD + "".join(rows)
+
+
+def _layers(cls: type[Reason]) -> str:
+    layers = cls.layers
+    if layers is None:
+        default = cls.__dataclass_fields__["layer"].default
+        layers = (default,) if isinstance(default, Layer) else ()
+    return ", ".join(layers) or _ANY_LAYER
+
+
+def _meaning(cls: type[Reason]) -> str:
+    """The docstring as the cell of a table."""
+    text = " ".join((cls.__doc__ or "").split()).removesuffix(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def main() -> int:
+    """Write the files, or with `--check` say which differ."""
+    there = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in (PAGE, SCHEMA)}
+    stale = [path for path, text in files().items() if there[path] != text]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(
+                f"{path} differs from the reasons; run python -m scripts.generate_reason_codes",
+                file=sys.stderr,
+            )
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(files()[path], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

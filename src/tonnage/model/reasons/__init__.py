@@ -1,0 +1,1 @@
+"""Reasons: a frozen class for each code, its facts typed fields. Text and JSON are rendered last."""

@@ -1,0 +1,306 @@
+"""What the API server has against an object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import (
+    LimitBreach,
+)
+from tonnage.model.reasons.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AdmissionReason(Reason):
+    """What the API server's admission says."""
+
+    layer: Layer = Layer.ADMISSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FieldReason(AdmissionReason):
+    """A field, by its path in the manifest."""
+
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FieldAmountReason(FieldReason):
+    """An amount of a resource in a manifest."""
+
+    trailing: ClassVar[tuple[str, ...]] = ("field",)
+    field: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NameMissing(AdmissionReason):
+    """An object that a pod names and that does not exist."""
+
+    kind: str
+    name: str
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ApiNotServed(AdmissionReason):
+    """An object that comes with the pod is of a version that this Kubernetes does not have (`no matches for
+    kind`)."""
+
+    code: ClassVar[str] = "api-not-served"
+    advice: ClassVar[str] = "an older version, or a newer cluster"
+    version: str
+    kind: str
+    since: str
+
+
+class ObjectRefused(FieldReason):
+    """The API server refuses a field of an object in the file, or cannot decode it; its own words are the
+    reason."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "object-refused"
+    advice: ClassVar[str] = "correct the field: `kubectl explain` says what it takes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Unreadable(FieldReason):
+    """An amount in the manifest, on the node, or of a pod there, is no quantity; or a pod has spreading or
+    affinity that no API server takes."""
+
+    code: ClassVar[str] = "unreadable"
+    advice: ClassVar[str] = "correct it"
+    layers: ClassVar[tuple[Layer, ...]] = (Layer.SCHEDULER, Layer.ADMISSION)
+    feature: str | None = None
+
+
+class ClaimEntryInvalid(FieldReason):
+    """A claim of the pod, or a container's name of one, that the API server refuses."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "claim-entry-invalid"
+    advice: ClassVar[str] = "as the reason says"
+
+
+class PodFieldInvalid(FieldReason):
+    """A field of the pod that the API server refuses: a policy, a port, a name, a gate; it is named."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "pod-field-invalid"
+    advice: ClassVar[str] = "as the reason says"
+
+
+class TolerationInvalid(FieldReason):
+    """A toleration that the API server refuses: Equal without key, Exists with a value, tolerationSeconds
+    without NoExecute, an unknown operator or effect."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "toleration-invalid"
+    advice: ClassVar[str] = "as the reason says"
+
+
+class PodPlacementInvalid(FieldReason):
+    """Spread constraints or affinity between pods that the API server refuses; the field is named."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "pod-placement-invalid"
+    advice: ClassVar[str] = "as the reason says"
+
+
+class PodLevelResource(FieldReason):
+    """A device stands under the resources of the whole pod, where only cpu, memory and huge pages may."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "pod-level-resource"
+    advice: ClassVar[str] = "put it under the container's limits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuantityNegative(FieldAmountReason):
+    """An amount below zero is asked for."""
+
+    code: ClassVar[str] = "quantity-negative"
+    advice: ClassVar[str] = "ask for 0 or more"
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ResourceNotInteger(FieldAmountReason):
+    """A part of a device is asked for."""
+
+    code: ClassVar[str] = "resource-not-integer"
+    advice: ClassVar[str] = "whole device, shared resource, MIG profile or claim"
+    value: str
+
+
+class ResourceNameInvalid(FieldAmountReason):
+    """A name that no container can ask for: without domain, a quota's key, other letters."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "resource-name-invalid"
+    advice: ClassVar[str] = "write domain/name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RequestLimitUnequal(FieldAmountReason):
+    """A device's request and limit differ, or another request is above its limit."""
+
+    code: ClassVar[str] = "request-limit-unequal"
+    advice: ClassVar[str] = "write a device once, under `limits`; raise the limit of the other"
+    request: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LimitMissing(FieldAmountReason):
+    """A device under `requests` alone."""
+
+    code: ClassVar[str] = "limit-missing"
+    advice: ClassVar[str] = "write it under `limits`"
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LimitRange(AdmissionReason):
+    """A LimitRange of the namespace does not allow the amounts; the row, and what it allows, are named."""
+
+    code: ClassVar[str] = "limit-range"
+    advice: ClassVar[str] = "ask for what is allowed, or have it changed"
+    range: str
+    breaches: tuple[LimitBreach, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NamespaceTerminating(AdmissionReason):
+    """The namespace is being deleted, and takes nothing new."""
+
+    code: ClassVar[str] = "namespace-terminating"
+    advice: ClassVar[str] = "wait until it is gone, or use another"
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NamespaceMissing(AdmissionReason):
+    """The namespace does not exist."""
+
+    code: ClassVar[str] = "namespace-missing"
+    advice: ClassVar[str] = "create it"
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PodSecurity(AdmissionReason):
+    """The namespace enforces a pod security level that the pod violates; each violation is named."""
+
+    code: ClassVar[str] = "pod-security"
+    advice: ClassVar[str] = "set what is asked for in the pod, or relax the label"
+    policy: str
+    violations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PriorityNotOfClass(FieldReason):
+    """Priority or preemptionPolicy say other than the pod's class."""
+
+    code: ClassVar[str] = "priority-not-of-class"
+    advice: ClassVar[str] = "leave the field out, name a class"
+    given: str
+    computed: str
+
+
+class PriorityClassUnknown(NameMissing):
+    """The pod names a priority class that does not exist."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "priority-class-unknown"
+    advice: ClassVar[str] = "create it, or name another"
+
+
+class RuntimeClassMissing(NameMissing):
+    """The pod names a RuntimeClass that does not exist."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "runtime-class-missing"
+    advice: ClassVar[str] = "create it, or leave it out"
+
+
+class ServiceAccountMissing(NameMissing):
+    """The pod runs as a ServiceAccount that does not exist in the namespace."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "service-account-missing"
+    advice: ClassVar[str] = "create it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RuntimeClassConflict(AdmissionReason):
+    """The pod's overhead or node labels differ from what its runtime class sets."""
+
+    code: ClassVar[str] = "runtime-class-conflict"
+    advice: ClassVar[str] = "leave them out"
+    class_: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WebhookDenied(AdmissionReason):
+    """A webhook refused the pods; its words are in the owner's conditions or Events."""
+
+    code: ClassVar[str] = "webhook-denied"
+    advice: ClassVar[str] = "do what it says"
+    lasting: bool = False
+    webhook: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WebhookMayRefuse(AdmissionReason):
+    """A note: webhooks that will be shown the pod; what they say cannot be foreseen."""
+
+    code: ClassVar[str] = "webhook-may-refuse"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "`kubectl apply --dry-run=server`"
+    lasting: bool = False
+    webhooks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WebhookUnreachable(AdmissionReason):
+    """A webhook that must be asked has no Service, or no running pod behind it."""
+
+    code: ClassVar[str] = "webhook-unreachable"
+    advice: ClassVar[str] = "start it, or remove its configuration"
+    lasting: bool = False
+    webhook: str
+    configuration: str | None = None
+    service: str | None = None
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    ApiNotServed,
+    ObjectRefused,
+    Unreadable,
+    ClaimEntryInvalid,
+    PodFieldInvalid,
+    TolerationInvalid,
+    PodPlacementInvalid,
+    PodLevelResource,
+    QuantityNegative,
+    ResourceNotInteger,
+    ResourceNameInvalid,
+    RequestLimitUnequal,
+    LimitMissing,
+    LimitRange,
+    NamespaceTerminating,
+    NamespaceMissing,
+    PodSecurity,
+    PriorityNotOfClass,
+    PriorityClassUnknown,
+    RuntimeClassMissing,
+    ServiceAccountMissing,
+    RuntimeClassConflict,
+    WebhookDenied,
+    WebhookMayRefuse,
+    WebhookUnreachable,
+)

@@ -1,0 +1,110 @@
+"""What the scheduler has against a node, or against every node, for a pod's resource claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import (
+    RequestShortage,
+)
+from tonnage.model.reasons.reason import Reason, SchedulerReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClaimElsewhere(SchedulerReason):
+    """A claim has devices that the node does not reach; they and the claim's users are named."""
+
+    code: ClassVar[str] = "claim-elsewhere"
+    advice: ClassVar[str] = "a claim of its own for each pod (a template)"
+    node_words: ClassVar[str] = "that do not reach its claim's devices"
+    claim: str
+    devices: tuple[str, ...]
+    reserved_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClaimError(SchedulerReason):
+    """A device selector fails on a device, or a claim asks in a way that nobody knows: the attempt ends on
+    every node."""
+
+    code: ClassVar[str] = "claim-error"
+    advice: ClassVar[str] = "correct the expression or the request; ask with `has()` for what may be missing"
+    node_words: ClassVar[str] = "where a device selector fails"
+    claims: tuple[str, ...] | None = None
+    error: str | None = None
+    expression: str | None = None
+    instead: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClaimMissing(SchedulerReason):
+    """A ResourceClaim, or the template it is made from, does not exist yet: the pod is not tried."""
+
+    code: ClassVar[str] = "claim-missing"
+    advice: ClassVar[str] = "create it, or look at kube-controller-manager"
+    lasting: bool = False
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClaimNotUsable(SchedulerReason):
+    """A claim is being deleted, or was made for another pod of the same name: the pod is not tried; who still
+    uses it is named."""
+
+    code: ClassVar[str] = "claim-not-usable"
+    advice: ClassVar[str] = "wait for them, make the claim anew"
+    lasting: bool = False
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClaimNotAllocatable(SchedulerReason):
+    """No devices of the node meet the pod's resource claims."""
+
+    code: ClassVar[str] = "claim-not-allocatable"
+    advice: ClassVar[str] = "see what excludes each device; free or add devices"
+    claims: tuple[str, ...]
+    causes: tuple[str, ...] | None = None
+    requests: tuple[RequestShortage, ...] | None = None
+    devices: int | None = None
+    pools: tuple[str, ...] | None = None
+
+    @property
+    def phrase(self) -> str:
+        """The phrase, with what is in it of the facts."""
+        told = ", ".join(self.causes or ())
+        return f"without devices for its claims ({told})" if told else "without devices for its claims"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DeviceClassMissing(SchedulerReason):
+    """A request names a DeviceClass that does not exist."""
+
+    code: ClassVar[str] = "device-class-missing"
+    advice: ClassVar[str] = "create it, or correct the name"
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClaimWithoutCdi(Reason):
+    """Beside the answer: a node that would take a pod with claims has CDI switched off, as its agent says."""
+
+    code: ClassVar[str] = "claim-without-cdi"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "switch it on"
+    layer: Layer = Layer.RUNTIME
+    lasting: bool = False
+    nodes: tuple[str, ...]
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    ClaimElsewhere,
+    ClaimError,
+    ClaimMissing,
+    ClaimNotUsable,
+    ClaimNotAllocatable,
+    DeviceClassMissing,
+    ClaimWithoutCdi,
+)

@@ -1,0 +1,90 @@
+"""What keeps devices of a node from a pod, though the scheduler may know nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import (
+    GpuSet,
+)
+from tonnage.model.reasons.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PluginReason(Reason):
+    """What lies in how a node's devices are shared and advertised."""
+
+    layer: Layer = Layer.PLUGIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DeviceUnhealthy(Reason):
+    """A node would have room but for devices that are not healthy, or a running pod holds one; which, since
+    when and why is named."""
+
+    code: ClassVar[str] = "device-unhealthy"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "do what their reasons ask for"
+    layer: Layer = Layer.HARDWARE
+    lasting: bool = False
+    resource: str | None = None
+    capacity: int | None = None
+    missing: int | None = None
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GpuConfigRefused(PluginReason):
+    """The agent of a node refuses the device-plugin configuration it was given and keeps the last good
+    one."""
+
+    code: ClassVar[str] = "gpu-config-refused"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "correct the configuration"
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LinksBelowBest(PluginReason):
+    """A running pod's GPUs are joined worse than others of its node; both sets are named."""
+
+    code: ClassVar[str] = "links-below-best"
+    advice: ClassVar[str] = "start it again when the better set is free"
+    lasting: bool = False
+    node: str
+    has: GpuSet
+    best: GpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MigConfigFailed(PluginReason):
+    """The MIG manager could not give a node the layout that it should have; who uses its GPUs is named."""
+
+    code: ClassVar[str] = "mig-config-failed"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "drain the node, set the label again"
+    lasting: bool = False
+    config: str
+    using: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ResourceRenamed(PluginReason):
+    """Nodes offer the device under another name: shared, or as MIG profiles."""
+
+    code: ClassVar[str] = "resource-renamed"
+    advice: ClassVar[str] = "ask for that name"
+    resource: str
+    advertised: Mapping[str, tuple[str, ...]]
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    DeviceUnhealthy,
+    GpuConfigRefused,
+    LinksBelowBest,
+    MigConfigFailed,
+    ResourceRenamed,
+)

@@ -1,0 +1,245 @@
+"""What the scheduler says of a pod whatever the node, and what it does not look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import (
+    GpuFamily,
+    GpuSet,
+)
+from tonnage.model.reasons.reason import Reason, SchedulerReason
+
+
+class NoNodes(SchedulerReason):
+    """The cluster has no nodes."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "no-nodes"
+    advice: ClassVar[str] = "add one"
+
+
+class NodePinsConflict(SchedulerReason):
+    """The affinity pins the pod to different nodes at once."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "node-pins-conflict"
+    advice: ClassVar[str] = "correct `matchFields`"
+
+
+class AffinityNotReadable(SchedulerReason):
+    """A value in the preferred node affinity is none that a label can have, such as `-1`; the scheduler fails
+    as soon as two nodes would do."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "affinity-not-readable"
+    advice: ClassVar[str] = "correct the value"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NotModelled(SchedulerReason):
+    """The pod uses something that Tonnage does not decide yet, so the verdict is UNKNOWN."""
+
+    code: ClassVar[str] = "not-modelled"
+    advice: ClassVar[str] = "see the real scheduler's answer"
+    claims: tuple[str, ...] | None = None
+    feature: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ReleaseUnverified(SchedulerReason):
+    """The answer is for a release whose scheduler was never asked (1.31 to 1.33, 1.34.0, 1.34.1, what is
+    older or newer)."""
+
+    code: ClassVar[str] = "release-unverified"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "take its texts with care"
+    lasting: bool = False
+    release: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SchedulingGated(SchedulerReason):
+    """Scheduling gates hold the pod; who usually sets them is named."""
+
+    code: ClassVar[str] = "scheduling-gated"
+    advice: ClassVar[str] = "whoever set the gate removes it"
+    lasting: bool = False
+    gates: tuple[str, ...]
+    owners: tuple[str, ...]
+    queue: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OtherScheduler(SchedulerReason):
+    """The pod belongs to another scheduler."""
+
+    code: ClassVar[str] = "other-scheduler"
+    advice: ClassVar[str] = "ask that one"
+    scheduler: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SchedulerSilent(SchedulerReason):
+    """No scheduler serves the pod's schedulerName as far as can be seen, or none has said anything for
+    minutes."""
+
+    code: ClassVar[str] = "scheduler-silent"
+    advice: ClassVar[str] = "start it, or correct the name"
+    scheduler: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HamiDevicesShort(SchedulerReason):
+    """No node has parts of GPUs for a pod of HAMi's scheduler, by what HAMi noted on nodes and pods, or by
+    its words in the pod's condition, which are explained."""
+
+    code: ClassVar[str] = "hami-devices-short"
+    advice: ClassVar[str] = "ask for less memory or cores, or wait"
+    scheduler: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HeldAndIdle(SchedulerReason):
+    """Beside the answer: GPUs that would be needed are held by pods that hardly use them; what is allocated
+    counts, not what is used."""
+
+    code: ClassVar[str] = "held-and-idle"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "ask their holders, or share GPUs"
+    lasting: bool = False
+    idle: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ConditionDiffers(SchedulerReason):
+    """Beside the answer: what the scheduler wrote into the pod's condition PodScheduled is not what follows
+    from the objects; old and new wordings count as the same."""
+
+    code: ClassVar[str] = "condition-differs"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "wait for the next attempt; compare with the scheduler's configuration"
+    lasting: bool = False
+    theirs: Mapping[str, int] | None = None
+    ours: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LabelOfNobody(SchedulerReason):
+    """Beside the answer: no node has a label, or a value of it, that the pod selects nodes by; who usually
+    sets it is named."""
+
+    code: ClassVar[str] = "label-of-nobody"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "run what sets it, or correct the value"
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LinksUndecided(SchedulerReason):
+    """A pod with several GPUs fits nodes that join them differently, and does not say which it wants."""
+
+    code: ClassVar[str] = "links-undecided"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "require a product or a label"
+    lasting: bool = False
+    resource: str
+    families: tuple[GpuFamily, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LinksBelowFamily(SchedulerReason):
+    """A running pod's GPUs are joined far worse than as many on nodes of another family."""
+
+    code: ClassVar[str] = "links-below-family"
+    advice: ClassVar[str] = "select those nodes"
+    node: str
+    has: GpuSet
+    nodes: tuple[str, ...]
+    there: GpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ProductUndecided(SchedulerReason):
+    """A warning: several GPU products would do, and the pod does not say which."""
+
+    code: ClassVar[str] = "product-undecided"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "require a product, if it matters"
+    lasting: bool = False
+    products: Mapping[str, tuple[str, ...]]
+    totals: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Preemption(SchedulerReason):
+    """A node is (or would be) cleared of pods of lower priority, which are named, with the disruption budgets
+    that their going breaks."""
+
+    code: ClassVar[str] = "preemption"
+    advice: ClassVar[str] = "wait"
+    lasting: bool = False
+    victims: tuple[str, ...]
+    budgets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PreemptionNotAllowed(SchedulerReason):
+    """Beside the answer: the pod's preemptionPolicy is Never, though pods of lower priority are there."""
+
+    code: ClassVar[str] = "preemption-not-allowed"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "wait, or let it preempt"
+    lasting: bool = False
+    priority: int
+    priority_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PreemptionNotHelpful(SchedulerReason):
+    """Beside the answer: pods of lower priority are there, but no node refuses the pod for what their end
+    would change."""
+
+    code: ClassVar[str] = "preemption-not-helpful"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "answer the nodes' reasons"
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KindNotRead(Reason):
+    """Objects of a kind that bears on the answer may not be listed, or are not in the snapshot; where the
+    verdict hangs on them it is UNKNOWN."""
+
+    code: ClassVar[str] = "kind-not-read"
+    advice: ClassVar[str] = "ask with the right to list them"
+    layers: ClassVar[tuple[Layer, ...]] = ()
+    lasting: bool = False
+    kind: str
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    NoNodes,
+    NodePinsConflict,
+    AffinityNotReadable,
+    NotModelled,
+    ReleaseUnverified,
+    SchedulingGated,
+    OtherScheduler,
+    SchedulerSilent,
+    HamiDevicesShort,
+    HeldAndIdle,
+    ConditionDiffers,
+    LabelOfNobody,
+    LinksUndecided,
+    LinksBelowFamily,
+    ProductUndecided,
+    Preemption,
+    PreemptionNotAllowed,
+    PreemptionNotHelpful,
+    KindNotRead,
+)

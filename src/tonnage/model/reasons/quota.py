@@ -1,0 +1,98 @@
+"""What the quotas of a namespace have against a pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import (
+    QuotaRow,
+)
+from tonnage.model.reasons.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuotaReason(Reason):
+    """What a ResourceQuota says."""
+
+    layer: Layer = Layer.QUOTA
+    quota: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuotaRowsReason(QuotaReason):
+    """A quota with too little left, row by row."""
+
+    keys: tuple[str, ...]
+    users: tuple[str, ...]
+    rows: tuple[QuotaRow, ...]
+
+
+class QuotaExceeded(QuotaRowsReason):
+    """A ResourceQuota of the namespace has too little left; who uses it is named."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "quota-exceeded"
+    advice: ClassVar[str] = "free, or raise the quota"
+
+
+class QuotaNotTakenOver(QuotaRowsReason):
+    """The quota's spec allows it, but the quota controller has not taken it over yet: the server goes by the
+    status."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "quota-not-taken-over"
+    advice: ClassVar[str] = "wait; look at kube-controller-manager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuotaExceededByClaim(QuotaRowsReason):
+    """The pod is let in, but the claim that is made for it exceeds a quota on devices."""
+
+    code: ClassVar[str] = "quota-exceeded-by-claim"
+    advice: ClassVar[str] = "free, or raise the quota"
+    claim: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuotaKeyWithoutEffect(QuotaReason):
+    """Beside the answer: a ResourceQuota of the namespace on `limits.` of a device that is asked for, which
+    is never enforced."""
+
+    code: ClassVar[str] = "quota-key-without-effect"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "write `requests.`"
+    lasting: bool = False
+    key: str
+    hard: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuotaNotCounted(QuotaReason):
+    """A quota is so new that nobody has counted what is used."""
+
+    code: ClassVar[str] = "quota-not-counted"
+    advice: ClassVar[str] = "try again; look at kube-controller-manager if it stays"
+    lasting: bool = False
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuotaUndeclared(QuotaReason):
+    """A ResourceQuota on cpu or memory makes every container say how much it needs."""
+
+    code: ClassVar[str] = "quota-undeclared"
+    advice: ClassVar[str] = "declare it"
+    keys: tuple[str, ...]
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    QuotaExceeded,
+    QuotaNotTakenOver,
+    QuotaExceededByClaim,
+    QuotaKeyWithoutEffect,
+    QuotaNotCounted,
+    QuotaUndeclared,
+)

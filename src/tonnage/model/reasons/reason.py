@@ -1,0 +1,97 @@
+"""What every reason has: a subject, words, a layer, and facts, which are the fields of its class."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar
+
+from tonnage.model.json import JsonObject
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import facts_json, keyed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
+    """One cause. `subject` is what it is about (`Node gpu-a`); `lasting` when no pod's end would remove it;
+    `hidden` when the scheduler never gets to it, because another reason refuses the node first.
+
+    A class of its own for each code: its docstring says what it means, `advice` in general what to do. Its
+    fields are the facts; a fact that is None by default is left out of the JSON while it is None.
+    """
+
+    code: ClassVar[str]
+    advice: ClassVar[str] = ""
+    aside: ClassVar[bool] = False
+    """Whether it is told beside the answer, of which it is not the gist."""
+    layers: ClassVar[tuple[Layer, ...] | None] = None
+    """The layers that it may name, where they are several; none at all for any."""
+    node_words: ClassVar[str] = ""
+    """The phrase, where no fact is in it."""
+    trailing: ClassVar[tuple[str, ...]] = ()
+    """Facts that stand last in the JSON."""
+    general: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are no facts."""
+
+    subject: str
+    message: str
+    remedy: str = ""
+    source: str = ""
+    layer: Layer
+    lasting: bool = True
+    hidden: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal. Made anew for each class it would slow every program's start."""
+        return isinstance(other, Reason) and type(self) is type(other) and asdict(self) == asdict(other)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items())
+        return f"{type(self).__name__}({given})"
+
+    @property
+    def phrase(self) -> str:
+        """What it says of a node, to stand after a number of nodes. Equal phrases are told together."""
+        return self.node_words or f"refusing ({self.code})"
+
+    @property
+    def facts(self) -> JsonObject:
+        """The facts as they stand in the JSON."""
+        return facts_json(type(self), asdict(self, dict_factory=keyed))
+
+    def to_json(self) -> JsonObject:
+        """The reason under the keys of the verdict's contract."""
+        return {
+            "code": self.code,
+            "layer": self.layer.value,
+            "subject": self.subject,
+            "facts": self.facts,
+            "message": self.message,
+            "remedy": self.remedy,
+            "source": self.source,
+            "hidden": self.hidden,
+        }
+
+
+Reason.general = frozenset(field.name for field in fields(Reason))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SchedulerReason(Reason):
+    """What the scheduler says."""
+
+    layer: Layer = Layer.SCHEDULER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Symptom(Reason):
+    """What a component says in its own words, quoted: a message of the catalogue.
+
+    `reason` is kubelet's word for it, `check` what to look at.
+    """
+
+    trailing: ClassVar[tuple[str, ...]] = ("container",)
+
+    reason: str | None = None
+    words: str | None = None
+    check: str | None = None
+    container: str | None = None

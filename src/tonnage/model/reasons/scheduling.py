@@ -1,0 +1,254 @@
+"""What the scheduler's filters have against a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import (
+    AMOUNT,
+    FailingRequirement,
+    Guest,
+    Holder,
+)
+from tonnage.model.reasons.reason import Reason, SchedulerReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AmountReason(SchedulerReason):
+    """A node that has not what is asked of one resource."""
+
+    resource: str
+    requested: Annotated[int, AMOUNT]
+    allocatable: Annotated[int, AMOUNT]
+    capacity: Annotated[int, AMOUNT]
+    used: Annotated[int, AMOUNT]
+    free: Annotated[int, AMOUNT]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NodeUnschedulable(SchedulerReason):
+    """The node is cordoned; by which program and since when is told where the node has it."""
+
+    code: ClassVar[str] = "node-unschedulable"
+    advice: ClassVar[str] = "find out why, uncordon"
+    node_words: ClassVar[str] = "cordoned"
+    lasting: bool = False
+    by: str
+    at: str | None
+    work: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NodeNameMismatch(SchedulerReason):
+    """`spec.nodeName` names another node."""
+
+    code: ClassVar[str] = "node-name-mismatch"
+    advice: ClassVar[str] = "leave it out"
+    node_words: ClassVar[str] = "other than the one it names"
+    wanted: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TaintNotTolerated(SchedulerReason):
+    """A taint of the node, named with key, value and effect."""
+
+    code: ClassVar[str] = "taint-not-tolerated"
+    advice: ClassVar[str] = "tolerate it, if the pod belongs there"
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def phrase(self) -> str:
+        """The phrase, with what is in it of the facts."""
+        taint = f"{self.key}={self.value}" if self.value else self.key
+        return f"with the untolerated taint {taint}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NodeAffinityMismatch(SchedulerReason):
+    """nodeSelector or required node affinity leaves the node out; the label, what is wanted and what the node
+    has are named."""
+
+    code: ClassVar[str] = "node-affinity-mismatch"
+    advice: ClassVar[str] = "widen it, or label the node"
+    node_words: ClassVar[str] = "outside its node selector or affinity"
+    failing: tuple[FailingRequirement, ...]
+    terms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NodeNotPinned(SchedulerReason):
+    """The affinity pins the pod to other nodes by name."""
+
+    code: ClassVar[str] = "node-not-pinned"
+    advice: ClassVar[str] = "widen it"
+    node_words: ClassVar[str] = "other than the one it names"
+    wanted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HostPortTaken(SchedulerReason):
+    """Another pod on the node holds the host port; it is named."""
+
+    code: ClassVar[str] = "host-port-taken"
+    advice: ClassVar[str] = "another port, or a Service"
+    node_words: ClassVar[str] = "where another pod has its host port"
+    lasting: bool = False
+    port: int
+    protocol: str
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TooManyPods(SchedulerReason):
+    """The node takes no more pods."""
+
+    code: ClassVar[str] = "too-many-pods"
+    advice: ClassVar[str] = "end some, or raise kubelet's maxPods"
+    node_words: ClassVar[str] = "full of pods"
+    lasting: bool = False
+    limit: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class InsufficientResource(AmountReason):
+    """The node has the resource but too little is free; the holders of devices are named."""
+
+    code: ClassVar[str] = "insufficient-resource"
+    advice: ClassVar[str] = "wait, free, or use another node"
+    holders: tuple[Holder | Guest, ...] | None = None
+
+    @property
+    def phrase(self) -> str:
+        """The phrase, with what is in it of the facts."""
+        return f"without enough free {self.resource}"
+
+
+class ResourceTooLarge(AmountReason):
+    """More is asked than the whole node has."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "resource-too-large"
+    advice: ClassVar[str] = "ask for less, larger nodes"
+
+    @property
+    def phrase(self) -> str:
+        """The phrase, with what is in it of the facts."""
+        return f"too small in {self.resource}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ResourceNotAdvertised(SchedulerReason):
+    """The node (or no node) offers the resource; with a GPU known to be there, the layer below is named."""
+
+    code: ClassVar[str] = "resource-not-advertised"
+    layers: ClassVar[tuple[Layer, ...]] = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE, Layer.SCHEDULER)
+    advice: ClassVar[str] = "look at the named layer"
+    resource: str
+    requested: Annotated[int | None, AMOUNT] = None
+    allocatable: Annotated[int | None, AMOUNT] = None
+    capacity: Annotated[int | None, AMOUNT] = None
+    used: Annotated[int | None, AMOUNT] = None
+    free: Annotated[int | None, AMOUNT] = None
+    instead: tuple[str, ...] | None = None
+    nodes_with_gpu: tuple[str, ...] | None = None
+    nodes_with_capacity: tuple[str, ...] | None = None
+    meant: str | None = None
+    node: str | None = None
+
+    @property
+    def phrase(self) -> str:
+        """The phrase, with what is in it of the facts."""
+        if self.layer is Layer.SCHEDULER:
+            return f"without {self.resource}"
+        if self.instead:
+            return f"offering other names than {self.resource}"
+        return f"with a GPU but not offering {self.resource}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TopologyLabelMissing(SchedulerReason):
+    """The node lacks the label over which the pod must be spread."""
+
+    code: ClassVar[str] = "topology-label-missing"
+    advice: ClassVar[str] = "label it"
+    node_words: ClassVar[str] = "without the label over which it is spread"
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TopologySkew(SchedulerReason):
+    """One more pod there would be spread too unevenly."""
+
+    code: ClassVar[str] = "topology-skew"
+    advice: ClassVar[str] = "make room elsewhere, raise maxSkew"
+    node_words: ClassVar[str] = "where one more would be spread too unevenly"
+    lasting: bool = False
+    key: str
+    value: str
+    count: int
+    least: int
+    max_skew: int
+    skew: int
+    min_domains: int | None = None
+    domains: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PodAffinityMismatch(SchedulerReason):
+    """The pods that this one must be with are elsewhere."""
+
+    code: ClassVar[str] = "pod-affinity-mismatch"
+    advice: ClassVar[str] = "start them, or relax it"
+    node_words: ClassVar[str] = "without the pods that it must be with"
+    lasting: bool = False
+    topology_keys: str
+    selectors: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PodAntiAffinity(SchedulerReason):
+    """A pod that this one avoids is in the same topology; it is named."""
+
+    code: ClassVar[str] = "pod-anti-affinity"
+    advice: ClassVar[str] = "wait, relax, add nodes"
+    node_words: ClassVar[str] = "with a pod that it avoids"
+    lasting: bool = False
+    topology_key: str
+    pod: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PodAntiAffinityOfOthers(SchedulerReason):
+    """A pod there avoids this one; it is named."""
+
+    code: ClassVar[str] = "pod-anti-affinity-of-others"
+    advice: ClassVar[str] = "wait, relax, add nodes"
+    node_words: ClassVar[str] = "with a pod that avoids it"
+    lasting: bool = False
+    topology_key: str
+    pod: str
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    NodeUnschedulable,
+    NodeNameMismatch,
+    TaintNotTolerated,
+    NodeAffinityMismatch,
+    NodeNotPinned,
+    HostPortTaken,
+    TooManyPods,
+    InsufficientResource,
+    ResourceTooLarge,
+    ResourceNotAdvertised,
+    TopologyLabelMissing,
+    TopologySkew,
+    PodAffinityMismatch,
+    PodAntiAffinity,
+    PodAntiAffinityOfOthers,
+)

@@ -1,0 +1,250 @@
+"""What kubelet, device plugins and container runtimes say in their own words, by `catalog/messages.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Symptom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TopologyAffinity(Symptom):
+    """Kubelet could not, or would not be able to, align the devices on NUMA nodes (`TopologyAffinityError`);
+    the node's layout is named."""
+
+    code: ClassVar[str] = "topology-affinity"
+    advice: ClassVar[str] = "ask for as many as one NUMA node has, another node, or relax the policy"
+    node_words: ClassVar[str] = "whose kubelet could not align its devices"
+    layer: Layer = Layer.KUBELET
+    policy: str | None = None
+    scope: str | None = None
+    numa: tuple[str, ...] | None = None
+    most: Mapping[str, int] | None = None
+    nodes: tuple[str, ...] | None = None
+    others: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SharedRequestTooLarge(Symptom):
+    """More than one of a shared resource of which a container may have one."""
+
+    code: ClassVar[str] = "shared-request-too-large"
+    advice: ClassVar[str] = "ask for one"
+    layer: Layer = Layer.PLUGIN
+    found: str | None = None
+    resource: str | None = None
+    requested: int | None = None
+    nodes: tuple[str, ...] | None = None
+    config: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KubeletOutOfResource(Symptom):
+    """Kubelet found less than the scheduler thought (`OutOf…`)."""
+
+    code: ClassVar[str] = "kubelet-out-of-resource"
+    advice: ClassVar[str] = "do not set `spec.nodeName` by hand; one scheduler per node"
+    layer: Layer = Layer.KUBELET
+    resource: str | None = None
+    requested: str | None = None
+    used: str | None = None
+    capacity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CdiDeviceNodeMissing(Symptom):
+    code: ClassVar[str] = "cdi-device-node-missing"
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CdiDeviceUnresolvable(Symptom):
+    code: ClassVar[str] = "cdi-device-unresolvable"
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ContainerCommand(Symptom):
+    code: ClassVar[str] = "container-command"
+    command: str | None = None
+
+
+class ContainerConfig(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "container-config"
+
+
+class CrashLooping(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "crash-looping"
+
+
+class DeviceAccessBlocked(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "device-access-blocked"
+
+
+class DeviceCgroupLost(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "device-cgroup-lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DeviceUnknownToToolkit(Symptom):
+    code: ClassVar[str] = "device-unknown-to-toolkit"
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DeviceUnregistered(Symptom):
+    code: ClassVar[str] = "device-unregistered"
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DevicesFellIll(Symptom):
+    code: ClassVar[str] = "devices-fell-ill"
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DraDriverUnregistered(Symptom):
+    code: ClassVar[str] = "dra-driver-unregistered"
+    driver: str | None = None
+    pool: str | None = None
+
+
+class DraDriverGone(DraDriverUnregistered):
+    """The same where objects tell it: a claim's devices are of a pool that no ResourceSlice has any more."""
+
+    __slots__ = ()
+    trailing: ClassVar[tuple[str, ...]] = ("check",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DraPrepareFailed(Symptom):
+    code: ClassVar[str] = "dra-prepare-failed"
+    claim: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Evicted(Symptom):
+    code: ClassVar[str] = "evicted"
+    resource: str | None = None
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HamiSchedulerBypassed(Symptom):
+    code: ClassVar[str] = "hami-scheduler-bypassed"
+    node: str | None = None
+
+
+class ImagePull(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "image-pull"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KubeletDevicesShort(Symptom):
+    code: ClassVar[str] = "kubelet-devices-short"
+    resource: str | None = None
+    requested: str | None = None
+    available: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KubeletPredicateFailed(Symptom):
+    code: ClassVar[str] = "kubelet-predicate-failed"
+    predicate: str | None = None
+
+
+class MigStrategyMixed(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "mig-strategy-mixed"
+
+
+class NoGpuInjected(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "no-gpu-injected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NoHealthyDevices(Symptom):
+    code: ClassVar[str] = "no-healthy-devices"
+    resource: str | None = None
+
+
+class NodeShutDown(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "node-shut-down"
+
+
+class OomKilled(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "oom-killed"
+
+
+class PluginWithoutDriver(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "plugin-without-driver"
+
+
+class PreferredAllocationFailed(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "preferred-allocation-failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RuntimeHandlerMissing(Symptom):
+    code: ClassVar[str] = "runtime-handler-missing"
+    handler: str | None = None
+    handlers: tuple[str, ...] | None = None
+
+
+class ToolkitCgroup(Symptom):
+    __slots__ = ()
+    code: ClassVar[str] = "toolkit-cgroup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ToolkitLdconfigMissing(Symptom):
+    code: ClassVar[str] = "toolkit-ldconfig-missing"
+    path: str | None = None
+
+
+REASONS: Final[tuple[type[Symptom], ...]] = (
+    TopologyAffinity,
+    SharedRequestTooLarge,
+    KubeletOutOfResource,
+    CdiDeviceNodeMissing,
+    CdiDeviceUnresolvable,
+    ContainerCommand,
+    ContainerConfig,
+    CrashLooping,
+    DeviceAccessBlocked,
+    DeviceCgroupLost,
+    DeviceUnknownToToolkit,
+    DeviceUnregistered,
+    DevicesFellIll,
+    DraDriverUnregistered,
+    DraPrepareFailed,
+    Evicted,
+    HamiSchedulerBypassed,
+    ImagePull,
+    KubeletDevicesShort,
+    KubeletPredicateFailed,
+    MigStrategyMixed,
+    NoGpuInjected,
+    NoHealthyDevices,
+    NodeShutDown,
+    OomKilled,
+    PluginWithoutDriver,
+    PreferredAllocationFailed,
+    RuntimeHandlerMissing,
+    ToolkitCgroup,
+    ToolkitLdconfigMissing,
+)

@@ -1,0 +1,88 @@
+"""What the scheduler has against a node, or against every node, for a pod's volumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.reasons.reason import Reason, SchedulerReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class VolumeClaimNotUsable(SchedulerReason):
+    """A PersistentVolumeClaim of the pod is missing, lost, being deleted or not bound."""
+
+    code: ClassVar[str] = "volume-claim-not-usable"
+    advice: ClassVar[str] = "create it, or look at its Events"
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class VolumeInUse(SchedulerReason):
+    """Another pod has a volume that only one pod at a time may use (ReadWriteOncePod)."""
+
+    code: ClassVar[str] = "volume-in-use"
+    advice: ClassVar[str] = "wait for that pod, or a claim of its own"
+    node_words: ClassVar[str] = "while another pod has its volume to itself"
+    lasting: bool = False
+    volume: str | None = None
+    claim: str | None = None
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class VolumeLimit(SchedulerReason):
+    """The volumes' driver attaches no more to the node."""
+
+    code: ClassVar[str] = "volume-limit"
+    advice: ClassVar[str] = "wait, or other nodes"
+    node_words: ClassVar[str] = "with too many volumes attached"
+    driver: str
+    limit: int
+    attached: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class VolumeElsewhere(SchedulerReason):
+    """A volume of the pod cannot be reached from the node: its node affinity, or its zone."""
+
+    code: ClassVar[str] = "volume-elsewhere"
+    advice: ClassVar[str] = "GPU nodes where the volume is, or WaitForFirstConsumer"
+    node_words: ClassVar[str] = "that its volumes cannot be reached from"
+    claim: str
+    volume: str | None = None
+    key: str | None = None
+    wanted: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class VolumeNotAvailable(SchedulerReason):
+    """No volume is free on the node for a claim that is to be bound there, and none can be made for it."""
+
+    code: ClassVar[str] = "volume-not-available"
+    advice: ClassVar[str] = "make one, or another class"
+    node_words: ClassVar[str] = "without a volume for its claims"
+    claim: str
+    class_: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class StorageShort(SchedulerReason):
+    """The driver that would make a volume for a claim has not enough storage left on the node."""
+
+    code: ClassVar[str] = "storage-short"
+    advice: ClassVar[str] = "a smaller claim, another class, or free some"
+    node_words: ClassVar[str] = "without enough storage for its claims"
+    lasting: bool = False
+    claim: str
+    class_: str
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    VolumeClaimNotUsable,
+    VolumeInUse,
+    VolumeLimit,
+    VolumeElsewhere,
+    VolumeNotAvailable,
+    StorageShort,
+)

@@ -1,0 +1,87 @@
+"""Why a workload makes no pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import AdmissionReason
+from tonnage.model.reasons.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WorkloadDeadline(Reason):
+    """A Deployment makes no progress (`ProgressDeadlineExceeded`)."""
+
+    code: ClassVar[str] = "workload-deadline"
+    advice: ClassVar[str] = "see why its pods do not become ready"
+    layer: Layer = Layer.APPLICATION
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WorkloadEnded(Reason):
+    """A Job has failed or is complete, so it makes no more pods."""
+
+    code: ClassVar[str] = "workload-ended"
+    advice: ClassVar[str] = "make it anew"
+    layer: Layer = Layer.APPLICATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WorkloadPaused(AdmissionReason):
+    """A Deployment is paused, or a Job or CronJob suspended: no pods are made."""
+
+    code: ClassVar[str] = "workload-paused"
+    advice: ClassVar[str] = "resume it"
+    lasting: bool = False
+
+
+class WorkloadWantsNone(AdmissionReason):
+    """The workload is scaled to zero, or matches no node."""
+
+    __slots__ = ()
+    code: ClassVar[str] = "workload-wants-none"
+    advice: ClassVar[str] = "scale it up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WorkloadInOrder(Reason):
+    """A StatefulSet starts its next pod only when the one before is ready."""
+
+    code: ClassVar[str] = "workload-in-order"
+    advice: ClassVar[str] = "see that pod"
+    layers: ClassVar[tuple[Layer, ...]] = (Layer.SCHEDULER, Layer.APPLICATION)
+    layer: Layer = Layer.SCHEDULER
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WorkloadNotActedOn(AdmissionReason):
+    """No controller has acted on the workload yet."""
+
+    code: ClassVar[str] = "workload-not-acted-on"
+    advice: ClassVar[str] = "look at kube-controller-manager"
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WorkloadPodsRefused(AdmissionReason):
+    """The API server refused the workload's pods for a reason that only its own words tell."""
+
+    code: ClassVar[str] = "workload-pods-refused"
+    advice: ClassVar[str] = "do what they say"
+    layers: ClassVar[tuple[Layer, ...]] = (Layer.ADMISSION, Layer.QUOTA)
+    lasting: bool = False
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    WorkloadDeadline,
+    WorkloadEnded,
+    WorkloadPaused,
+    WorkloadWantsNone,
+    WorkloadInOrder,
+    WorkloadNotActedOn,
+    WorkloadPodsRefused,
+)
