@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ from tonnage.diagnose.doctor.finding import DoctorCode, Layer
 from tonnage.diagnose.lint.codes import FACTS
 from tonnage.diagnose.lint.finding import LintCode
 from tonnage.model.catalog.messages import Message, messages
+from tonnage.model.reasons.kubelet import NodeNotReady
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.registry import reasons
+from tonnage.model.reasons.scheduling import TaintNotTolerated
 
 _SOURCE = "\n".join(
     path.read_text()
@@ -107,3 +111,26 @@ def test_recorded_facts_are_those_of_the_schema_of_their_code() -> None:
 
 def test_nothing_reads_a_fact_by_its_key() -> None:
     assert re.findall(r"\.facts(?:\.get\(|\[)", _SOURCE) == []
+
+
+_TAINT = TaintNotTolerated(subject="Node a", message="tainted", key="gpu", value="", effect="NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("other", "equal"),
+    [
+        pytest.param(replace(_TAINT), True, id="the same"),
+        pytest.param(replace(_TAINT, effect="NoExecute"), False, id="another fact"),
+        pytest.param(replace(_TAINT, hidden=True), False, id="hidden"),
+        pytest.param(
+            NodeNotReady(
+                subject="Node a", message="tainted", key="gpu", value="", effect="NoSchedule",
+                layer=_TAINT.layer, lasting=True,
+            ),
+            False,
+            id="another code, all else the same",
+        ),
+    ],
+)  # fmt: skip
+def test_reasons_are_equal_when_code_and_all_fields_are(other: Reason, equal: bool) -> None:
+    assert (other == _TAINT) is equal

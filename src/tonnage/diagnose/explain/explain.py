@@ -45,7 +45,6 @@ from tonnage.model.api_answer import ApiAnswer, ApiServer
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.json import JsonObject
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.devices import ResourceRenamed
 from tonnage.model.reasons.pods import (
     ConditionDiffers,
     HamiDevicesShort,
@@ -54,7 +53,7 @@ from tonnage.model.reasons.pods import (
     SchedulerSilent,
 )
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import NodeAffinityMismatch, ResourceNotAdvertised
+from tonnage.model.reasons.scheduling import NodeAffinityMismatch
 from tonnage.model.reasons.symptoms import SharedRequestTooLarge, TopologyAffinity
 from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
@@ -292,13 +291,7 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
 
 def _layer(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> Layer:
     """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
-    below = (
-        ResourceRenamed,
-        ResourceNotAdvertised,
-        SharedRequestTooLarge,
-        TopologyAffinity,
-    )
-    found = next((reason.layer for reason in reasons if isinstance(reason, below)), None)
+    found = next((reason.layer for reason in reasons if reason.leads), None)
     if found is not None:
         return found
     hopeful = [one.told for one in case.classes if one.told.verdict is verdict]

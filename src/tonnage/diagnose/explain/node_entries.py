@@ -85,4 +85,4 @@ def _part(reason: Reason, node: str, held: Held) -> _Part:
     resource = reason.resource if isinstance(reason, InsufficientResource) and holds else ""
     message = reason.message.removesuffix(held(node, resource)[1]) if resource else reason.message
     named = tuple((key, text.split(node)) for key in _TEXTS if node in (text := str(body[key])))
-    return _Part(body, reason.facts, named, resource, message.split(node))
+    return _Part(body, reason.facts if resource else {}, named, resource, message.split(node))

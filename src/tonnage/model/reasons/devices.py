@@ -76,6 +76,7 @@ class ResourceRenamed(PluginReason):
     """Nodes offer the device under another name: shared, or as MIG profiles."""
 
     code: ClassVar[str] = "resource-renamed"
+    leads: ClassVar[bool] = True
     advice: ClassVar[str] = "ask for that name"
     resource: str
     advertised: Mapping[str, tuple[str, ...]]

@@ -23,6 +23,8 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     advice: ClassVar[str] = ""
     aside: ClassVar[bool] = False
     """Whether it is told beside the answer, of which it is not the gist."""
+    leads: ClassVar[bool] = False
+    """Whether its layer is the answer's, since the scheduler only passes on what lies below it."""
     layers: ClassVar[tuple[Layer, ...] | None] = None
     """The layers that it may name, where they are several; none at all for any."""
     node_words: ClassVar[str] = ""

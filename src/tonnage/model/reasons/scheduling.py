@@ -147,6 +147,7 @@ class ResourceNotAdvertised(SchedulerReason):
     """The node (or no node) offers the resource; with a GPU known to be there, the layer below is named."""
 
     code: ClassVar[str] = "resource-not-advertised"
+    leads: ClassVar[bool] = True
     layers: ClassVar[tuple[Layer, ...]] = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE, Layer.SCHEDULER)
     advice: ClassVar[str] = "look at the named layer"
     resource: str

@@ -16,6 +16,7 @@ class TopologyAffinity(Symptom):
     the node's layout is named."""
 
     code: ClassVar[str] = "topology-affinity"
+    leads: ClassVar[bool] = True
     advice: ClassVar[str] = "ask for as many as one NUMA node has, another node, or relax the policy"
     node_words: ClassVar[str] = "whose kubelet could not align its devices"
     layer: Layer = Layer.KUBELET
@@ -32,6 +33,7 @@ class SharedRequestTooLarge(Symptom):
     """More than one of a shared resource of which a container may have one."""
 
     code: ClassVar[str] = "shared-request-too-large"
+    leads: ClassVar[bool] = True
     advice: ClassVar[str] = "ask for one"
     layer: Layer = Layer.PLUGIN
     found: str | None = None
