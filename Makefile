@@ -104,6 +104,7 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/python -m scripts.laws
 	@$(BIN)/python -m scripts.draw_rooms --check
 	@$(BIN)/python -m scripts.generate_reason_codes --check
+	@$(BIN)/python -m scripts.draw_mig --check
 	@$(BIN)/python scripts/generate_protos.py --check
 	@$(BIN)/python scripts/generate_crds.py --check
 	@$(BIN)/python scripts/generate_chart_reference.py --check

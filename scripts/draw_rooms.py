@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from scripts.drawing import redrawn
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/explanation/architecture.md"
 SOURCE: Final = ROOT / "src/tonnage"
@@ -20,8 +22,7 @@ ROOMS: Final = (
     *("loop", "reading", "ports", "documents", "wire", "model"),
 )
 """From the top of the house to its ground."""
-_BEGIN: Final = "<!-- drawn by python -m scripts.draw_rooms -->\n"
-_END: Final = "<!-- end of the drawing -->\n"
+_COMMAND: Final = "python -m scripts.draw_rooms"
 _WIDE: Final = 20
 _LINES_A_BLOCK: Final = 2000
 
@@ -86,20 +87,17 @@ def _rounded(lines: int) -> str:
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    wanted = f"{before}{_BEGIN}{drawing()}{_END}{after}"
+    wanted = redrawn(PAGE, _COMMAND, drawing())
     if "--check" in sys.argv[1:]:
-        if _arrows(wanted) != _arrows(text):
-            sys.exit(f"{PAGE.relative_to(ROOT)}: its drawing is old. Remedy: python -m scripts.draw_rooms")
+        if _arrows(wanted) != _arrows(PAGE.read_text(encoding="utf-8")):
+            sys.exit(f"{PAGE.relative_to(ROOT)}: its drawing is old. Remedy: {_COMMAND}")
         return
     PAGE.write_text(wanted, encoding="utf-8")
 
 
 def _arrows(text: str) -> list[str]:
     """What the check compares: who uses whom. Sizes change with every commit."""
-    return [line for line in text.partition(_BEGIN)[2].partition(_END)[0].splitlines() if "->" in line]
+    return [line for line in text.splitlines() if line.lstrip().startswith("->")]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,23 @@ async def test_a_restart_that_does_not_help_is_not_tried_again(tmp_path: Path, c
     assert agent.state == MigState.FAILED
     assert "a restart of the node did not help" in agent.said[-1][1]
     assert machine.boot == "11"
+
+
+async def test_a_hook_that_fails_restarts_no_node_though_a_reset_was_refused_before(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = board_of(tmp_path, clock)
+
+    def refuse(step: MigStep) -> str:
+        """The way forward once it is reset, and the reset on the way back."""
+        reset = any(isinstance(done, ResetGpu) for done in machine.steps)
+        return "no" if reset and isinstance(step, CreateGpuInstance | ResetGpu) else ""
+
+    machine.refuse = refuse
+    wish = replace(ON, host=HostWork({"apply-start": (MigHook("hook", ("apply-start",)),)}))
+    agent = Agent(machine, clock, wish, reboots=True)
+    await agent.ends()
+    assert "the layout of before is not back" in agent.said[-1][1]
+    machine.fails = fails_to("hook")
+    await agent.live(lambda: agent.said and "hook apply-start" in agent.said[-1][1] and agent.over)
+    assert "systemctl reboot" not in machine.ran

@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import World
+from tonnage.decide.node.mig.layouts import NoLayout
 from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
 from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
@@ -128,11 +129,11 @@ class NodeMigConfig:
             return MigWish(label, refusal=f"ConfigMap {self._where} has no key {_KEY}")
         configs, error = self._parsed(text)
         host = self._host(found.data)
-        if isinstance(host, str):
-            return MigWish(label, refusal=host)
+        if isinstance(host, NoLayout):
+            return MigWish(label, refusal=host.why)
         return replace(wish_for(label, configs, f"ConfigMap {self._where}", error), host=host)
 
-    def _host(self, data: Mapping[str, str]) -> HostWork | str:
+    def _host(self, data: Mapping[str, str]) -> HostWork | NoLayout:
         """What the host does around a change, out of the ConfigMap; why that cannot be done."""
         if not data.get(_HOOKS) and not data.get(_CLIENTS):
             return HostWork()
@@ -145,11 +146,11 @@ class NodeMigConfig:
             clients = data.get(_CLIENTS, "")
             units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
         except ConfigError as error:
-            return places(error)
+            return NoLayout(places(error))
         work = HostWork(hooks, units)
         if work.nothing or self._host_programs:
             return work
-        return (
+        return NoLayout(
             f"ConfigMap {self._where} has hooks or clients, and this agent may run nothing of its host:"
             " give it --mig-host-root (migManager.hostPrograms), or take them out"
         )

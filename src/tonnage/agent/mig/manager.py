@@ -16,30 +16,39 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mig.state import MigStanding, what_stands, words
+from tonnage.agent.mig.steps import MigSteps, StepsEnd
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.board import resets_of
-from tonnage.decide.node.mig.change import MigChange, change_to, in_the_way, next_step
+from tonnage.decide.node.mig.change import MigChange, change_to
+from tonnage.decide.node.mig.layouts import NoLayout
+from tonnage.decide.node.mig.obstacles import Obstacle
+from tonnage.decide.node.mig.steps import next_step
+from tonnage.decide.node.mig.transitions import (
+    TRANSITIONS,
+    Event,
+    Stage,
+    next_stage,
+    restart_obstacle,
+    resumed,
+    stage_of,
+)
+from tonnage.decide.node.mig.users import in_the_way
 from tonnage.decide.node.mig.wanted_layout import MigWish, goals_of, remark_on
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigWork, ResetGpu
+from tonnage.model.mig import DividedGpu, MigState, MigWork
 from tonnage.model.sharing import Hold
 from tonnage.ports import DeviceBackend
 
 _LOG: Final = logging.getLogger(__name__)
 _WITHDRAW_S: Final = 1.0
 """So that kubelet has heard that it may not give out what is changed."""
-_TRIES: Final = 3
-_TRY_AGAIN_S: Final = 1.0
 _BACK_OFF_S: Final = (10.0, 30.0, 60.0, 300.0)
 _LOOK_AGAIN_S: Final = 30.0
 """While somebody is in the way, or nothing can be made: not everything that changes this tells of it."""
 _ASK_AGAIN_S: Final = 5.0
 """While pods are asked to leave, as kubectl drain has it."""
-_RESUMES: Final = 3
-"""After so many agents that ended during a change it goes back; after twice as many it is given up."""
-_MOST_STEPS: Final = 4096
 _LONGEST: Final = 1024
 
 
@@ -86,10 +95,7 @@ class NodeMig:
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
-        self._no_reset = False
-        """A reset was the last step that was wanted, and it was not done."""
-        self._stubborn: set[str] = set()
-        """GPUs that did not take another mode without a reset."""
+        self._steps = MigSteps(hardware, devices, holders, world.clock)
         self.standing: MigStanding | None = None
 
     @property
@@ -162,14 +168,14 @@ class NodeMig:
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
         gpus = await self._hardware.divided()
         goals = goals_of(wish, inventory, gpus, self._holders.holds)
-        if isinstance(goals, str):
+        if isinstance(goals, NoLayout):
             self._due = self._clock.monotonic() + _LOOK_AGAIN_S
             self._drain({})
-            self._say(MigStanding(wish.config, MigState.FAILED, goals))
+            self._say(MigStanding(wish.config, MigState.FAILED, goals.why))
             return
-        change = change_to(wish.config, goals, gpus, resets_of(inventory), self._stubborn)
-        if change is not None and isinstance(wrong := next_step(change, gpus), str):
-            raise HardwareError(Problem(wrong))
+        change = change_to(wish.config, goals, gpus, resets_of(inventory), self._steps.stubborn)
+        if change is not None and isinstance(step := next_step(change, gpus), Obstacle):
+            raise HardwareError(Problem(str(step)))
         if change is None:
             self._drain({})
             self._failures = 0
@@ -207,46 +213,25 @@ class NodeMig:
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
-        uuids = ", ".join(shape.uuid for shape in change.goal)
-        self._say(MigStanding(change.config, MigState.PENDING, f"{uuids}: {change.config} is being made"))
+        self._say(
+            MigStanding(change.config, MigState.PENDING, f"{_uuids(change)}: {change.config} is being made")
+        )
         # First on disk: an agent that comes after and finds nothing begun offers the devices again.
         await self._journal.write(change)
-        try:
-            self._draining = {}
-            self._withhold()
-            await self._clock.sleep(_WITHDRAW_S)
-            async with self._holders.answering:
-                pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
-            if self.settled is not None and (why := await self.settled()):
-                raise HardwareError(Problem(why))
-            begins = not await self._waits(change, await self._hardware.divided())
-            if begins:
-                # On disk before the first step: whoever comes after knows that the GPUs may be half divided.
-                change = replace(change, begun=True)
-                await self._journal.write(change)
-        except (HardwareError, ConfigError):
-            await self._end()
-            raise
-        if not begins:
-            await self._end()
-            return
-        _LOG.info("MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, uuids)
-        await self._carry_out(change)
+        await self._carry_out(change, Stage.WITHDRAWN)
 
     async def _resume(self, change: MigChange) -> None:
         """Go on with what an earlier agent began, or end it. Of what it had not begun nothing is done."""
-        if not change.begun:
+        stage = stage_of(change)
+        event, change = resumed(change)
+        stage = next_stage(stage, event)
+        if stage is Stage.UNTOUCHED:
             await self._end()
             return
-        resumed = change.resumed + 1
-        why = change.why
-        if resumed >= _RESUMES and not why:
-            why = f"{resumed} agents ended during the change"
         _LOG.warning(
             "MIG change resumed: node=%s config=%s times=%d back=%s",
-            *(self._node, change.config, resumed, bool(why)),
+            *(self._node, change.config, change.resumed, bool(change.why)),
         )
-        change = replace(change, resumed=resumed, why=why)
         self._say(MigStanding(change.config, MigState.PENDING, "an earlier agent's change is being ended"))
         while True:
             try:
@@ -255,48 +240,88 @@ class NodeMig:
             except HardwareError as error:
                 self._say(MigStanding(change.config, MigState.PENDING, f"waits: {words(error)}"))
                 await self._clock.sleep(_BACK_OFF_S[0])
-        if resumed >= 2 * _RESUMES:
-            await self._give_up(change, why)
-            return
-        await self._carry_out(change)
+        await self._carry_out(change, stage)
 
-    async def _carry_out(self, change: MigChange) -> None:
-        """Forward; back if that fails; and then say how it ended."""
-        known = frozenset(self._stubborn)
-        wrong = "" if self.host is None or change.why else await self.host.prepare(change)
-        wrong = wrong or await self._take_steps(change)
-        new = tuple(self._stubborn - known)
-        if wrong and not change.why and self._no_reset and not new:
-            wrong = await self._restart(change, wrong)
-        if wrong and not change.why:
-            _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, wrong)
-            change = replace(change, why=wrong, stubborn=new)
+    async def _carry_out(self, change: MigChange, stage: Stage) -> None:
+        """Go from stage to stage, as `decide.node.mig.transitions` has it, and then say how it ended."""
+        end = StepsEnd(Event.REFUSED, change.why)
+        while stage in TRANSITIONS:
+            match stage:
+                case Stage.WITHDRAWN:
+                    end = await self._withdraw(change)
+                case Stage.FORWARD:
+                    end = await self._forward(change)
+                case Stage.RESTART:
+                    end = StepsEnd(Event.REFUSED, await self._restart(change, end.why))
+                case _:
+                    end = await self._steps.take(change)
+            stage = next_stage(stage, end.event)
+            change = await self._entered(stage, change, end)
+        await self._conclude(stage, change, end.why)
+
+    async def _withdraw(self, change: MigChange) -> StepsEnd:
+        """Whether it may begin, once nobody is given what it destroys."""
+        try:
+            self._draining = {}
+            self._withhold()
+            await self._clock.sleep(_WITHDRAW_S)
+            async with self._holders.answering:
+                pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
+            if self.settled is not None and (why := await self.settled()):
+                raise HardwareError(Problem(why))
+            if await self._waits(change, await self._hardware.divided()):
+                return StepsEnd(Event.IN_USE)
+            # On disk before the first step: whoever comes after knows that the GPUs may be half divided.
+            await self._journal.write(replace(change, begun=True))
+        except (HardwareError, ConfigError) as error:
+            return StepsEnd(Event.REFUSED, words(error))
+        return StepsEnd(Event.FREE)
+
+    async def _forward(self, change: MigChange) -> StepsEnd:
+        if self.host is not None and (why := await self.host.prepare(change)):
+            return StepsEnd(Event.REFUSED, why)
+        return await self._steps.take(change)
+
+    async def _entered(self, stage: Stage, change: MigChange, end: StepsEnd) -> MigChange:
+        """The change as it is from here on."""
+        if stage is Stage.FORWARD:
+            _LOG.info(
+                "MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, _uuids(change)
+            )
+            return replace(change, begun=True)
+        if stage in (Stage.BACK, Stage.BACK_FOR_BOARD):
+            _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, end.why)
+            change = replace(change, why=end.why, stubborn=end.stubborn)
             await self._noted(change)
-            wrong = await self._take_steps(change)
-        if wrong:
-            await self._give_up(change, wrong)
-            return
+        return change
+
+    async def _conclude(self, stage: Stage, change: MigChange, why: str) -> None:
+        """Let what stands be used, and say how it ended."""
+        stands = await what_stands(change, self._hardware) if stage is Stage.GIVEN_UP else ""
         await self._end()
-        if change.stubborn:
-            self._stubborn.update(change.stubborn)
-            self._due = self._clock.monotonic()
-            self._say(MigStanding(change.config, MigState.PENDING, change.why))
-        elif change.why:
-            self._fail(change.config, f"{change.why}; the layout of before is back")
-        else:
-            self._failures = 0
-            self._say(MigStanding(change.config, MigState.SUCCESS))
+        match stage:
+            case Stage.APPLIED:
+                self._failures = 0
+                self._say(MigStanding(change.config, MigState.SUCCESS))
+            case Stage.RESTORED:
+                self._fail(change.config, f"{change.why}; the layout of before is back")
+            case Stage.ANEW:
+                self._steps.stubborn.update(change.stubborn)
+                self._due = self._clock.monotonic()
+                self._say(MigStanding(change.config, MigState.PENDING, change.why))
+            case Stage.GIVEN_UP:
+                first = change.why or why
+                again = "" if why == first else f": {why}"
+                self._fail(change.config, f"{first}; the layout of before is not back{again}; {stands}")
+            case Stage.UNTOUCHED:
+                self._fail(change.config, why)
 
     async def _restart(self, change: MigChange, wrong: str) -> str:
         """Restart the node, if it may be, which ends this agent; the next one goes on. Why it is not."""
         if self.host is None or not self.boot:
             return wrong
-        if change.rebooted not in ("", self.boot):
-            return f"{wrong}; a restart of the node did not help"
-        if holders := sorted({f"{hold.namespace}/{hold.pod}" for hold in self._holders.holds}):
-            return (
-                f"{wrong}; a restart of the node may help, but its GPUs are used by {', '.join(holders[:5])}"
-            )
+        if obstacle := restart_obstacle(change, self.boot, self._holders.holds):
+            return f"{wrong}; {obstacle}"
         try:
             # Before the restart, which ends this agent: the next one must not restart the node once more.
             await self._journal.write(replace(change, rebooted=self.boot))
@@ -311,47 +336,6 @@ class NodeMig:
             await self._journal.write(change)
         except HardwareError as error:
             _LOG.warning("MIG journal not written: node=%s error=%s", self._node, error)
-
-    async def _take_steps(self, change: MigChange) -> str:
-        """Take steps until nothing is left to do. Why that is not reached; empty: it is."""
-        tries = 0
-        for _ in range(_MOST_STEPS):
-            self._no_reset = False
-            try:
-                gpus = await self._hardware.divided()
-                step = next_step(change, gpus)
-                if step is None:
-                    return ""
-                if isinstance(step, str):
-                    raise HardwareError(Problem(step))
-                if not change.why and (users := in_the_way(change, gpus, self._holders.holds)):
-                    raise HardwareError(Problem("; ".join(map(str, users))))
-                self._no_reset = isinstance(step, ResetGpu)
-                if isinstance(step, ResetGpu) and step.uuid not in change.resets:
-                    return self._asks_for_reset(step.uuid)
-                await self._hardware.apply(step)
-            except (HardwareError, ConfigError) as error:
-                tries += 1
-                if tries >= _TRIES:
-                    return words(error)
-                await self._clock.sleep(_TRY_AGAIN_S)
-        return "the GPUs do not stay as they are made: somebody else changes them, too"
-
-    def _asks_for_reset(self, uuid: str) -> str:
-        """Note a GPU that has to be reset with its board: who uses the others has to be asked first."""
-        boards = resets_of(self._devices.inventory or Inventory())
-        if uuid not in boards or uuid in self._stubborn:
-            return f"{uuid} takes the other MIG mode only by a restart of the node"
-        self._stubborn.add(uuid)
-        return f"{uuid} takes the other MIG mode only by a reset with {', '.join(boards[uuid])}"
-
-    async def _give_up(self, change: MigChange, wrong: str) -> None:
-        """Nothing more can be done now: say what stands, and let it be used."""
-        stands = await what_stands(change, self._hardware)
-        await self._end()
-        why = change.why or wrong
-        again = "" if wrong == why else f": {wrong}"
-        self._fail(change.config, f"{why}; the layout of before is not back{again}; {stands}")
 
     async def _end(self) -> None:
         """Offer what there is now: first the devices are read anew, then nothing is withheld."""
@@ -390,3 +374,7 @@ class NodeMig:
             _LOG.info("MIG layout: node=%s %s", self._node, text)
             self._events.post("Normal", f"MigConfig{standing.state.title()}", text)
         self._on_change()
+
+
+def _uuids(change: MigChange) -> str:
+    return ", ".join(shape.uuid for shape in change.goal)

@@ -1,8 +1,4 @@
-"""A change of a node's MIG layout: where it leads, what is done next, and who is in the way.
-
-What comes next follows from the change and from the GPUs as they are, and from nothing that was done before:
-whoever takes over after a crash goes on where it stands.
-"""
+"""A change of a node's MIG layout: where it leads, what was before, and what a GPU lacks or has too much."""
 
 from __future__ import annotations
 
@@ -17,8 +13,6 @@ from tonnage.decide.node.mig.plan import Instance
 from tonnage.model.mig import (
     CreateComputeInstance,
     CreateGpuInstance,
-    DestroyComputeInstance,
-    DestroyGpuInstance,
     DividedGpu,
     GpuInstance,
     MigStep,
@@ -138,8 +132,8 @@ def change_to(
         spots = sorted(splits, key=lambda spot: spot[1])
         parts = (Part(*spot, tuple(sorted(splits[spot])) or (_slices(spot[0]),)) for spot in spots)
         shape = GpuShape(gpu.uuid, enabled, tuple(parts))
-        touched = {one.id for one in _touched(shape, gpu)}
-        if not touched and _turned(shape, gpu) is None and _missing(shape, gpu) is None:
+        touched = {one.id for one in surplus(shape, gpu)}
+        if not touched and mode_step(shape, gpu) is None and create_step(shape, gpu) is None:
             continue
         goal[gpu.uuid] = shape
         kept[gpu.uuid] = tuple(one.id for one in gpu.instances if one.id not in touched)
@@ -164,68 +158,15 @@ def shape_of(gpu: DividedGpu) -> GpuShape:
     return GpuShape(gpu.uuid, gpu.enabled, parts)
 
 
-def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | str | None:
-    """What is to be done now; None: nothing, it is as it shall be. A text: why nothing can be done.
-
-    GPUs that are reset together are changed together, so that one reset does for all of them. A reset of one
-    that is not in `resets` is not to be done: whose else it would be was not asked.
-    """
-    there = {gpu.uuid: gpu for gpu in gpus}
-    shapes = {shape.uuid: shape for shape in change.target}
-    for uuid in (*shapes, *(uuid for board in change.resets.values() for uuid in board)):
-        if uuid not in there:
-            return f"{uuid} does not answer, or is gone: the driver does not show its MIG instances"
-    for uuid in shapes:
-        board = next((board for board in change.resets.values() if uuid in board), (uuid,))
-        step = _step(change, [(shapes[each], there[each]) for each in board if each in shapes])
-        if step is not None:
-            return step
-    return None
-
-
-def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | str | None:
-    for shape, gpu in board:
-        gone = [one for one in _touched(shape, gpu) if one.id not in change.kept.get(gpu.uuid, ())]
-        own = [one for one in gone if (one.profile, one.start) in change.spots(gpu.uuid)]
-        if own:
-            return _destroyed(gpu, own[0])
-    turns = [turn for shape, gpu in board if (turn := _turned(shape, gpu)) is not None]
-    for turn in sorted(turns, key=lambda turn: isinstance(turn, ResetGpu)):
-        if not isinstance(turn, ResetGpu):
-            return turn
-        if turn.uuid not in change.resets:
-            return turn
-        others = tuple(uuid for uuid in change.resets[turn.uuid] if uuid != turn.uuid)
-        return _emptied(change, board) or ResetGpu(turn.uuid, others)
-    return next((step for shape, gpu in board if (step := _missing(shape, gpu)) is not None), None)
-
-
-def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | str | None:
-    """What a reset would destroy is destroyed before, so that nobody's is; None: nothing is left of it."""
-    for _, gpu in board:
-        for one in gpu.instances:
-            if (one.profile, one.start) not in change.spots(gpu.uuid):
-                return (
-                    f"{one.profile} at {one.start} of {gpu.uuid} is somebody else's, and a reset destroys it"
-                )
-            return _destroyed(gpu, one)
-    return None
-
-
-def _destroyed(gpu: DividedGpu, one: GpuInstance) -> MigStep:
-    if one.computes:
-        return DestroyComputeInstance(gpu.uuid, one, one.computes[-1].id)
-    return DestroyGpuInstance(gpu.uuid, one)
-
-
-def _turned(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
+def mode_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
     """To the mode that it shall have; None: it has it, and none that waits."""
     if gpu.pending != shape.enabled:
         return SetMigMode(gpu.uuid, shape.enabled)
     return ResetGpu(gpu.uuid) if gpu.enabled != shape.enabled else None
 
 
-def _missing(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
+def create_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
+    """Make the first instance that the GPU lacks; None: it lacks none."""
     there = {(one.profile, one.start): one for one in gpu.instances}
     for part in shape.parts:
         one = there.get(part.spot)
@@ -237,7 +178,7 @@ def _missing(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
     return None
 
 
-def _touched(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
+def surplus(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
     """Instances that are not as the shape has them, or not at all in it."""
     want = {part.spot: Counter(part.slices) for part in shape.parts}
     for one in gpu.instances:
@@ -246,66 +187,18 @@ def _touched(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
             yield one
 
 
-@dataclass(frozen=True, slots=True)
-class MigUser:
-    """Who is in the way of a change: a pod (namespace and name, as far as they are known), or a process."""
-
-    device: str
-    pod: tuple[str, str] | None = None
-    pid: int = 0
-
-    def __str__(self) -> str:
-        if self.pod is None:
-            return f"{self.device} is used by process {self.pid}"
-        return f"{self.device} is used by {'/'.join(filter(None, self.pod)) or 'a container'}"
-
-
-def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[MigUser, ...]:
-    """Who uses what the change would destroy, or a GPU that it would turn: pods, and processes of nobody."""
-    there, holds = {gpu.uuid: gpu for gpu in gpus}, tuple(holds)
-    turned = {
-        shape.uuid
-        for shape in change.goal
-        if shape.uuid in there and there[shape.uuid].enabled != shape.enabled
-    }
-    turned |= {each for uuid in turned for each in change.resets.get(uuid, ())}
-    found: dict[MigUser, None] = {}
-    for shape in change.goal:
-        if (gpu := there.get(shape.uuid)) is not None:
-            found |= dict.fromkeys(_in_the_way(shape, gpu, holds, turned=shape.uuid in turned))
-    return tuple(found)
-
-
-def _in_the_way(
-    shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...], *, turned: bool
-) -> Iterator[MigUser]:
-    touched = gpu.instances if turned else tuple(_touched(shape, gpu))
-    for one in touched:
-        name = one.computes[0].uuid if one.computes else f"{one.profile} of {gpu.uuid}"
-        uuids = {each.uuid for each in one.computes}
-        yield from _users(name, _of(holds, uuids), [pid for gi, pid in gpu.users if gi == one.id])
-    if turned or touched:
-        pids = [pid for gi, pid in gpu.users if gi is None]
-        yield from _users(gpu.uuid, _of(holds, {gpu.uuid}), pids)
-
-
-def _users(device: str, pods: tuple[tuple[str, str], ...], pids: Iterable[int]) -> Iterator[MigUser]:
-    """Processes count only where no pod is known that they may be of."""
-    yield from (MigUser(device, pod) for pod in pods)
-    if not pods:
-        yield from (MigUser(device, pid=pid) for pid in pids)
-
-
 def _holders(gpu: DividedGpu, holds: Iterable[Hold]) -> dict[int, tuple[str, ...]]:
     """Pods, as `namespace/name`, by the id of the GPU instance that they use."""
     holds = tuple(holds)
     return {
-        one.id: tuple("/".join(filter(None, pod)) for pod in _of(holds, {each.uuid for each in one.computes}))
+        one.id: tuple(
+            "/".join(filter(None, pod)) for pod in pods_with(holds, {each.uuid for each in one.computes})
+        )
         for one in gpu.instances
     }
 
 
-def _of(holds: Iterable[Hold], uuids: set[str]) -> tuple[tuple[str, str], ...]:
+def pods_with(holds: Iterable[Hold], uuids: set[str]) -> tuple[tuple[str, str], ...]:
     """Who holds one of these devices."""
     found = (
         (hold.namespace, hold.pod)

@@ -45,13 +45,13 @@ def wish_for(label: str, configs: Mapping[str, object] | None, where: str, error
 
 def goals_of(
     wish: MigWish, inventory: Inventory, divided: Iterable[DividedGpu], holds: Sequence[Hold]
-) -> tuple[GpuGoal, ...] | str:
-    """What becomes of every GPU; a text that names all that is wrong, if anything is.
+) -> tuple[GpuGoal, ...] | NoLayout:
+    """What becomes of every GPU; all that is wrong, if anything is.
 
     A layout by name is for the GPUs that can be divided, if there are any.
     """
     if wish.refusal:
-        return wish.refusal
+        return NoLayout(wish.refusal)
     there = {gpu.uuid: gpu for gpu in divided}
     gpus = [
         gpu_of(there[device.uuid], holds)
@@ -70,7 +70,9 @@ def goals_of(
     for goal in goals:
         if why := _wrong(goal, there):
             wrong.setdefault(why, []).append(str(goal.gpu.index))
-    return "; ".join(f"GPU {', '.join(each)}: {why}" for why, each in wrong.items()) or goals
+    if wrong:
+        return NoLayout("; ".join(f"GPU {', '.join(each)}: {why}" for why, each in wrong.items()))
+    return goals
 
 
 def remark_on(wish: MigWish, goals: Sequence[GpuGoal]) -> str:

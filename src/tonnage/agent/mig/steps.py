@@ -1,0 +1,76 @@
+"""Takes the steps of a MIG change, one after another, each decided from the GPUs as they are by then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.mig.state import words
+from tonnage.agent.plugin.holders import Holders
+from tonnage.decide.node.mig.change import MigChange
+from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, RestartNeeded
+from tonnage.decide.node.mig.steps import permitted_step
+from tonnage.decide.node.mig.transitions import Event, refusal_of
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.mig import MigStep
+from tonnage.ports import Clock, DeviceBackend
+
+_TRIES: Final = 3
+_TRY_AGAIN_S: Final = 1.0
+_MOST_STEPS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class StepsEnd:
+    """How the steps of a change ended, and why where they did not reach their goal.
+
+    `stubborn`: GPUs that were found to want a reset together with their board.
+    """
+
+    event: Event
+    why: str = ""
+    stubborn: tuple[str, ...] = ()
+
+
+class MigSteps:
+    """Takes them over the node's driver. `stubborn` are GPUs that took no other mode without a reset."""
+
+    def __init__(self, hardware: DeviceBackend, devices: NodeDevices, holders: Holders, clock: Clock) -> None:
+        self._hardware = hardware
+        self._devices = devices
+        self._holders = holders
+        self._clock = clock
+        self.stubborn: set[str] = set()
+
+    async def take(self, change: MigChange) -> StepsEnd:
+        """Until nothing is left to do, or a step was refused again and again."""
+        tries = 0
+        for _ in range(_MOST_STEPS):
+            step: MigStep | Obstacle | None = None
+            try:
+                step = await self._next(change)
+                if step is None:
+                    return StepsEnd(Event.REACHED)
+                if isinstance(step, BoardResetNeeded):
+                    self.stubborn.add(step.uuid)
+                    return StepsEnd(refusal_of(step), str(step), (step.uuid,))
+                if isinstance(step, RestartNeeded):
+                    return StepsEnd(refusal_of(step), str(step))
+                if isinstance(step, Obstacle):
+                    raise HardwareError(Problem(str(step)))
+                await self._hardware.apply(step)
+            except (HardwareError, ConfigError) as error:
+                tries += 1
+                if tries >= _TRIES:
+                    return StepsEnd(refusal_of(step), words(error))
+                await self._clock.sleep(_TRY_AGAIN_S)
+        return StepsEnd(
+            Event.REFUSED, "the GPUs do not stay as they are made: somebody else changes them, too"
+        )
+
+    async def _next(self, change: MigChange) -> MigStep | Obstacle | None:
+        gpus = await self._hardware.divided()
+        inventory = self._devices.inventory or Inventory()
+        return permitted_step(change, gpus, self._holders.holds, inventory, self.stubborn)

@@ -1,0 +1,108 @@
+"""What is done next in a change of the MIG layout, or why nothing can be done.
+
+It follows from the change and from the GPUs as they are, and from nothing that was done before: whoever takes
+over after a crash goes on where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+from tonnage.decide.node.mig.board import resets_of
+from tonnage.decide.node.mig.change import GpuShape, MigChange, create_step, mode_step, surplus
+from tonnage.decide.node.mig.obstacles import (
+    BoardResetNeeded,
+    ForeignInstance,
+    GpuGone,
+    InUse,
+    Obstacle,
+    RestartNeeded,
+)
+from tonnage.decide.node.mig.users import in_the_way
+from tonnage.model.devices import Inventory
+from tonnage.model.mig import (
+    DestroyComputeInstance,
+    DestroyGpuInstance,
+    DividedGpu,
+    GpuInstance,
+    MigStep,
+    ResetGpu,
+)
+from tonnage.model.sharing import Hold
+
+
+def permitted_step(
+    change: MigChange,
+    gpus: Sequence[DividedGpu],
+    holds: Iterable[Hold],
+    inventory: Inventory,
+    stubborn: Set[str],
+) -> MigStep | Obstacle | None:
+    """The next step, unless somebody uses what the change destroys, or it resets more than was asked for.
+
+    `stubborn` are GPUs whose board was asked already. On the way back nobody is in the way: the change made
+    what it destroys.
+    """
+    step = next_step(change, gpus)
+    if step is None or isinstance(step, Obstacle):
+        return step
+    if not change.why and (users := in_the_way(change, gpus, holds)):
+        return InUse(users)
+    if isinstance(step, ResetGpu) and step.uuid not in change.resets:
+        boards = resets_of(inventory)
+        if step.uuid not in boards or step.uuid in stubborn:
+            return RestartNeeded(step.uuid)
+        return BoardResetNeeded(step.uuid, boards[step.uuid])
+    return step
+
+
+def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | Obstacle | None:
+    """What is to be done now; None: nothing, it is as it shall be. An obstacle: nothing can be done.
+
+    GPUs that are reset together are changed together, so that one reset does for all of them. A reset of one
+    that is not in `resets` is not to be done: whose else it would be was not asked.
+    """
+    there = {gpu.uuid: gpu for gpu in gpus}
+    shapes = {shape.uuid: shape for shape in change.target}
+    for uuid in (*shapes, *(uuid for board in change.resets.values() for uuid in board)):
+        if uuid not in there:
+            return GpuGone(uuid)
+    for uuid in shapes:
+        board = next((board for board in change.resets.values() if uuid in board), (uuid,))
+        step = _step(change, [(shapes[each], there[each]) for each in board if each in shapes])
+        if step is not None:
+            return step
+    return None
+
+
+def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | Obstacle | None:
+    for shape, gpu in board:
+        gone = [one for one in surplus(shape, gpu) if one.id not in change.kept.get(gpu.uuid, ())]
+        own = [one for one in gone if (one.profile, one.start) in change.spots(gpu.uuid)]
+        if own:
+            return _destroyed(gpu, own[0])
+    turns = [turn for shape, gpu in board if (turn := mode_step(shape, gpu)) is not None]
+    for turn in sorted(turns, key=lambda turn: isinstance(turn, ResetGpu)):
+        if not isinstance(turn, ResetGpu):
+            return turn
+        if turn.uuid not in change.resets:
+            return turn
+        others = tuple(uuid for uuid in change.resets[turn.uuid] if uuid != turn.uuid)
+        return _emptied(change, board) or ResetGpu(turn.uuid, others)
+    return next((step for shape, gpu in board if (step := create_step(shape, gpu)) is not None), None)
+
+
+def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | Obstacle | None:
+    """What a reset would destroy is destroyed before, so that nobody's is; None: nothing is left of it."""
+    for _, gpu in board:
+        for one in gpu.instances:
+            if (one.profile, one.start) not in change.spots(gpu.uuid):
+                return ForeignInstance(gpu.uuid, one.profile, one.start)
+            return _destroyed(gpu, one)
+    return None
+
+
+def _destroyed(gpu: DividedGpu, one: GpuInstance) -> MigStep:
+    if one.computes:
+        return DestroyComputeInstance(gpu.uuid, one, one.computes[-1].id)
+    return DestroyGpuInstance(gpu.uuid, one)

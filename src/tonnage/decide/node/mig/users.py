@@ -1,0 +1,60 @@
+"""Who uses what a change of the MIG layout would destroy or reset: pods, and processes of nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tonnage.decide.node.mig.change import GpuShape, MigChange, pods_with, surplus
+from tonnage.model.mig import DividedGpu
+from tonnage.model.sharing import Hold
+
+
+@dataclass(frozen=True, slots=True)
+class MigUser:
+    """Who is in the way of a change: a pod (namespace and name, as far as they are known), or a process."""
+
+    device: str
+    pod: tuple[str, str] | None = None
+    pid: int = 0
+
+    def __str__(self) -> str:
+        if self.pod is None:
+            return f"{self.device} is used by process {self.pid}"
+        return f"{self.device} is used by {'/'.join(filter(None, self.pod)) or 'a container'}"
+
+
+def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[MigUser, ...]:
+    """Who uses what the change would destroy, or a GPU that it would turn: pods, and processes of nobody."""
+    there, holds = {gpu.uuid: gpu for gpu in gpus}, tuple(holds)
+    turned = {
+        shape.uuid
+        for shape in change.goal
+        if shape.uuid in there and there[shape.uuid].enabled != shape.enabled
+    }
+    turned |= {each for uuid in turned for each in change.resets.get(uuid, ())}
+    found: dict[MigUser, None] = {}
+    for shape in change.goal:
+        if (gpu := there.get(shape.uuid)) is not None:
+            found |= dict.fromkeys(_in_the_way(shape, gpu, holds, turned=shape.uuid in turned))
+    return tuple(found)
+
+
+def _in_the_way(
+    shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...], *, turned: bool
+) -> Iterator[MigUser]:
+    touched = gpu.instances if turned else tuple(surplus(shape, gpu))
+    for one in touched:
+        name = one.computes[0].uuid if one.computes else f"{one.profile} of {gpu.uuid}"
+        uuids = {each.uuid for each in one.computes}
+        yield from _users(name, pods_with(holds, uuids), [pid for gi, pid in gpu.users if gi == one.id])
+    if turned or touched:
+        pids = [pid for gi, pid in gpu.users if gi is None]
+        yield from _users(gpu.uuid, pods_with(holds, {gpu.uuid}), pids)
+
+
+def _users(device: str, pods: tuple[tuple[str, str], ...], pids: Iterable[int]) -> Iterator[MigUser]:
+    """Processes count only where no pod is known that they may be of."""
+    yield from (MigUser(device, pod) for pod in pods)
+    if not pods:
+        yield from (MigUser(device, pid=pid) for pid in pids)
