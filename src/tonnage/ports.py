@@ -8,11 +8,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.cdi import DriverFiles
-from tonnage.model.devices import Inventory, RawEvent, Sample, SetComputeMode
+from tonnage.model.devices import Inventory, RawEvent, Sample
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine
-from tonnage.model.mig import DividedGpu, MigStep
+from tonnage.model.mig import DividedGpu
 from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import ResourceName
 from tonnage.model.node_software import KubeletPolicies

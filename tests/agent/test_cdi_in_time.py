@@ -29,6 +29,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
+from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.plugin_settings import MigStrategy
@@ -158,14 +159,16 @@ class Node:
 async def running(folder: Path) -> AsyncIterator[Node]:
     node = Node(folder)
     clock, root = node.clock, node.driver.root
+    specs = FolderCdi(root, root)
     world = World(
         *("n", None, clock, FolderCheckpoints(folder / "state")),
         *(NodeEvents("n", None, clock), AgentMetrics(clock)),
+        performer=Performer(ActionPorts(specs=specs)),
     )
     backend = NodesBeside(cast(DeviceBackend, node.told), clock, root=root, driver_root=root)
     config = SimpleNamespace(current=SimpleNamespace(config=CDI))
     devices = NodeDevices(world, backend, on_change=lambda: cdi.refresh())  # noqa: PLW0108 - made below
-    cdi = NodeCdi(world, FolderCdi(root, root), devices, cast(NodeConfig, config))
+    cdi = NodeCdi(world, specs, devices, cast(NodeConfig, config))
     tasks = [asyncio.create_task(each.run()) for each in (devices, cdi)]
     try:
         await node.start()

@@ -27,6 +27,7 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
+from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue
@@ -169,8 +170,12 @@ async def api() -> KubernetesApi:
     return api
 
 
+def node_labels(api: KubernetesApi, node: str = "node-1") -> NodeLabels:
+    return NodeLabels(api, node, Performer(ActionPorts(api=api)))
+
+
 async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: KubernetesApi) -> None:
-    sink = NodeLabels(api, "node-1")
+    sink = node_labels(api)
     await sink.show({PRESENT: "true", PRODUCT: "T4", "nvidia.com/gpu.count": "1"})
     meta = (await api.get(NODE, "node-1")).metadata
     assert meta.labels.items() >= {"a": "b", PRODUCT: "T4", "nvidia.com/gpu.count": "1"}.items()
@@ -178,7 +183,7 @@ async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: Kuberne
     await sink.show({PRESENT: "true", PRODUCT: "A100"})
     meta = (await api.get(NODE, "node-1")).metadata
     assert (meta.labels[PRODUCT], "nvidia.com/gpu.count" in meta.labels) == ("A100", False)
-    await NodeLabels(api, "node-1").show({})
+    await node_labels(api).show({})
     meta = (await api.get(NODE, "node-1")).metadata
     assert {key for key in meta.labels if "kubernetes.io" not in key} == {PRESENT, "a"}, (
         "what it did not write"
@@ -187,7 +192,7 @@ async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: Kuberne
 
 
 async def test_what_somebody_else_wrote_into_its_labels_is_put_right(api: KubernetesApi) -> None:
-    sink = NodeLabels(api, "node-1")
+    sink = node_labels(api)
     await sink.show({PRODUCT: "T4"})
     await api.patch(NODE, "node-1", {"metadata": {"labels": {PRODUCT: "wrong", "b": "c"}}})
     await sink.show({PRODUCT: "T4"})
@@ -196,7 +201,7 @@ async def test_what_somebody_else_wrote_into_its_labels_is_put_right(api: Kubern
 
 
 async def test_what_is_so_already_is_not_written(api: KubernetesApi) -> None:
-    sink = NodeLabels(api, "node-1")
+    sink = node_labels(api)
     await sink.show({PRODUCT: "T4"})
     before = (await api.get(NODE, "node-1")).metadata.resource_version
     await sink.show({PRODUCT: "T4"})
@@ -205,7 +210,7 @@ async def test_what_is_so_already_is_not_written(api: KubernetesApi) -> None:
 
 async def test_a_node_that_is_not_there_is_an_error(api: KubernetesApi) -> None:
     with pytest.raises(ApiError, match="node-2"):
-        await NodeLabels(api, "node-2").show({PRODUCT: "T4"})
+        await node_labels(api, "node-2").show({PRODUCT: "T4"})
 
 
 async def test_a_node_feature_is_made_changed_and_emptied(api: KubernetesApi) -> None:

@@ -10,18 +10,9 @@ import pytest
 
 from support.mig_node import Agent, KilledError, Machine
 from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.model.actions.devices import CreateGpuInstance, DestroyGpuInstance, MigStep, ResetGpu, SetMigMode
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import (
-    CreateGpuInstance,
-    DestroyGpuInstance,
-    DividedGpu,
-    MigEntry,
-    MigState,
-    MigStep,
-    MigWork,
-    ResetGpu,
-    SetMigMode,
-)
+from tonnage.model.mig import DividedGpu, MigEntry, MigState, MigWork
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend

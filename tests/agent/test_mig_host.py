@@ -11,7 +11,8 @@ import pytest
 
 from support.mig_node import Agent, KilledError, Machine
 from tonnage.decide.node.mig.wanted_layout import MigWish
-from tonnage.model.mig import CreateGpuInstance, MigEntry, MigState, MigStep, ResetGpu
+from tonnage.model.actions.devices import CreateGpuInstance, MigStep, ResetGpu
+from tonnage.model.mig import MigEntry, MigState
 from tonnage.model.mig_hooks import HOOKS, HostWork, MigHook
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock

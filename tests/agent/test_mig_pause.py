@@ -18,6 +18,7 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mig.pause import NodePauses
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.pause import ANNOTATION, PAUSED
+from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig import MigOptions, MigWork
@@ -49,6 +50,7 @@ class Life:
         world = World(
             *("n", cast(KubernetesApi, self), clock, FolderCheckpoints(folder)),
             *(NodeEvents("n", None, clock), AgentMetrics(clock)),
+            performer=Performer(ActionPorts(api=cast(KubernetesApi, self))),
         )
         self.config = SimpleNamespace(node=None)
         asks = MigOptions("a/b", evict=True, cordon=cordon, pause=pause)

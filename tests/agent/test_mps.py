@@ -20,7 +20,9 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
-from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
+from tonnage.loop.performer import ActionPorts, Performer
+from tonnage.model.actions.devices import SetComputeMode
+from tonnage.model.devices import ComputeMode, Inventory
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import GPU, ResourceName
@@ -119,8 +121,11 @@ class Agent:
 
     def __init__(self, machine: Machine, clock: Any, api: Any = None) -> None:
         events = NodeEvents("n", api, clock)
-        world = World("n", None, clock, cast(Any, machine), events, AgentMetrics(clock))
-        self.devices = SimpleNamespace(inventory=None, error="", apply=machine.apply)
+        world = World(
+            *("n", None, clock, cast(Any, machine), events, AgentMetrics(clock)),
+            performer=Performer(ActionPorts(devices=cast(Any, machine), daemons=cast(Any, machine))),
+        )
+        self.devices = SimpleNamespace(inventory=None, error="")
         self.config = SimpleNamespace(current=None)
         self.holders = SimpleNamespace(holds=(), known=True)
         self.loop = NodeMps(

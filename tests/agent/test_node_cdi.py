@@ -22,6 +22,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
+from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.names import CDI_GPU_KIND
@@ -51,6 +52,7 @@ class Node:
         self.devices = SimpleNamespace(inventory=None, error="")
         self.config = SimpleNamespace(current=None)
         files = FolderCdi(root)
+        world = replace(world, performer=Performer(ActionPorts(specs=files)))
         self.cdi = NodeCdi(world, files, cast(NodeDevices, self.devices), cast(NodeConfig, self.config))
 
     def become(self, inventory: Inventory, config: PluginConfig = CDI) -> None:

@@ -21,8 +21,9 @@ from support.nvml.changes import compute_modes
 from support.nvml.state import DriverState, FakeGpu, Rule
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
+from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, Sample, SetComputeMode
+from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend

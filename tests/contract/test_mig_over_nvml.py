@@ -18,17 +18,15 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.wanted_layout import MigWish
-from tonnage.model.catalog.mig import mig_board
-from tonnage.model.errors import HardwareError
-from tonnage.model.mig import (
+from tonnage.model.actions.devices import (
     CreateGpuInstance,
     DestroyComputeInstance,
     DestroyGpuInstance,
-    GpuInstance,
-    MigEntry,
-    MigState,
     ResetGpu,
 )
+from tonnage.model.catalog.mig import mig_board
+from tonnage.model.errors import HardwareError
+from tonnage.model.mig import GpuInstance, MigEntry, MigState
 from tonnage.twin.clock import VirtualClock
 
 STAYS = FakeMig("1g", 0, gi=9)

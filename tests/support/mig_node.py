@@ -16,8 +16,10 @@ from tonnage.agent.mig.manager import NodeMig
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.loop.performer import ActionPorts, Performer
+from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigStep, MigWork, ResetGpu
+from tonnage.model.mig import DividedGpu, MigState, MigWork
 from tonnage.ports import DeviceBackend
 from tonnage.twin.clock import VirtualClock
 
@@ -117,7 +119,9 @@ class Agent:
         reboots: bool = False,
     ) -> None:
         world = World(
-            *("n", None, clock, cast(Any, machine)), NodeEvents("n", None, clock), AgentMetrics(clock)
+            *("n", None, clock, cast(Any, machine)),
+            *(NodeEvents("n", None, clock), AgentMetrics(clock)),
+            performer=Performer(ActionPorts(devices=cast(Any, machine))),
         )
         self.machine, self.clock, self.wish = machine, clock, wish
         self.devices = NodeDevices(world, machine.backend, on_change=self._changed)

@@ -12,6 +12,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.world import World
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.loop.beats import next_beat
+from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.cdi import CdiSpec
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import HardwareError
@@ -43,6 +44,7 @@ class NodeCdi:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
+        self._performer = world.performer
         self._files = files
         self._devices = devices
         self._config = config
@@ -167,13 +169,13 @@ class NodeCdi:
         """Have the file be what it should, or gone; the qualified names in it."""
         if spec is None or spec.document is None:
             if content is not None:
-                await self._files.remove(spec_file(kind))
+                await self._performer.perform(RemoveSpec(spec_file(kind)))
                 self._withdrawn |= kind == CDI_MANAGEMENT_KIND and bool(content)
                 _LOG.warning("CDI spec removed: node=%s kind=%s", self._node, kind)
             return set()
         fresh = spec_bytes(spec.document)
         if fresh != content:
-            await self._files.write(spec_file(kind), fresh)
+            await self._performer.perform(WriteSpec(spec_file(kind), fresh))
             self._withdrawn &= kind != CDI_MANAGEMENT_KIND
             _LOG.info("CDI spec written: node=%s kind=%s devices=%d", self._node, kind, len(spec.names))
         return {cdi_device(name, kind) for name in spec.names}

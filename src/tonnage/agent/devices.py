@@ -15,7 +15,7 @@ from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.mig.withheld import withheld
 from tonnage.loop.beats import next_beat
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind, SetComputeMode
+from tonnage.model.devices import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.health import HealthPolicy
 from tonnage.model.json import parsed_json
@@ -78,10 +78,6 @@ class NodeDevices:
                 self._dirty.clear()
                 await self._scan()
                 await self._clock.sleep(_PAUSE_S)
-
-    async def apply(self, step: SetComputeMode) -> None:
-        """Change a device. Raises HardwareError: why it is as it was."""
-        await self._backend.apply(step)
 
     async def rescan(self) -> None:
         """Return once devices that were changed are known as they are now."""

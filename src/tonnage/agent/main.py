@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -108,10 +109,12 @@ async def _run(
     from tonnage.agent.plugin.holders import Holders
     from tonnage.agent.start import end_without_devices, layouts_of
     from tonnage.agent.status.publisher import StatusPublisher
+    from tonnage.loop.performer import ActionPorts, Performer
 
-    kubelet = options.root / "var/lib/kubelet"
-    sockets = PluginFolder(kubelet / "device-plugins", _socket_of(options))
-    kubelet_holds = KubeletFiles(kubelet)
+    daemons, specs = ControlDaemons(options.root), _spec_folder(options)
+    world = replace(world, performer=Performer(ActionPorts(backend, daemons, specs, world.api)))
+    sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", _socket_of(options))
+    kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
     def refresh() -> None:  # what it tells is made of the loops that call this
         for follower in (plugin, cdi, mps):
@@ -129,10 +132,8 @@ async def _run(
     status = StatusPublisher(world, backend, lambda: software.current)
     software = _software(options, world, config, on_change=status.look)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
-    cdi = plugin.cdi = NodeCdi(world, _spec_folder(options), devices, config)
-    mps = plugin.mps = NodeMps(
-        world, ControlDaemons(options.root), devices, config, holders, on_change=refresh
-    )
+    cdi = plugin.cdi = NodeCdi(world, specs, devices, config)
+    mps = plugin.mps = NodeMps(world, daemons, devices, config, holders, on_change=refresh)
     layouts = await layouts_of(options.mig, world, backend, devices, config, holders)
     conditions = _conditions(world, devices, config, mps, _let_run(options, world, layouts))
     sink_for = _label_sink(options, world)
@@ -291,7 +292,7 @@ def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSetting
     if options.labels == LabelPlace.NONE or api is None:
         return None
     if options.labels == LabelPlace.DIRECT:
-        on_node = NodeLabels(api, options.node_name)
+        on_node = NodeLabels(api, options.node_name, world.performer)
         return lambda _: on_node
     namespace = options.namespace or options.config_map.partition("/")[0]
     in_object = NodeFeatureObject(api, options.node_name, namespace, pod=options.pod_name)

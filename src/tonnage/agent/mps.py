@@ -21,9 +21,7 @@ from tonnage.decide.node.mps.daemons import daemons_of
 from tonnage.decide.node.mps.steps import (
     Ask,
     Standing,
-    Start,
     Step,
-    Stop,
     answered,
     died,
     next_steps,
@@ -33,7 +31,9 @@ from tonnage.decide.node.mps.steps import (
 )
 from tonnage.decide.node.share import share
 from tonnage.loop.beats import next_beat
-from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
+from tonnage.model.actions.devices import SetComputeMode
+from tonnage.model.actions.mps import StartDaemon, StopDaemon
+from tonnage.model.devices import ComputeMode, Inventory
 from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.mps import MpsDaemon, MpsState
@@ -69,6 +69,7 @@ class NodeMps:
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._events = world.events
+        self._performer = world.performer
         self._daemons = daemons
         self._devices = devices
         self._config = config
@@ -141,7 +142,7 @@ class NodeMps:
         for step in next_steps(wanted, self._standing, held, now=now):
             name = step.daemon.resource
             before = self._standing.get(name) or Standing(step.daemon)
-            daemon = step.daemon if isinstance(step, Start) else before.daemon
+            daemon = step.daemon if isinstance(step, StartDaemon) else before.daemon
             self._put(name, replace(before, daemon=daemon, busy=True))
             self._used = True
             group.create_task(self._take(step))
@@ -178,13 +179,13 @@ class NodeMps:
         after: Standing | None = None
         try:
             match step:
-                case Start(daemon):
+                case StartDaemon(daemon):
                     await self._start(daemon)
                     after = started(before, now=self._clock.monotonic())
                 case Ask(daemon):
                     await self._ask(daemon)
                     after = answered(before, now=self._clock.monotonic())
-                case Stop(daemon):
+                case StopDaemon(daemon):
                     await self._stop(daemon)
         except HardwareError as error:
             problem = error.problems[0]
@@ -202,7 +203,7 @@ class NodeMps:
         now = self._clock.monotonic()
         if isinstance(step, Ask):
             return silent(before, why, now=now)
-        if isinstance(step, Stop):
+        if isinstance(step, StopDaemon):
             _LOG.warning(
                 "MPS daemon not ended: node=%s resource=%s why=%s", self._node, before.daemon.resource, why
             )
@@ -215,7 +216,7 @@ class NodeMps:
     async def _start(self, daemon: MpsDaemon) -> None:
         await self._save()  # first: whoever comes after a crash must know of it
         await self._set(daemon, ComputeMode.EXCLUSIVE_PROCESS)
-        await self._daemons.start(daemon)
+        await self._performer.perform(StartDaemon(daemon))
 
     async def _ask(self, daemon: MpsDaemon) -> None:
         """Whether it serves, and is alone on its devices: a driver that is loaded anew forgets the mode."""
@@ -223,7 +224,7 @@ class NodeMps:
         await self._set(daemon, ComputeMode.EXCLUSIVE_PROCESS)
 
     async def _stop(self, daemon: MpsDaemon) -> None:
-        await self._daemons.stop(daemon)
+        await self._performer.perform(StopDaemon(daemon))
         await self._set(daemon, ComputeMode.DEFAULT)
 
     async def _set(self, daemon: MpsDaemon, mode: ComputeMode) -> None:
@@ -233,7 +234,7 @@ class NodeMps:
         for device in daemon.devices:
             if device.uuid in healthy:
                 with nullcontext() if healthy[device.uuid] else suppress(HardwareError):
-                    await self._devices.apply(SetComputeMode(device.uuid, mode))
+                    await self._performer.perform(SetComputeMode(device.uuid, mode))
 
     def _put(self, name: ResourceName, after: Standing) -> None:
         before = self._standing.get(name)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.ports import Checkpoints, Clock, KubernetesApi
 
 
@@ -57,12 +58,17 @@ class Host:
     output: TextOutput | None = None
 
 
+def _performer_of_nothing() -> Performer:
+    return Performer(ActionPorts())
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """The node's name and the outside; `api` is None where there is no cluster to talk to.
 
     `started` is set once kubelet knows the devices, or needs something first. What can wait waits for it:
-    until then every module that is loaded and every question asked makes that later.
+    until then every module that is loaded and every question asked makes that later. The `performer` does
+    what loops decide to change.
     """
 
     node: str
@@ -73,3 +79,4 @@ class World:
     metrics: AgentMetrics
     started: asyncio.Event = field(default_factory=_nothing_to_wait_for)
     host: Host = field(default_factory=Host)
+    performer: Performer = field(default_factory=_performer_of_nothing)

@@ -111,14 +111,6 @@ class ComputeMode(IntEnum):
     EXCLUSIVE_PROCESS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class SetComputeMode:
-    """A step on a physical device. The mode lasts until the driver is loaded anew."""
-
-    uuid: str
-    mode: ComputeMode
-
-
 class RawEventKind(StrEnum):
     """CHANGED: scan again. XID: the driver reported an error, `code` is its number."""
 

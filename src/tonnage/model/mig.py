@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from pathlib import PurePath
-from typing import TypeAlias
 
 from tonnage.model.catalog.mig import MigProfile
 
@@ -108,64 +107,3 @@ class DividedGpu:
     users: tuple[tuple[int | None, int], ...] = ()
     device: str = ""
     profiles: tuple[MigProfile, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SetMigMode:
-    """Turn MIG on or off; some GPUs need a reset before it is so."""
-
-    uuid: str
-    enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ResetGpu:
-    """Have the mode that waits for a reset take effect. The `others` are on its board and reset with it."""
-
-    uuid: str
-    others: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DestroyComputeInstance:
-    """Only if the GPU instance is still this one."""
-
-    uuid: str
-    instance: GpuInstance
-    compute: int
-
-
-@dataclass(frozen=True, slots=True)
-class DestroyGpuInstance:
-    """Only if it is still this one."""
-
-    uuid: str
-    instance: GpuInstance
-
-
-@dataclass(frozen=True, slots=True)
-class CreateGpuInstance:
-    """Make one at that memory slice."""
-
-    uuid: str
-    profile: str
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
-class CreateComputeInstance:
-    """Make one of so many slices, if the GPU instance is still this one."""
-
-    uuid: str
-    instance: GpuInstance
-    slices: int
-
-
-MigStep: TypeAlias = (
-    SetMigMode
-    | ResetGpu
-    | DestroyComputeInstance
-    | DestroyGpuInstance
-    | CreateGpuInstance
-    | CreateComputeInstance
-)

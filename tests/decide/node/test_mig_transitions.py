@@ -16,8 +16,8 @@ from tonnage.decide.node.mig.transitions import (
     resumed,
     stage_of,
 )
+from tonnage.model.actions.devices import MigStep, ResetGpu, SetMigMode
 from tonnage.model.errors import Bug
-from tonnage.model.mig import MigStep, ResetGpu, SetMigMode
 from tonnage.model.sharing import Hold
 
 # fmt: off

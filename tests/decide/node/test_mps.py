@@ -18,9 +18,7 @@ from tonnage.decide.node.mps.steps import (
     FORGIVEN_S,
     Ask,
     Standing,
-    Start,
     Step,
-    Stop,
     answered,
     died,
     next_steps,
@@ -28,6 +26,7 @@ from tonnage.decide.node.mps.steps import (
     started,
 )
 from tonnage.decide.node.share import share
+from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.mps import MpsDaemon, MpsDevice, MpsState
 from tonnage.model.names import GPU, ResourceName
@@ -204,24 +203,32 @@ DEAD = died(SERVING, "signal 9", now=5.0)
 @pytest.mark.parametrize(
     ("wanted", "standing", "held", "now", "expected"),
     [
-        pytest.param((EIGHT,), None, False, 0, [Start(EIGHT)], id="none yet: start"),
+        pytest.param((EIGHT,), None, False, 0, [StartDaemon(EIGHT)], id="none yet: start"),
         pytest.param((EIGHT,), SERVING, False, 9, [], id="serving: nothing"),
         pytest.param((EIGHT,), SERVING, False, 10, [Ask(EIGHT)], id="serving for a while: ask"),
         pytest.param((EIGHT,), replace(SERVING, busy=True), False, 10, [], id="under way: nothing"),
-        pytest.param((EIGHT,), DEAD, False, 5, [Start(EIGHT)], id="dead: start"),
+        pytest.param((EIGHT,), DEAD, False, 5, [StartDaemon(EIGHT)], id="dead: start"),
         pytest.param((EIGHT,), replace(DEAD, due_at=7.0), False, 6, [], id="dead again: pause"),
-        pytest.param((EIGHT,), replace(DEAD, due_at=7.0), True, 7, [Start(EIGHT)], id="dead and held: start"),
-        pytest.param((), SERVING, False, 1, [Stop(EIGHT)], id="not wanted: stop"),
+        pytest.param(
+            (EIGHT,), replace(DEAD, due_at=7.0), True, 7, [StartDaemon(EIGHT)], id="dead and held: start"
+        ),
+        pytest.param((), SERVING, False, 1, [StopDaemon(EIGHT)], id="not wanted: stop"),
         pytest.param((), SERVING, True, 1, [], id="not wanted, held: leave it"),
         pytest.param((), SERVING, True, 10, [Ask(EIGHT)], id="not wanted, held: look after it"),
-        pytest.param((), DEAD, True, 5, [Stop(EIGHT)], id="not wanted, held, dead: stop"),
+        pytest.param((), DEAD, True, 5, [StopDaemon(EIGHT)], id="not wanted, held, dead: stop"),
         pytest.param((FOUR,), SERVING, True, 1, [], id="other limits, held: leave it"),
-        pytest.param((FOUR,), SERVING, False, 1, [Stop(EIGHT)], id="other limits: stop first"),
-        pytest.param((FOUR,), DEAD, True, 5, [Stop(EIGHT)], id="other limits, dead: clean up first"),
+        pytest.param((FOUR,), SERVING, False, 1, [StopDaemon(EIGHT)], id="other limits: stop first"),
+        pytest.param((FOUR,), DEAD, True, 5, [StopDaemon(EIGHT)], id="other limits, dead: clean up first"),
         pytest.param((ELSEWHERE,), SERVING, True, 1, [], id="its devices elsewhere, held: wait"),
-        pytest.param((ELSEWHERE,), SERVING, False, 1, [Stop(EIGHT)], id="its devices elsewhere: stop first"),
-        pytest.param((), Standing(EIGHT), False, 0, [Stop(EIGHT)], id="left by an earlier agent: give back"),
-        pytest.param((EIGHT,), Standing(EIGHT), False, 0, [Start(EIGHT)], id="left, and wanted: start anew"),
+        pytest.param(
+            (ELSEWHERE,), SERVING, False, 1, [StopDaemon(EIGHT)], id="its devices elsewhere: stop first"
+        ),
+        pytest.param(
+            (), Standing(EIGHT), False, 0, [StopDaemon(EIGHT)], id="left by an earlier agent: give back"
+        ),
+        pytest.param(
+            (EIGHT,), Standing(EIGHT), False, 0, [StartDaemon(EIGHT)], id="left, and wanted: start anew"
+        ),
     ],
 )
 def test_what_to_do_next(
@@ -279,7 +286,7 @@ def test_no_resource_has_two_steps_at_a_time_and_no_device_two_daemons(
     assert len(names) == len(set(names))
     for step in steps:
         assert not stands.get(step.daemon.resource, Standing(EIGHT)).busy
-        if isinstance(step, Start):
+        if isinstance(step, StartDaemon):
             others = {
                 d.uuid
                 for name, one in stands.items()

@@ -18,10 +18,11 @@ from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
 from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, SetComputeMode, Vitals
+from tonnage.model.actions.devices import MigStep, ResetGpu, SetComputeMode
+from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
-from tonnage.model.mig import DividedGpu, MigStep, ResetGpu
+from tonnage.model.mig import DividedGpu
 from tonnage.ports import Clock
 
 if TYPE_CHECKING:

@@ -11,20 +11,18 @@ from typing import Any, Final
 
 from tonnage.adapters.vendors.nvml_reading import identity_of, optional
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.catalog.mig import MigProfile
-from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import (
-    ComputeInstance,
+from tonnage.model.actions.devices import (
     CreateComputeInstance,
     CreateGpuInstance,
     DestroyComputeInstance,
     DestroyGpuInstance,
-    DividedGpu,
-    GpuInstance,
     MigStep,
     ResetGpu,
     SetMigMode,
 )
+from tonnage.model.catalog.mig import MigProfile
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.mig import ComputeInstance, DividedGpu, GpuInstance
 
 _MOST: Final = 64
 _COMPUTE_SIZES: Final = 8

@@ -12,8 +12,8 @@ from tonnage.adapters.cdi.driver_files import PROGRAM_FOLDERS
 from tonnage.adapters.vendors.driver_root import found, resolved_inside
 from tonnage.adapters.vendors.nvml_mig import described
 from tonnage.adapters.vendors.nvml_session import NvmlSession
+from tonnage.model.actions.devices import ResetGpu
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import ResetGpu
 
 RESET_S: Final = 120.0
 """Eight GPUs behind NVSwitches take most of a minute."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.devices import SetComputeMode
+from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.errors import HardwareError, Problem
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tonnage.loop.performer import Performer
+from tonnage.model.actions.node import PatchNode
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports import KubernetesApi
@@ -25,9 +27,10 @@ class NodeLabels:
     node must not leave with the hardware, or the agent could not tell of its return.
     """
 
-    def __init__(self, api: KubernetesApi, node: str) -> None:
+    def __init__(self, api: KubernetesApi, node: str, performer: Performer) -> None:
         self._api = api
         self._node = node
+        self._performer = performer
 
     async def show(self, labels: Mapping[str, str]) -> None:
         """Have these on the Node. Raises ClusterError."""
@@ -46,7 +49,7 @@ class NodeLabels:
         metadata: JsonObject = {"annotations": {OWNED: note or None}}
         if changes:
             metadata["labels"] = changes
-        await self._api.patch(NODE, self._node, {"metadata": metadata})
+        await self._performer.perform(PatchNode(self._node, {"metadata": metadata}))
 
 
 class NodeFeatureObject:

@@ -11,10 +11,10 @@ from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import MigStanding
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
+from tonnage.model.actions.node import PatchNode
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
-from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class MigLabel:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
+        self._performer = world.performer
         self._config = config
         self._standing = standing
         self._busy = busy
@@ -54,7 +55,7 @@ class MigLabel:
             if (patch := self._patch()) is None:
                 continue
             try:
-                await self._api.patch(NODE, self._node, {"metadata": patch})
+                await self._performer.perform(PatchNode(self._node, {"metadata": patch}))
                 self._complaint = ""
                 retries.succeeded()
             except ClusterError as error:

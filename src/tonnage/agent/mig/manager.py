@@ -95,7 +95,7 @@ class NodeMig:
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
-        self._steps = MigSteps(hardware, devices, holders, world.clock)
+        self._steps = MigSteps(world, hardware, devices, holders)
         self.standing: MigStanding | None = None
 
     @property

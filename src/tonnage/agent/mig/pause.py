@@ -10,6 +10,7 @@ from typing import Final
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
+from tonnage.model.actions.node import PatchNode
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig import MigOptions, MigWork
@@ -34,6 +35,7 @@ class NodePauses:
         self._api = world.api
         self._clock = world.clock
         self._events = world.events
+        self._performer = world.performer
         self._config = config
         self._asks = asks
         self._work = work
@@ -92,7 +94,7 @@ class NodePauses:
             return
         patch = self._patch(await self._fresh())
         if patch is not None:
-            await self._api.patch(NODE, self._node, patch)
+            await self._performer.perform(PatchNode(self._node, patch))
             told = "restored" if self._work() is MigWork.NONE else "paused"
             _LOG.info("MIG change: node=%s %s patch=%s", self._node, told, patch)
             self._events.post("Normal", f"Mig{told.title()}", f"for the MIG layout the node is {told}")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.mig.state import words
 from tonnage.agent.plugin.holders import Holders
+from tonnage.agent.world import World
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, RestartNeeded
 from tonnage.decide.node.mig.steps import permitted_step
 from tonnage.decide.node.mig.transitions import Event, refusal_of
+from tonnage.model.actions.devices import MigStep
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.mig import MigStep
-from tonnage.ports import Clock, DeviceBackend
+from tonnage.model.mig import DividedGpu
+from tonnage.ports import DeviceBackend
 
 _TRIES: Final = 3
 _TRY_AGAIN_S: Final = 1.0
@@ -37,11 +40,12 @@ class StepsEnd:
 class MigSteps:
     """Takes them over the node's driver. `stubborn` are GPUs that took no other mode without a reset."""
 
-    def __init__(self, hardware: DeviceBackend, devices: NodeDevices, holders: Holders, clock: Clock) -> None:
+    def __init__(self, world: World, hardware: DeviceBackend, devices: NodeDevices, holders: Holders) -> None:
+        self._clock = world.clock
+        self._performer = world.performer
         self._hardware = hardware
         self._devices = devices
         self._holders = holders
-        self._clock = clock
         self.stubborn: set[str] = set()
 
     async def take(self, change: MigChange) -> StepsEnd:
@@ -50,7 +54,8 @@ class MigSteps:
         for _ in range(_MOST_STEPS):
             step: MigStep | Obstacle | None = None
             try:
-                step = await self._next(change)
+                gpus, sight = await self._performer.look(self._hardware.divided())
+                step = self._next(change, gpus)
                 if step is None:
                     return StepsEnd(Event.REACHED)
                 if isinstance(step, BoardResetNeeded):
@@ -60,7 +65,7 @@ class MigSteps:
                     return StepsEnd(refusal_of(step), str(step))
                 if isinstance(step, Obstacle):
                     raise HardwareError(Problem(str(step)))
-                await self._hardware.apply(step)
+                await self._performer.perform(step, sight)
             except (HardwareError, ConfigError) as error:
                 tries += 1
                 if tries >= _TRIES:
@@ -70,7 +75,6 @@ class MigSteps:
             Event.REFUSED, "the GPUs do not stay as they are made: somebody else changes them, too"
         )
 
-    async def _next(self, change: MigChange) -> MigStep | Obstacle | None:
-        gpus = await self._hardware.divided()
+    def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | Obstacle | None:
         inventory = self._devices.inventory or Inventory()
         return permitted_step(change, gpus, self._holders.holds, inventory, self.stubborn)

@@ -13,12 +13,11 @@ from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.loop.beats import next_beat
+from tonnage.model.actions.node import PatchNodeStatus
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.timestamps import timestamp
-from tonnage.ports import KubernetesApi, PatchType
-from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)
 HEALTHY: Final = "GPUsHealthy"
@@ -99,6 +98,7 @@ class NodeConditions:
         self._clock = world.clock
         self._begun = world.started
         self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self._say = say
         self._dirty = asyncio.Event()
         self._since: dict[str, tuple[str, str]] = {}
@@ -128,7 +128,7 @@ class NodeConditions:
                 again = self._clock.monotonic() >= self._due
                 changed = {kind for kind, finding in known.items() if self._written.get(kind) != finding}
                 if known and (again or (changed and not self._complaint)):
-                    await self._write(self._api, known)
+                    await self._write(known)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     def _told(self, kind: str, finding: Finding) -> bool:
@@ -140,7 +140,7 @@ class NodeConditions:
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
-    async def _write(self, api: KubernetesApi, found: Mapping[str, Finding]) -> None:
+    async def _write(self, found: Mapping[str, Finding]) -> None:
         at = timestamp(self._clock.now())
         since = dict(self._since)
         for kind, finding in found.items():
@@ -159,7 +159,7 @@ class NodeConditions:
         ]
         patch: JsonObject = {"status": {"conditions": conditions}}
         try:
-            await api.patch(NODE, self._node, patch, patch_type=PatchType.STRATEGIC, subresource="status")
+            await self._performer.perform(PatchNodeStatus(self._node, patch))
         except ClusterError as error:
             self._due = self._clock.monotonic() + self._retries.after(error)
             if str(error) != self._complaint:

@@ -10,15 +10,14 @@ from tonnage.decide.node.mig.compute import Split
 from tonnage.decide.node.mig.geometry import Spot
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
 from tonnage.decide.node.mig.plan import Instance
-from tonnage.model.mig import (
+from tonnage.model.actions.devices import (
     CreateComputeInstance,
     CreateGpuInstance,
-    DividedGpu,
-    GpuInstance,
     MigStep,
     ResetGpu,
     SetMigMode,
 )
+from tonnage.model.mig import DividedGpu, GpuInstance
 from tonnage.model.mig_hooks import HostWork
 from tonnage.model.names import parse_device_id
 from tonnage.model.sharing import Hold

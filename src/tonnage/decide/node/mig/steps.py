@@ -19,15 +19,9 @@ from tonnage.decide.node.mig.obstacles import (
     RestartNeeded,
 )
 from tonnage.decide.node.mig.users import in_the_way
+from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep, ResetGpu
 from tonnage.model.devices import Inventory
-from tonnage.model.mig import (
-    DestroyComputeInstance,
-    DestroyGpuInstance,
-    DividedGpu,
-    GpuInstance,
-    MigStep,
-    ResetGpu,
-)
+from tonnage.model.mig import DividedGpu, GpuInstance
 from tonnage.model.sharing import Hold
 
 

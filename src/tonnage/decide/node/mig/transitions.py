@@ -13,8 +13,8 @@ from typing import Final
 
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, RestartNeeded
+from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import Bug, Problem
-from tonnage.model.mig import MigStep, ResetGpu
 from tonnage.model.sharing import Hold
 
 _MANY_RESUMES: Final = 3

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.mps import MpsDaemon, MpsState
 from tonnage.model.names import ResourceName
 
@@ -46,27 +47,13 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Start it, after whatever an earlier one left is gone."""
-
-    daemon: MpsDaemon
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """Ask whether it serves."""
 
     daemon: MpsDaemon
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """End it and give its devices back."""
-
-    daemon: MpsDaemon
-
-
-Step: TypeAlias = Start | Ask | Stop
+Step: TypeAlias = StartDaemon | Ask | StopDaemon
 
 
 def next_steps(
@@ -96,12 +83,12 @@ def _steps(
                 yield Ask(one.daemon)
         elif not right:
             if now >= one.due_at or one.alive:
-                yield Stop(one.daemon)
+                yield StopDaemon(one.daemon)
         elif now >= one.due_at and not _taken(wanted[resource], standing):
-            yield Start(wanted[resource])
+            yield StartDaemon(wanted[resource])
     for resource, daemon in wanted.items():
         if resource not in standing and not _taken(daemon, standing):
-            yield Start(daemon)
+            yield StartDaemon(daemon)
 
 
 def _taken(daemon: MpsDaemon, standing: Mapping[ResourceName, Standing]) -> bool:

@@ -1,0 +1,27 @@
+"""Changes of the control daemons of MPS: what `MpsDaemons` does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tonnage.model.actions.retry import Retry
+from tonnage.model.mps import MpsDaemon
+
+
+@dataclass(frozen=True, slots=True)
+class StartDaemon:
+    """Start it, after whatever an earlier one left is gone."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    daemon: MpsDaemon
+
+
+@dataclass(frozen=True, slots=True)
+class StopDaemon:
+    """End it, and whatever is left of it."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    daemon: MpsDaemon

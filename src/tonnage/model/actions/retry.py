@@ -1,0 +1,17 @@
+"""When an action may be performed once more."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Retry(Enum):
+    """The class of retry of an action, whatever came of it before.
+
+    IDEMPOTENT: at any time; what is so already stays. LOOK_FIRST: only after what it changes was read anew: a
+    step that is said to have failed may have been done. NEVER: whoever wants it again decides it anew.
+    """
+
+    IDEMPOTENT = "idempotent"
+    LOOK_FIRST = "look first"
+    NEVER = "never"
