@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from support.killed import KilledError, killed_at
 from support.nodefeatures import node_feature_crd
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
@@ -189,6 +190,27 @@ async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: Kuberne
         "what it did not write"
     )
     assert OWNED not in meta.annotations
+
+
+async def test_killed_around_any_write_of_labels_the_next_agent_owns_what_it_should() -> None:
+    fuse, killed = 0, True
+    while killed:
+        api = ApiServer(SystemClock()).local()
+        await api.create(NODE, {"metadata": {"name": "node-1", "labels": {PRESENT: "true", "a": "b"}}})
+        await node_labels(api).show({PRESENT: "true", PRODUCT: "T4", "nvidia.com/gpu.count": "1"})
+        killed = False
+        try:
+            performer = killed_at(fuse, ActionPorts(api=api))
+            await NodeLabels(api, "node-1", performer).show({PRESENT: "true", PRODUCT: "A100"})
+        except KilledError:
+            killed = True
+        await node_labels(api).show({PRESENT: "true", PRODUCT: "A100"})
+        meta = (await api.get(NODE, "node-1")).metadata
+        own = {key: text for key, text in meta.labels.items() if "kubernetes.io" not in key}
+        assert own == {PRESENT: "true", "a": "b", PRODUCT: "A100"}
+        assert meta.annotations[OWNED] == PRODUCT
+        fuse += 1
+    assert fuse == 3, "killed before and after its one patch"
 
 
 async def test_what_somebody_else_wrote_into_its_labels_is_put_right(api: KubernetesApi) -> None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from support.killed import KilledError, killed_at
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.cdi import NodeCdi
@@ -22,7 +23,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
-from tonnage.loop.performer import ActionPorts, Performer
+from tonnage.loop.performer import ActionPorts
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.names import CDI_GPU_KIND
@@ -47,12 +48,12 @@ CDI = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), mig_strategy=MigSt
 class Node:
     """A node whose devices and configuration the test sets."""
 
-    def __init__(self, root: Path, world: World) -> None:
+    def __init__(self, root: Path, world: World, fuse: int = 1 << 30) -> None:
         self.root = root
         self.devices = SimpleNamespace(inventory=None, error="")
         self.config = SimpleNamespace(current=None)
         files = FolderCdi(root)
-        world = replace(world, performer=Performer(ActionPorts(specs=files)))
+        world = replace(world, performer=killed_at(fuse, ActionPorts(specs=files)))
         self.cdi = NodeCdi(world, files, cast(NodeDevices, self.devices), cast(NodeConfig, self.config))
 
     def become(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
@@ -108,6 +109,37 @@ async def test_a_device_is_in_the_spec_before_it_is_named(tmp_path: Path, clock:
         node.become(ONE)
         assert await node.refusal("GPU-0", "0") == ""
         assert node.names == {"GPU-0", "0", "gpu0", "all"}
+
+
+async def test_killed_around_any_write_or_removal_the_next_agent_has_the_specs_right(
+    tmp_path: Path, clock: Any
+) -> None:
+    """Of a node that gets its first spec, is then divided, and then has no device any more."""
+    turns = [(ONE, CDI, "GPU-0"), (DIVIDED, CDI, "MIG-1"), (Inventory((), "1.1"), CDI, "")]
+    for place, (inventory, config, name) in enumerate(turns):
+        fuse, killed = 0, True
+        while killed:
+            root = tmp_path / f"{place}-{fuse}"
+            checkpoints = FolderCheckpoints(root / "state")
+            world = World("n", None, clock, checkpoints, NodeEvents("n", None, clock), AgentMetrics(clock))
+            for before, asked, named in turns[:place]:
+                node = Node(root, world)
+                node.driver("1.1")
+                node.become(before, asked)
+                assert await node.refusal(named) == ""
+            killed = False
+            for life in (fuse, 1 << 30):
+                node = Node(root, world, life)
+                node.driver("1.1")
+                node.become(inventory, config)
+                try:
+                    await node.refusal(name or "GPU-0")
+                except KilledError:
+                    killed = True
+            assert name in node.names or (not name and not node.names)
+            assert "GPU-0" in node.names or inventory is not ONE
+            fuse += 1
+        assert fuse > 2, "killed before and after an action at least"
 
 
 async def test_a_device_that_no_spec_has_is_refused_with_the_reason(tmp_path: Path, clock: Any) -> None:
