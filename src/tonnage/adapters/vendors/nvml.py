@@ -254,10 +254,8 @@ class NvmlBackend:
     async def _until_scanned(self) -> None:
         """Return after the next scan, or a while."""
         self._scanned.clear()
-        waits = [
-            asyncio.create_task(self._scanned.wait()),
-            asyncio.ensure_future(self._clock.sleep(_RETRY_S)),
-        ]
+        scanned = asyncio.create_task(self._scanned.wait())
+        waits = [scanned, asyncio.ensure_future(self._clock.sleep(_RETRY_S))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
