@@ -41,7 +41,7 @@ def test_it_passes_and_writes_figures(tmp_path: Path) -> None:
     driver = Driver(tmp_path / "driver", h100_node(4))
     done = suite(tmp_path / "results", LD_LIBRARY_PATH=str(driver.root / LIBRARIES))
     assert done.returncode == 0, done.stdout
-    assert "12 passed" in done.stdout
+    assert "14 passed" in done.stdout
     (file,) = (tmp_path / "results").iterdir()
     assert file.name == "pretended-4-nvidia-h100-80gb-hbm3-570-124-06.json", (
         "no kernel module: no GPU's figures"
