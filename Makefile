@@ -46,7 +46,7 @@ test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and
 test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long \
-	  --left-out .pytest_cache/left-out-long.txt
+	  --left-out=.pytest_cache/left-out-long.txt
 
 test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples
 	@$(BIN)/pytest -n $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
@@ -64,7 +64,7 @@ programs: preflight kubernetes-binaries ## Build, once, what `make test-kubernet
 
 test-kubernetes: programs ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(SYNC) --group clients
-	@$(BIN)/python scripts/test_kubernetes.py -q --left-out .pytest_cache/left-out-kubernetes.txt
+	@$(BIN)/python scripts/test_kubernetes.py -q --left-out=.pytest_cache/left-out-kubernetes.txt
 
 fuzz: .venv/ready ## Fuzz readers and handlers: every hostile input, then atheris (FUZZ_SECONDS=30 for each, TARGET=name)
 	@$(SYNC) --group fuzz
