@@ -163,6 +163,8 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
     "Vbios": _text,
     "Inforom": _text,
     "coderUtilization": lambda oracle, _: [oracle.wide(), oracle.wide()],
+    "GpmSampleAlloc": lambda _oracle, _: pynvml.c_nvmlGpmSample_t(),
+    "SampleGet": lambda _oracle, arguments: arguments[-1],
     "GpmMetricsGet": _metrics,
     "PciInfo": _pci,
     "Attributes": _structure(
