@@ -15,7 +15,7 @@ _LEAST_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _LastSamples:
     """A device's last two samples, and when the last was taken."""
 
     at: float
@@ -32,7 +32,7 @@ class ActivityReader:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._session = 0
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _LastSamples] = {}
 
     def read(
         self, nvml: ModuleType, session: int, uuid: str, take: Callable[[Any], Any], metrics: Collection[int]
@@ -50,7 +50,7 @@ class ActivityReader:
                 return {}
             if kept is not None and kept.before is not None:
                 _free(nvml, kept.before)
-            kept = self._kept[uuid] = _Kept(now, sample, kept and kept.last)
+            kept = self._kept[uuid] = _LastSamples(now, sample, kept and kept.last)
         before, last = kept.before, kept.last
         return {} if before is None else optional(nvml, lambda: _between(nvml, before, last, metrics)) or {}
 

@@ -31,11 +31,6 @@ _LABEL_1035_WORDS: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character"
 )
-_WILDCARD: Final = rf"\*\.{SUBDOMAIN}"
-_WILDCARD_WORDS: Final = (
-    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
-    "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
-)
 _SEARCHED_WORDS: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
     "and must start and end with an alphanumeric character"
@@ -79,18 +74,6 @@ def searched_domain(text: str) -> Complaints:
     if _matches(pattern, text):
         return long
     return (*long, pattern_complaint(_SEARCHED_WORDS, pattern, "example.com"))
-
-
-def wildcard_subdomain(text: str) -> Complaints:
-    """A subdomain whose first label is any: hosts of Ingresses.
-
-    >>> wildcard_subdomain("*.example.com")
-    ()
-    """
-    long = (length_complaint(253),) if _bytes(text) > 253 else ()
-    if _matches(_WILDCARD, text):
-        return long
-    return (*long, pattern_complaint(_WILDCARD_WORDS, _WILDCARD, "*.example.com"))
 
 
 def dns_label_1035(text: str) -> Complaints:

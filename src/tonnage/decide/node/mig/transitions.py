@@ -1,7 +1,7 @@
 """How a change of a node's MIG layout proceeds: forward, back, with a restart of the node, or given up.
 
 The stage of a change and what happened to it say which stage follows. `TRANSITIONS` is all of that;
-`python -m scripts.draw_mig` draws it into `docs/explanation/mig-changes.md`.
+`python -m scripts.draw_mig` draws it into `docs/explanation/how-a-mig-change-proceeds.md`.
 """
 
 from __future__ import annotations
