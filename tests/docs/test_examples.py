@@ -25,6 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"<!-- runs on the twin(?:: (?P<scenario>[^ ]+))? -->")
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK.search(page.read_text()))
 END = "@@end@@"
+REPORTED = (
+    "for _ in $(seq 100); do tonnage status | awk '$5 == \"-\"' | grep -q . || break; sleep 0.1; done\n"
+)
+"""An agent's report of what it advertises comes a moment after kubelet has the devices."""
 _LONG = 5
 """A page with more commands is for `make test-long`."""
 
@@ -105,6 +109,8 @@ def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
         start = f'eval "$(tonnage up --detach --scenario {shlex.quote(scenario)})"\n' if scenario else ""
         if not any("tonnage up" in example.command for example in examples) and not start:
             start = 'eval "$(tonnage up --detach)"\n'
+        if start and any(example.command.startswith("tonnage status") for example in examples):
+            start += REPORTED
         script = f"exec 2>&1\n{start}echo {END}0\n{_script(examples)}\n"
         try:
             run = subprocess.run(
