@@ -22,6 +22,8 @@ from tonnage.adapters.vendors.nvml_process import Helper, Helpers
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError
 
+pytestmark = pytest.mark.long
+
 PATIENCE_S = 60.0
 DEADLINE_S = 1.0
 

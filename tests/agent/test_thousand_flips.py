@@ -20,6 +20,8 @@ from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.wire.kinds import NODE
 
+pytestmark = pytest.mark.long
+
 FLIPS = 1000
 SETTLED = 300
 """From here on nothing may grow."""

@@ -17,6 +17,8 @@ from tonnage.cli.main import COMMANDS
 from tonnage.documents.lab_options import Kind
 from tonnage.documents.lab_permitted import PERMITTED
 
+pytestmark = pytest.mark.long
+
 SWITCH_WITH_VALUE = frozenset({"--dry-run", "--validate", "--cascade"})
 """kubectl's options that are no booleans and yet take no word of their own (NoOptDefVal)."""
 OPTION = re.compile(r"^\s+(?:(-\w), |    )?\s*(--[\w-]+)(.*)$", re.MULTILINE)

@@ -18,6 +18,8 @@ from tonnage.cli.cluster import read_snapshot
 from tonnage.cli.main import run, tonnage
 from tonnage.model.errors import ConfigError, Problem
 
+pytestmark = pytest.mark.long
+
 HEADER = encoded(Header(server_version="v1.35.0", taken_at="2026-01-02T03:04:05Z"))
 LIST = b'{"apiVersion":"v1","kind":"List","items":[%s]}'
 POD = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b"}}'

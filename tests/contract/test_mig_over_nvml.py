@@ -29,6 +29,8 @@ from tonnage.model.errors import HardwareError
 from tonnage.model.mig import GpuInstance, MigEntry, MigState
 from tonnage.twin.clock import VirtualClock
 
+pytestmark = pytest.mark.long
+
 STAYS = FakeMig("1g", 0, gi=9)
 GPUS = (
     FakeGpu(0, "H100-80", uuid="GPU-0", mig_enabled=True, migs=(STAYS, FakeMig("3g", 4, gi=2))),

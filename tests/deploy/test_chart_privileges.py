@@ -15,6 +15,8 @@ from tonnage.adapters.mps import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
 from tonnage.twin.platform import agent_daemon_set, platform_objects
 
+pytestmark = pytest.mark.long
+
 ON_THE_TWIN = "migManager: {enabled: true, evictPods: true}"
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
 _ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")

@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from scripts.image.wheels import build_distributions, staged_source
 from tonnage.model.errors import ConfigError
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 UV = (ROOT / "scripts" / "uv.txt").read_text(encoding="utf-8")
 LOCK: dict[str, Any] = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))

@@ -15,6 +15,8 @@ from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Explanation, NodeVerdict, Verdict
 
+pytestmark = pytest.mark.long
+
 HELD = re.compile(r"; held by (?P<names>.*?)(?: and (?P<more>[0-9]+) more)?$")
 
 SO_ON = re.compile(r"\(so on node-[0-9]+\)")

@@ -35,6 +35,8 @@ from tonnage.decide.node.preference.whole_devices import (
 from tonnage.model.devices import Inventory
 from tonnage.model.links import LinkMatrix
 
+pytestmark = pytest.mark.long
+
 Fields = tuple[int, int, int]
 
 

@@ -6,7 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from support.fleet import Fleet
+
+pytestmark = pytest.mark.long
 
 LABEL = "nvidia.com/device-plugin.config"
 MAP = "tonnage-system/device-plugin-config"
