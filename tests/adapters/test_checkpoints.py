@@ -74,6 +74,21 @@ async def test_rows_of_an_earlier_checkpoint_do_not_count(tmp_path: Path) -> Non
     assert await store.load_added("x") == (b"other",)
 
 
+@pytest.mark.parametrize("gone", ["x", "x.added", "both", "replaced"])
+async def test_rows_are_added_to_no_file_that_somebody_took_away(tmp_path: Path, gone: str) -> None:
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    assert await store.add("x", b"row")
+    for name in ("x", "x.added") if gone == "both" else (gone,) if gone != "replaced" else ():
+        (tmp_path / name).unlink()
+    if gone == "replaced":
+        write_atomic(tmp_path / "x", (tmp_path / "x").read_bytes())
+    assert not await store.add("x", b"another")
+    await store.save("x", b"two")
+    assert await store.add("x", b"third")
+    assert await store.load_added("x") == (b"third",)
+
+
 async def test_after_a_row_that_could_not_be_written_all_is_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,8 +65,8 @@ def _at_rename(name: str, *, after: bool = False) -> Callable[[], None]:
 def _half_added() -> None:
     """When half of a row stands in the file."""
 
-    def patch(self: checkpoints._Added, file: Path, row: bytes) -> None:
-        with file.open("ab") as stream:
+    def patch(self: checkpoints._Added, row: bytes) -> None:
+        with self.file.open("ab") as stream:
             stream.write(row[: len(row) // 2])
         _die()
 
@@ -76,8 +76,8 @@ def _half_added() -> None:
 def _when_added() -> None:
     original = checkpoints._Added.write
 
-    def patch(self: checkpoints._Added, file: Path, row: bytes) -> None:
-        original(self, file, row)
+    def patch(self: checkpoints._Added, row: bytes) -> None:
+        original(self, row)
         _die()
 
     setattr(checkpoints._Added, "write", patch)  # noqa: B010 - mypy takes no assignment to a method

@@ -111,46 +111,57 @@ class FolderCheckpoints:
                 return
             write_atomic(self._folder / name, content, lasting=lasting)
             self._written[name] = order
-            if name in self._added:
-                self._added[name].close()
-            self._added[name] = _Added(digest)
-            # The sums of earlier rows fit no more, whether their file goes or not.
-            with suppress(OSError):
+            if (before := self._added.pop(name, None)) is not None:
+                before.close()
+            with suppress(OSError):  # then nothing can be added, until all is saved again
+                self._added[name] = _Added(digest, self._folder / name)
+            with suppress(OSError):  # sums of earlier rows fit no more, whether their file goes or not
                 _added_to(self._folder / name).unlink(missing_ok=True)
 
     def _add(self, name: str, row: bytes, order: int) -> bool:
         with self._lock:
             added = self._added.get(name)
-            if added is None or added.size + len(row) > MOST_ADDED_BYTES:
+            if added is None or added.size + len(row) > MOST_ADDED_BYTES or not added.counts:
                 return False
             self._written[name] = order  # a save that was asked for earlier knows nothing of this row
-            file = _added_to(self._folder / name)
             try:
-                added.write(file, row)
+                added.write(row)
             except OSError as error:
                 del self._added[name]  # half a row may stand there: what follows it could not be read
                 added.close()
-                raise HardwareError(file_problem("cannot be written", file, error)) from None
+                raise HardwareError(file_problem("cannot be written", added.file, error)) from None
             return True
 
 
 class _Added:
-    """The rows that this process added to one checkpoint."""
+    """The rows that this process added to one checkpoint, whose sum is `digest`."""
 
-    def __init__(self, digest: bytes) -> None:
+    def __init__(self, digest: bytes, checkpoint: Path) -> None:
+        self.file = _added_to(checkpoint)
+        self.size = 0
+        self._checkpoint = checkpoint
+        self._inode = checkpoint.stat().st_ino
         self._digest = digest
         self._handle = -1
-        self.size = 0
 
-    def write(self, file: Path, row: bytes) -> None:
+    @property
+    def counts(self) -> bool:
+        """Whether both files are still those that were written, and not taken away or replaced."""
+        try:
+            same = self._checkpoint.stat().st_ino == self._inode
+        except OSError:
+            return False
+        return same and (self._handle < 0 or os.fstat(self._handle).st_nlink > 0)
+
+    def write(self, row: bytes) -> None:
         if self._handle < 0:
-            self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            self._handle = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         digest = _chained(self._digest, row)
         line = b"%s %s\n" % (digest, row)
+        self.size += len(line)
         while line:
             line = line[os.write(self._handle, line) :]
         self._digest = digest
-        self.size += len(row) + len(digest) + 2
 
     def close(self) -> None:
         if self._handle >= 0:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     LimitBreach,
 )
-from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.reason import Reason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class AdmissionReason(Reason):
     """What the API server's admission says."""
 
     layer: Layer = Layer.ADMISSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class FieldReason(AdmissionReason):
     """A field, by its path in the manifest."""
 
     field: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class FieldAmountReason(FieldReason):
     """An amount of a resource in a manifest."""
 
@@ -35,7 +34,7 @@ class FieldAmountReason(FieldReason):
     resource: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NameMissing(AdmissionReason):
     """An object that a pod names and that does not exist."""
 
@@ -44,7 +43,7 @@ class NameMissing(AdmissionReason):
     others: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ApiNotServed(AdmissionReason):
     """An object that comes with the pod is of a version that this Kubernetes does not have (`no matches for
     kind`)."""
@@ -60,12 +59,11 @@ class ObjectRefused(FieldReason):
     """The API server refuses a field of an object in the file, or cannot decode it; its own words are the
     reason."""
 
-    __slots__ = ()
     code: ClassVar[str] = "object-refused"
     advice: ClassVar[str] = "correct the field: `kubectl explain` says what it takes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class Unreadable(FieldReason):
     """An amount in the manifest, on the node, or of a pod there, is no quantity; or a pod has spreading or
     affinity that no API server takes."""
@@ -79,7 +77,6 @@ class Unreadable(FieldReason):
 class ClaimEntryInvalid(FieldReason):
     """A claim of the pod, or a container's name of one, that the API server refuses."""
 
-    __slots__ = ()
     code: ClassVar[str] = "claim-entry-invalid"
     advice: ClassVar[str] = "as the reason says"
 
@@ -87,7 +84,6 @@ class ClaimEntryInvalid(FieldReason):
 class PodFieldInvalid(FieldReason):
     """A field of the pod that the API server refuses: a policy, a port, a name, a gate; it is named."""
 
-    __slots__ = ()
     code: ClassVar[str] = "pod-field-invalid"
     advice: ClassVar[str] = "as the reason says"
 
@@ -96,7 +92,6 @@ class TolerationInvalid(FieldReason):
     """A toleration that the API server refuses: Equal without key, Exists with a value, tolerationSeconds
     without NoExecute, an unknown operator or effect."""
 
-    __slots__ = ()
     code: ClassVar[str] = "toleration-invalid"
     advice: ClassVar[str] = "as the reason says"
 
@@ -104,7 +99,6 @@ class TolerationInvalid(FieldReason):
 class PodPlacementInvalid(FieldReason):
     """Spread constraints or affinity between pods that the API server refuses; the field is named."""
 
-    __slots__ = ()
     code: ClassVar[str] = "pod-placement-invalid"
     advice: ClassVar[str] = "as the reason says"
 
@@ -112,12 +106,11 @@ class PodPlacementInvalid(FieldReason):
 class PodLevelResource(FieldReason):
     """A device stands under the resources of the whole pod, where only cpu, memory and huge pages may."""
 
-    __slots__ = ()
     code: ClassVar[str] = "pod-level-resource"
     advice: ClassVar[str] = "put it under the container's limits"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuantityNegative(FieldAmountReason):
     """An amount below zero is asked for."""
 
@@ -126,7 +119,7 @@ class QuantityNegative(FieldAmountReason):
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ResourceNotInteger(FieldAmountReason):
     """A part of a device is asked for."""
 
@@ -138,12 +131,11 @@ class ResourceNotInteger(FieldAmountReason):
 class ResourceNameInvalid(FieldAmountReason):
     """A name that no container can ask for: without domain, a quota's key, other letters."""
 
-    __slots__ = ()
     code: ClassVar[str] = "resource-name-invalid"
     advice: ClassVar[str] = "write domain/name"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class RequestLimitUnequal(FieldAmountReason):
     """A device's request and limit differ, or another request is above its limit."""
 
@@ -153,7 +145,7 @@ class RequestLimitUnequal(FieldAmountReason):
     limit: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class LimitMissing(FieldAmountReason):
     """A device under `requests` alone."""
 
@@ -162,7 +154,7 @@ class LimitMissing(FieldAmountReason):
     request: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class LimitRange(AdmissionReason):
     """A LimitRange of the namespace does not allow the amounts; the row, and what it allows, are named."""
 
@@ -172,7 +164,7 @@ class LimitRange(AdmissionReason):
     breaches: tuple[LimitBreach, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NamespaceTerminating(AdmissionReason):
     """The namespace is being deleted, and takes nothing new."""
 
@@ -181,7 +173,7 @@ class NamespaceTerminating(AdmissionReason):
     namespace: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NamespaceMissing(AdmissionReason):
     """The namespace does not exist."""
 
@@ -190,7 +182,7 @@ class NamespaceMissing(AdmissionReason):
     namespace: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PodSecurity(AdmissionReason):
     """The namespace enforces a pod security level that the pod violates; each violation is named."""
 
@@ -200,7 +192,7 @@ class PodSecurity(AdmissionReason):
     violations: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PriorityNotOfClass(FieldReason):
     """Priority or preemptionPolicy say other than the pod's class."""
 
@@ -213,7 +205,6 @@ class PriorityNotOfClass(FieldReason):
 class PriorityClassUnknown(NameMissing):
     """The pod names a priority class that does not exist."""
 
-    __slots__ = ()
     code: ClassVar[str] = "priority-class-unknown"
     advice: ClassVar[str] = "create it, or name another"
 
@@ -221,7 +212,6 @@ class PriorityClassUnknown(NameMissing):
 class RuntimeClassMissing(NameMissing):
     """The pod names a RuntimeClass that does not exist."""
 
-    __slots__ = ()
     code: ClassVar[str] = "runtime-class-missing"
     advice: ClassVar[str] = "create it, or leave it out"
 
@@ -229,12 +219,11 @@ class RuntimeClassMissing(NameMissing):
 class ServiceAccountMissing(NameMissing):
     """The pod runs as a ServiceAccount that does not exist in the namespace."""
 
-    __slots__ = ()
     code: ClassVar[str] = "service-account-missing"
     advice: ClassVar[str] = "create it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class RuntimeClassConflict(AdmissionReason):
     """The pod's overhead or node labels differ from what its runtime class sets."""
 
@@ -243,7 +232,7 @@ class RuntimeClassConflict(AdmissionReason):
     class_: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WebhookDenied(AdmissionReason):
     """A webhook refused the pods; its words are in the owner's conditions or Events."""
 
@@ -254,7 +243,7 @@ class WebhookDenied(AdmissionReason):
     said: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WebhookMayRefuse(AdmissionReason):
     """A note: webhooks that will be shown the pod; what they say cannot be foreseen."""
 
@@ -265,7 +254,7 @@ class WebhookMayRefuse(AdmissionReason):
     webhooks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WebhookUnreachable(AdmissionReason):
     """A webhook that must be asked has no Service, or no running pod behind it."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     RequestShortage,
 )
-from tonnage.model.reasons.reason import Reason, SchedulerReason
+from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ClaimElsewhere(SchedulerReason):
     """A claim has devices that the node does not reach; they and the claim's users are named."""
 
@@ -24,7 +23,7 @@ class ClaimElsewhere(SchedulerReason):
     reserved_for: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ClaimError(SchedulerReason):
     """A device selector fails on a device, or a claim asks in a way that nobody knows: the attempt ends on
     every node."""
@@ -38,7 +37,7 @@ class ClaimError(SchedulerReason):
     instead: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ClaimMissing(SchedulerReason):
     """A ResourceClaim, or the template it is made from, does not exist yet: the pod is not tried."""
 
@@ -48,7 +47,7 @@ class ClaimMissing(SchedulerReason):
     claims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ClaimNotUsable(SchedulerReason):
     """A claim is being deleted, or was made for another pod of the same name: the pod is not tried; who still
     uses it is named."""
@@ -59,7 +58,7 @@ class ClaimNotUsable(SchedulerReason):
     claims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ClaimNotAllocatable(SchedulerReason):
     """No devices of the node meet the pod's resource claims."""
 
@@ -78,7 +77,7 @@ class ClaimNotAllocatable(SchedulerReason):
         return f"without devices for its claims ({told})" if told else "without devices for its claims"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DeviceClassMissing(SchedulerReason):
     """A request names a DeviceClass that does not exist."""
 
@@ -87,7 +86,7 @@ class DeviceClassMissing(SchedulerReason):
     claims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ClaimWithoutCdi(Reason):
     """Beside the answer: a node that would take a pod with claims has CDI switched off, as its agent says."""
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     GpuSet,
 )
-from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.reason import Reason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PluginReason(Reason):
     """What lies in how a node's devices are shared and advertised."""
 
     layer: Layer = Layer.PLUGIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DeviceUnhealthy(Reason):
     """A node would have room but for devices that are not healthy, or a running pod holds one; which, since
     when and why is named."""
@@ -36,7 +35,7 @@ class DeviceUnhealthy(Reason):
     devices: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class GpuConfigRefused(PluginReason):
     """The agent of a node refuses the device-plugin configuration it was given and keeps the last good
     one."""
@@ -47,7 +46,7 @@ class GpuConfigRefused(PluginReason):
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class LinksBelowBest(PluginReason):
     """A running pod's GPUs are joined worse than others of its node; both sets are named."""
 
@@ -59,7 +58,7 @@ class LinksBelowBest(PluginReason):
     best: GpuSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class MigConfigFailed(PluginReason):
     """The MIG manager could not give a node the layout that it should have; who uses its GPUs is named."""
 
@@ -71,7 +70,7 @@ class MigConfigFailed(PluginReason):
     using: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ResourceRenamed(PluginReason):
     """Nodes offer the device under another name: shared, or as MIG profiles."""
 

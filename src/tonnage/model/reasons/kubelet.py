@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.reason import Reason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class KubeletReason(Reason):
     """What a kubelet says."""
 
     layer: Layer = Layer.KUBELET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ContainerFailed(Reason):
     """The pod's containers ended with an error."""
 
@@ -26,7 +25,7 @@ class ContainerFailed(Reason):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ContainerWaiting(Reason):
     """The pod has a node, but a container cannot start (or crashes again and again)."""
 
@@ -36,7 +35,7 @@ class ContainerWaiting(Reason):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class KubeletRejected(KubeletReason):
     """Kubelet failed the pod at admission (`UnexpectedAdmissionError`); the words that it quotes give the
     layer."""
@@ -48,7 +47,7 @@ class KubeletRejected(KubeletReason):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NodeMissing(KubeletReason):
     """The pod is bound to a node that is not in the cluster."""
 
@@ -57,7 +56,7 @@ class NodeMissing(KubeletReason):
     node: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NodeNotReady(KubeletReason):
     """The cluster closed the node since its kubelet is not ready or not heard of; the condition's reason is
     quoted."""
@@ -71,7 +70,7 @@ class NodeNotReady(KubeletReason):
     effect: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NumaUndecided(KubeletReason):
     """A note: whether kubelet can align the pod's devices on NUMA nodes cannot be told; what is missing is
     named."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
@@ -11,13 +10,12 @@ from tonnage.model.reasons.facts import (
     GpuFamily,
     GpuSet,
 )
-from tonnage.model.reasons.reason import Reason, SchedulerReason
+from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
 
 
 class NoNodes(SchedulerReason):
     """The cluster has no nodes."""
 
-    __slots__ = ()
     code: ClassVar[str] = "no-nodes"
     advice: ClassVar[str] = "add one"
 
@@ -25,7 +23,6 @@ class NoNodes(SchedulerReason):
 class NodePinsConflict(SchedulerReason):
     """The affinity pins the pod to different nodes at once."""
 
-    __slots__ = ()
     code: ClassVar[str] = "node-pins-conflict"
     advice: ClassVar[str] = "correct `matchFields`"
 
@@ -34,12 +31,11 @@ class AffinityNotReadable(SchedulerReason):
     """A value in the preferred node affinity is none that a label can have, such as `-1`; the scheduler fails
     as soon as two nodes would do."""
 
-    __slots__ = ()
     code: ClassVar[str] = "affinity-not-readable"
     advice: ClassVar[str] = "correct the value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NotModelled(SchedulerReason):
     """The pod uses something that Tonnage does not decide yet, so the verdict is UNKNOWN."""
 
@@ -49,7 +45,7 @@ class NotModelled(SchedulerReason):
     feature: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ReleaseUnverified(SchedulerReason):
     """The answer is for a release whose scheduler was never asked (1.31 to 1.33, 1.34.0, 1.34.1, what is
     older or newer)."""
@@ -61,7 +57,7 @@ class ReleaseUnverified(SchedulerReason):
     release: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class SchedulingGated(SchedulerReason):
     """Scheduling gates hold the pod; who usually sets them is named."""
 
@@ -73,7 +69,7 @@ class SchedulingGated(SchedulerReason):
     queue: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class OtherScheduler(SchedulerReason):
     """The pod belongs to another scheduler."""
 
@@ -82,7 +78,7 @@ class OtherScheduler(SchedulerReason):
     scheduler: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class SchedulerSilent(SchedulerReason):
     """No scheduler serves the pod's schedulerName as far as can be seen, or none has said anything for
     minutes."""
@@ -92,7 +88,7 @@ class SchedulerSilent(SchedulerReason):
     scheduler: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class HamiDevicesShort(SchedulerReason):
     """No node has parts of GPUs for a pod of HAMi's scheduler, by what HAMi noted on nodes and pods, or by
     its words in the pod's condition, which are explained."""
@@ -102,7 +98,7 @@ class HamiDevicesShort(SchedulerReason):
     scheduler: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class HeldAndIdle(SchedulerReason):
     """Beside the answer: GPUs that would be needed are held by pods that hardly use them; what is allocated
     counts, not what is used."""
@@ -114,7 +110,7 @@ class HeldAndIdle(SchedulerReason):
     idle: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ConditionDiffers(SchedulerReason):
     """Beside the answer: what the scheduler wrote into the pod's condition PodScheduled is not what follows
     from the objects; old and new wordings count as the same."""
@@ -127,7 +123,7 @@ class ConditionDiffers(SchedulerReason):
     ours: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class LabelOfNobody(SchedulerReason):
     """Beside the answer: no node has a label, or a value of it, that the pod selects nodes by; who usually
     sets it is named."""
@@ -139,7 +135,7 @@ class LabelOfNobody(SchedulerReason):
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class LinksUndecided(SchedulerReason):
     """A pod with several GPUs fits nodes that join them differently, and does not say which it wants."""
 
@@ -151,7 +147,7 @@ class LinksUndecided(SchedulerReason):
     families: tuple[GpuFamily, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class LinksBelowFamily(SchedulerReason):
     """A running pod's GPUs are joined far worse than as many on nodes of another family."""
 
@@ -163,7 +159,7 @@ class LinksBelowFamily(SchedulerReason):
     there: GpuSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ProductUndecided(SchedulerReason):
     """A warning: several GPU products would do, and the pod does not say which."""
 
@@ -175,7 +171,7 @@ class ProductUndecided(SchedulerReason):
     totals: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class Preemption(SchedulerReason):
     """A node is (or would be) cleared of pods of lower priority, which are named, with the disruption budgets
     that their going breaks."""
@@ -187,7 +183,7 @@ class Preemption(SchedulerReason):
     budgets: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PreemptionNotAllowed(SchedulerReason):
     """Beside the answer: the pod's preemptionPolicy is Never, though pods of lower priority are there."""
 
@@ -199,7 +195,7 @@ class PreemptionNotAllowed(SchedulerReason):
     priority_class: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PreemptionNotHelpful(SchedulerReason):
     """Beside the answer: pods of lower priority are there, but no node refuses the pod for what their end
     would change."""
@@ -210,7 +206,7 @@ class PreemptionNotHelpful(SchedulerReason):
     priority: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class KindNotRead(Reason):
     """Objects of a kind that bears on the answer may not be listed, or are not in the snapshot; where the
     verdict hangs on them it is UNKNOWN."""

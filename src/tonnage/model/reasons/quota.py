@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     QuotaRow,
 )
-from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.reason import Reason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuotaReason(Reason):
     """What a ResourceQuota says."""
 
@@ -20,7 +19,7 @@ class QuotaReason(Reason):
     quota: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuotaRowsReason(QuotaReason):
     """A quota with too little left, row by row."""
 
@@ -32,7 +31,6 @@ class QuotaRowsReason(QuotaReason):
 class QuotaExceeded(QuotaRowsReason):
     """A ResourceQuota of the namespace has too little left; who uses it is named."""
 
-    __slots__ = ()
     code: ClassVar[str] = "quota-exceeded"
     advice: ClassVar[str] = "free, or raise the quota"
 
@@ -41,12 +39,11 @@ class QuotaNotTakenOver(QuotaRowsReason):
     """The quota's spec allows it, but the quota controller has not taken it over yet: the server goes by the
     status."""
 
-    __slots__ = ()
     code: ClassVar[str] = "quota-not-taken-over"
     advice: ClassVar[str] = "wait; look at kube-controller-manager"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuotaExceededByClaim(QuotaRowsReason):
     """The pod is let in, but the claim that is made for it exceeds a quota on devices."""
 
@@ -56,7 +53,7 @@ class QuotaExceededByClaim(QuotaRowsReason):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuotaKeyWithoutEffect(QuotaReason):
     """Beside the answer: a ResourceQuota of the namespace on `limits.` of a device that is asked for, which
     is never enforced."""
@@ -69,7 +66,7 @@ class QuotaKeyWithoutEffect(QuotaReason):
     hard: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuotaNotCounted(QuotaReason):
     """A quota is so new that nobody has counted what is used."""
 
@@ -79,7 +76,7 @@ class QuotaNotCounted(QuotaReason):
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class QuotaUndeclared(QuotaReason):
     """A ResourceQuota on cpu or memory makes every container say how much it needs."""
 

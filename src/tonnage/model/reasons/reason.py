@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, TypeVar, dataclass_transform
 
 from tonnage.model.json import JsonObject
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import facts_json, keyed
 
+_C = TypeVar("_C")
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+
+@dataclass_transform(kw_only_default=True, eq_default=False, frozen_default=True)
+def reason(cls: type[_C]) -> type[_C]:
+    """Make it a class of reasons: a frozen dataclass whose fields are given by name.
+
+    Without slots, and with what `Reason` has of its own: all else would be made anew for each of 150 classes,
+    which every program's start would feel.
+    """
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+@reason
 class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     """One cause. `subject` is what it is about (`Node gpu-a`); `lasting` when no pod's end would remove it;
     `hidden` when the scheduler never gets to it, because another reason refuses the node first.
@@ -43,7 +55,7 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     hidden: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal. Made anew for each class it would slow every program's start."""
+        """Whether all fields are equal."""
         return isinstance(other, Reason) and type(self) is type(other) and asdict(self) == asdict(other)
 
     def __repr__(self) -> str:
@@ -77,14 +89,14 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
 Reason.general = frozenset(field.name for field in fields(Reason))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class SchedulerReason(Reason):
     """What the scheduler says."""
 
     layer: Layer = Layer.SCHEDULER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class Symptom(Reason):
     """What a component says in its own words, quoted: a message of the catalogue.
 

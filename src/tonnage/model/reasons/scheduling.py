@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
@@ -12,10 +11,10 @@ from tonnage.model.reasons.facts import (
     Guest,
     Holder,
 )
-from tonnage.model.reasons.reason import Reason, SchedulerReason
+from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class AmountReason(SchedulerReason):
     """A node that has not what is asked of one resource."""
 
@@ -27,7 +26,7 @@ class AmountReason(SchedulerReason):
     free: Annotated[int, AMOUNT]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NodeUnschedulable(SchedulerReason):
     """The node is cordoned; by which program and since when is told where the node has it."""
 
@@ -40,7 +39,7 @@ class NodeUnschedulable(SchedulerReason):
     work: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NodeNameMismatch(SchedulerReason):
     """`spec.nodeName` names another node."""
 
@@ -51,7 +50,7 @@ class NodeNameMismatch(SchedulerReason):
     node: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class TaintNotTolerated(SchedulerReason):
     """A taint of the node, named with key, value and effect."""
 
@@ -68,7 +67,7 @@ class TaintNotTolerated(SchedulerReason):
         return f"with the untolerated taint {taint}:{self.effect}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NodeAffinityMismatch(SchedulerReason):
     """nodeSelector or required node affinity leaves the node out; the label, what is wanted and what the node
     has are named."""
@@ -80,7 +79,7 @@ class NodeAffinityMismatch(SchedulerReason):
     terms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NodeNotPinned(SchedulerReason):
     """The affinity pins the pod to other nodes by name."""
 
@@ -90,7 +89,7 @@ class NodeNotPinned(SchedulerReason):
     wanted: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class HostPortTaken(SchedulerReason):
     """Another pod on the node holds the host port; it is named."""
 
@@ -103,7 +102,7 @@ class HostPortTaken(SchedulerReason):
     holder: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class TooManyPods(SchedulerReason):
     """The node takes no more pods."""
 
@@ -115,7 +114,7 @@ class TooManyPods(SchedulerReason):
     pods: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class InsufficientResource(AmountReason):
     """The node has the resource but too little is free; the holders of devices are named."""
 
@@ -132,7 +131,6 @@ class InsufficientResource(AmountReason):
 class ResourceTooLarge(AmountReason):
     """More is asked than the whole node has."""
 
-    __slots__ = ()
     code: ClassVar[str] = "resource-too-large"
     advice: ClassVar[str] = "ask for less, larger nodes"
 
@@ -142,7 +140,7 @@ class ResourceTooLarge(AmountReason):
         return f"too small in {self.resource}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ResourceNotAdvertised(SchedulerReason):
     """The node (or no node) offers the resource; with a GPU known to be there, the layer below is named."""
 
@@ -172,7 +170,7 @@ class ResourceNotAdvertised(SchedulerReason):
         return f"with a GPU but not offering {self.resource}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class TopologyLabelMissing(SchedulerReason):
     """The node lacks the label over which the pod must be spread."""
 
@@ -182,7 +180,7 @@ class TopologyLabelMissing(SchedulerReason):
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class TopologySkew(SchedulerReason):
     """One more pod there would be spread too unevenly."""
 
@@ -200,7 +198,7 @@ class TopologySkew(SchedulerReason):
     domains: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PodAffinityMismatch(SchedulerReason):
     """The pods that this one must be with are elsewhere."""
 
@@ -212,7 +210,7 @@ class PodAffinityMismatch(SchedulerReason):
     selectors: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PodAntiAffinity(SchedulerReason):
     """A pod that this one avoids is in the same topology; it is named."""
 
@@ -224,7 +222,7 @@ class PodAntiAffinity(SchedulerReason):
     pod: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class PodAntiAffinityOfOthers(SchedulerReason):
     """A pod there avoids this one; it is named."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.reason import Symptom
+from tonnage.model.reasons.reason import Symptom, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class TopologyAffinity(Symptom):
     """Kubelet could not, or would not be able to, align the devices on NUMA nodes (`TopologyAffinityError`);
     the node's layout is named."""
@@ -28,7 +27,7 @@ class TopologyAffinity(Symptom):
     others: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class SharedRequestTooLarge(Symptom):
     """More than one of a shared resource of which a container may have one."""
 
@@ -43,7 +42,7 @@ class SharedRequestTooLarge(Symptom):
     config: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class KubeletOutOfResource(Symptom):
     """Kubelet found less than the scheduler thought (`OutOf…`)."""
 
@@ -56,63 +55,59 @@ class KubeletOutOfResource(Symptom):
     capacity: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class CdiDeviceNodeMissing(Symptom):
     code: ClassVar[str] = "cdi-device-node-missing"
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class CdiDeviceUnresolvable(Symptom):
     code: ClassVar[str] = "cdi-device-unresolvable"
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ContainerCommand(Symptom):
     code: ClassVar[str] = "container-command"
     command: str | None = None
 
 
 class ContainerConfig(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "container-config"
 
 
 class CrashLooping(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "crash-looping"
 
 
 class DeviceAccessBlocked(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "device-access-blocked"
 
 
 class DeviceCgroupLost(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "device-cgroup-lost"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DeviceUnknownToToolkit(Symptom):
     code: ClassVar[str] = "device-unknown-to-toolkit"
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DeviceUnregistered(Symptom):
     code: ClassVar[str] = "device-unregistered"
     resource: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DevicesFellIll(Symptom):
     code: ClassVar[str] = "devices-fell-ill"
     resource: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DraDriverUnregistered(Symptom):
     code: ClassVar[str] = "dra-driver-unregistered"
     driver: str | None = None
@@ -122,35 +117,33 @@ class DraDriverUnregistered(Symptom):
 class DraDriverGone(DraDriverUnregistered):
     """The same where objects tell it: a claim's devices are of a pool that no ResourceSlice has any more."""
 
-    __slots__ = ()
     trailing: ClassVar[tuple[str, ...]] = ("check",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class DraPrepareFailed(Symptom):
     code: ClassVar[str] = "dra-prepare-failed"
     claim: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class Evicted(Symptom):
     code: ClassVar[str] = "evicted"
     resource: str | None = None
     condition: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class HamiSchedulerBypassed(Symptom):
     code: ClassVar[str] = "hami-scheduler-bypassed"
     node: str | None = None
 
 
 class ImagePull(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "image-pull"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class KubeletDevicesShort(Symptom):
     code: ClassVar[str] = "kubelet-devices-short"
     resource: str | None = None
@@ -158,49 +151,43 @@ class KubeletDevicesShort(Symptom):
     available: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class KubeletPredicateFailed(Symptom):
     code: ClassVar[str] = "kubelet-predicate-failed"
     predicate: str | None = None
 
 
 class MigStrategyMixed(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "mig-strategy-mixed"
 
 
 class NoGpuInjected(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "no-gpu-injected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class NoHealthyDevices(Symptom):
     code: ClassVar[str] = "no-healthy-devices"
     resource: str | None = None
 
 
 class NodeShutDown(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "node-shut-down"
 
 
 class OomKilled(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "oom-killed"
 
 
 class PluginWithoutDriver(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "plugin-without-driver"
 
 
 class PreferredAllocationFailed(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "preferred-allocation-failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class RuntimeHandlerMissing(Symptom):
     code: ClassVar[str] = "runtime-handler-missing"
     handler: str | None = None
@@ -208,11 +195,10 @@ class RuntimeHandlerMissing(Symptom):
 
 
 class ToolkitCgroup(Symptom):
-    __slots__ = ()
     code: ClassVar[str] = "toolkit-cgroup"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class ToolkitLdconfigMissing(Symptom):
     code: ClassVar[str] = "toolkit-ldconfig-missing"
     path: str | None = None

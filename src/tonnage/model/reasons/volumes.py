@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tonnage.model.reasons.reason import Reason, SchedulerReason
+from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class VolumeClaimNotUsable(SchedulerReason):
     """A PersistentVolumeClaim of the pod is missing, lost, being deleted or not bound."""
 
@@ -17,7 +16,7 @@ class VolumeClaimNotUsable(SchedulerReason):
     claims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class VolumeInUse(SchedulerReason):
     """Another pod has a volume that only one pod at a time may use (ReadWriteOncePod)."""
 
@@ -30,7 +29,7 @@ class VolumeInUse(SchedulerReason):
     user: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class VolumeLimit(SchedulerReason):
     """The volumes' driver attaches no more to the node."""
 
@@ -42,7 +41,7 @@ class VolumeLimit(SchedulerReason):
     attached: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class VolumeElsewhere(SchedulerReason):
     """A volume of the pod cannot be reached from the node: its node affinity, or its zone."""
 
@@ -55,7 +54,7 @@ class VolumeElsewhere(SchedulerReason):
     wanted: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class VolumeNotAvailable(SchedulerReason):
     """No volume is free on the node for a claim that is to be bound there, and none can be made for it."""
 
@@ -66,7 +65,7 @@ class VolumeNotAvailable(SchedulerReason):
     class_: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class StorageShort(SchedulerReason):
     """The driver that would make a volume for a claim has not enough storage left on the node."""
 

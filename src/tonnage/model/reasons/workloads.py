@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import AdmissionReason
-from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.reason import Reason, reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WorkloadDeadline(Reason):
     """A Deployment makes no progress (`ProgressDeadlineExceeded`)."""
 
@@ -20,7 +19,7 @@ class WorkloadDeadline(Reason):
     lasting: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WorkloadEnded(Reason):
     """A Job has failed or is complete, so it makes no more pods."""
 
@@ -29,7 +28,7 @@ class WorkloadEnded(Reason):
     layer: Layer = Layer.APPLICATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WorkloadPaused(AdmissionReason):
     """A Deployment is paused, or a Job or CronJob suspended: no pods are made."""
 
@@ -41,12 +40,11 @@ class WorkloadPaused(AdmissionReason):
 class WorkloadWantsNone(AdmissionReason):
     """The workload is scaled to zero, or matches no node."""
 
-    __slots__ = ()
     code: ClassVar[str] = "workload-wants-none"
     advice: ClassVar[str] = "scale it up"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WorkloadInOrder(Reason):
     """A StatefulSet starts its next pod only when the one before is ready."""
 
@@ -57,7 +55,7 @@ class WorkloadInOrder(Reason):
     lasting: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WorkloadNotActedOn(AdmissionReason):
     """No controller has acted on the workload yet."""
 
@@ -66,7 +64,7 @@ class WorkloadNotActedOn(AdmissionReason):
     lasting: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@reason
 class WorkloadPodsRefused(AdmissionReason):
     """The API server refused the workload's pods for a reason that only its own words tell."""
 
