@@ -113,10 +113,8 @@ class Holders:
         What it costs does not depend on how much is held. Raises HardwareError: do not answer then.
         """
         async with self._lock:
-            kubelet, now = (
-                self._kubelet.identity() if self._pods.can_be_asked else "",
-                self._clock.monotonic(),
-            )
+            kubelet = self._kubelet.identity() if self._pods.can_be_asked else ""
+            now = self._clock.monotonic()
             entries = {
                 (entry.resource, entry.id): entry
                 for allocation in allocations
@@ -182,9 +180,7 @@ class Holders:
 
     def _awaited(self) -> bool:
         """Whether kubelet's next answer may change what is offered."""
-        if not self._evidence.final or any(
-            not (entry.seen or entry.forgotten) for entry in self._ledger.values()
-        ):
+        if not self._evidence.final or any(entry.is_open for entry in self._ledger.values()):
             return True
         if self._kubelet.identity() != self._asked:
             return True
@@ -207,10 +203,7 @@ class Holders:
 
         On a busy node kubelet may take longer than a moment to note an answer.
         """
-        return any(
-            not (entry.seen or entry.forgotten) and now - entry.since < _LONGEST_HUSH_S
-            for entry in self._ledger.values()
-        )
+        return any(entry.is_open and now - entry.since < _LONGEST_HUSH_S for entry in self._ledger.values())
 
     async def _ask(self, *, listing: bool = True) -> None:
         async with self._asking:  # an older answer must not come after a newer one

@@ -58,6 +58,11 @@ class Entry:
     owner: Owner = Owner()
     forgotten: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether kubelet's word on the answer is still awaited."""
+        return not (self.seen or self.forgotten)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
