@@ -15,7 +15,8 @@ import pytest
 from support.sampling import Sampler
 from tonnage.adapters.snapshots.format import Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED
-from tonnage.adapters.snapshots.load import decompressed, load_snapshot
+from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.model.cluster import Snapshot
@@ -69,7 +70,7 @@ def through_a_snapshot(scenario: Body, level: Level) -> Snapshot:
         kinds = set(PARTS.values()) - {"DeviceClass"}  # may be called as its driver is
         named = {body["metadata"]["name"] for kind, body in objects(scenario) if kind in kinds}
         assert [name for name in named if f'"{name}"' in text] == []
-    return load_snapshot(decompressed(io.BytesIO(b"".join(lines))), "recorded")
+    return load_captured(decompressed(io.BytesIO(b"".join(lines))), "recorded", Limit())[1]
 
 
 def decided(snapshot: Snapshot) -> Decision:

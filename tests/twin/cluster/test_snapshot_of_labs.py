@@ -20,8 +20,9 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.snapshots.capture import Order, capture
+from tonnage.adapters.snapshots.limit import Limit
 from tonnage.adapters.snapshots.live import read_live
-from tonnage.adapters.snapshots.load import decompressed, load_snapshot
+from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
 from tonnage.cli.lint.world import read_pod, shapes
@@ -113,7 +114,7 @@ async def taken_of(fleet: Fleet, level: Level) -> tuple[Snapshot, Snapshot]:
                 await capture(api, order, Redactor(level, b"key"), lines.append, lambda *_: None)
                 if _settled(before) == _settled(await read_live(api)):
                     break
-    return before, load_snapshot(decompressed(io.BytesIO(b"".join(lines))), "snapshot")
+    return before, load_captured(decompressed(io.BytesIO(b"".join(lines))), "snapshot", Limit())[1]
 
 
 async def _still(api: HttpKubernetes) -> Snapshot:

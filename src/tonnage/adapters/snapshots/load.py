@@ -40,7 +40,6 @@ _BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget", "ResourceClaim")
 """Kinds of which the other namespaces' objects bear on a placement."""
 _END: Final = (API_VERSION, FOOTER)
 _TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
-_USUAL: Final = Limit()
 
 
 def decompressed(stream: IO[bytes]) -> io.BufferedReader:
@@ -69,11 +68,6 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
     except UNDECODABLE:
         return False
     return (kind, version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
-
-
-def load_snapshot(stream: io.BufferedReader, source: str, limit: Limit = _USUAL) -> Snapshot:
-    """The cluster out of the lines of a snapshot. Raises ConfigError as `load_captured`."""
-    return load_captured(stream, source, limit)[1]
 
 
 def load_captured(stream: io.BufferedReader, source: str, limit: Limit) -> tuple[Header, Snapshot]:
