@@ -10,7 +10,11 @@ _END: Final = "<!-- end of the drawing -->\n"
 
 def redrawn(page: Path, command: str, drawing: str) -> str:
     """The page's text with this drawing in the place of the one that the command drew before."""
-    begin = f"<!-- drawn by {command} -->\n"
-    before, mark, rest = page.read_text(encoding="utf-8").partition(begin)
-    assert mark, f"{page} has no line {begin!r}"
-    return f"{before}{begin}{drawing}{_END}{rest.partition(_END)[2]}"
+    return between(page.read_text(encoding="utf-8"), f"<!-- drawn by {command} -->\n", _END, drawing)
+
+
+def between(text: str, begin: str, end: str, drawing: str) -> str:
+    """The text with this drawing in the place of what stands between two marks."""
+    before, mark, rest = text.partition(begin)
+    assert mark, f"there is no line {begin!r}"
+    return f"{before}{begin}{drawing}{end}{rest.partition(end)[2]}"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from scripts.drawing import between
 from scripts.reason_schema import DIALECT, facts_schemas
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.layer import Layer
@@ -26,9 +27,7 @@ def files() -> dict[Path, str]:
     """What the page and the schema should be, by path."""
     page = PAGE.read_text(encoding="utf-8")
     for name, table in (("reasons", _reasons()), ("symptoms", _symptoms())):
-        begin, end = _BEGIN.format(name), _END.format(name)
-        before, _, rest = page.partition(begin)
-        page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+        page = between(page, _BEGIN.format(name), _END.format(name), f"\n{table}\n")
     return {PAGE: page, SCHEMA: _schema()}
 
 
@@ -75,7 +74,8 @@ def _meaning(cls: type[Reason]) -> str:
 def main() -> int:
     """Write the files, or with `--check` say which differ."""
     there = {path: path.read_text(encoding="utf-8") if path.exists() else "" for path in (PAGE, SCHEMA)}
-    stale = [path for path, text in files().items() if there[path] != text]
+    wanted = files()
+    stale = [path for path, text in wanted.items() if there[path] != text]
     if "--check" in sys.argv[1:]:
         for path in stale:
             print(
@@ -84,7 +84,7 @@ def main() -> int:
             )
         return 1 if stale else 0
     for path in stale:
-        path.write_text(files()[path], encoding="utf-8")
+        path.write_text(wanted[path], encoding="utf-8")
     return 0
 
 

@@ -33,6 +33,8 @@ _TWIN_KINDS: Final = (
     "DaemonSet",
 )
 """In the order in which they can be created."""
+_RELEASE_LABELS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/version"})
+"""The twin is no release of Helm; and the DaemonSet of a kept cluster cannot take another selector."""
 _FOR_HELM: Final = ("app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy")
 
 
@@ -52,7 +54,13 @@ def files() -> dict[Path, str]:
 def _for_the_twin() -> str:
     chart = [for_kubectl(found) for found in rendered(*TWIN_VALUES)]
     objects = [found for kind in _TWIN_KINDS for found in chart if found["kind"] == kind]
-    return json.dumps(objects, indent=1) + "\n"
+    return json.dumps(_without_release(objects), indent=1) + "\n"
+
+
+def _without_release(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_release(inner) for key, inner in value.items() if key not in _RELEASE_LABELS}
+    return [_without_release(inner) for inner in value] if isinstance(value, list) else value
 
 
 def rendered(*values: str) -> list[dict[str, Any]]:

@@ -209,7 +209,7 @@ async def test_metrics_that_cannot_be_made_are_an_error_and_come_back(
 ) -> None:
     client.pages.broken = True
     assert (await client.ask("/metrics"))[0] == 500
-    assert "metrics not made" in caplog.text
+    assert "page not made: path=/metrics" in caplog.text
     client.pages.broken = False
     assert (await client.ask("/metrics"))[0] == 200
 

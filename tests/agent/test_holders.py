@@ -292,6 +292,27 @@ async def test_the_checkpoint_is_read_again_only_about_what_an_earlier_kubelet_k
     assert bench.kubelet.asked == asked  # kubelet allocates just now
 
 
+async def test_what_kubelet_says_counts_while_the_disk_is_slow(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is given out meanwhile is decided by it."""
+    go = asyncio.Event()
+    save = FolderCheckpoints.save
+
+    async def slow(self: FolderCheckpoints, *words: Any, **more: Any) -> None:
+        await go.wait()
+        await save(self, *words, **more)
+
+    bench.pod()
+    await bench.start()
+    await bench.holders.take([TAKEN])
+    monkeypatch.setattr(FolderCheckpoints, "save", slow)
+    bench.kubelet.list, bench.kubelet.book = Shown((MAIN,)), (IN_CHECKPOINT,)
+    await bench.until(lambda: any(hold.pod for hold in bench.holders.holds))
+    assert not go.is_set()
+    go.set()
+
+
 async def test_kubelet_is_not_asked_for_its_list_before_it_has_noted_an_answer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim
 from tonnage.wire.kinds import VOLUME_CLAIM
 
@@ -17,11 +16,6 @@ BY_US: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The finalizer of a claim that has devices."""
-
-
-def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
-    """The storage class of a volume or a claim, empty where there is none."""
-    return obj.metadata.annotations.get(OLD_STORAGE_CLASS) or str(obj.spec.get("storageClassName") or "")
 
 
 def reservation(volume: PersistentVolume, claim: PersistentVolumeClaim) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""The performer of Actions: the only way in which a loop changes the world."""
+"""Performs the Actions of `model.actions`, each recorded before and after."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 from tonnage.model.actions.action import Action
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
@@ -145,6 +145,8 @@ class Performer:
                 await _there(ports.api, action).patch(
                     NODE, node, patch, patch_type=PatchType.STRATEGIC, subresource="status"
                 )
+            case _:
+                assert_never(action)
 
 
 def _there(port: _T | None, action: Action) -> _T:

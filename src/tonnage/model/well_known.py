@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-API_SERVICE: Final = ("default", "kubernetes")
+KUBERNETES_SERVICE: Final = ("default", "kubernetes")
 """Namespace and name of the Service of the API server."""
 CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
 DEFAULT_STORAGE_CLASS: Final = (

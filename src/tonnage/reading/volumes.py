@@ -75,7 +75,7 @@ def volume_claim_from(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
         name=meta.name,
         volume=str(spec.get("volumeName") or ""),
         bound="pv.kubernetes.io/bind-completed" in meta.annotations or obj.status.get("phase") == "Bound",
-        storage_class=_class_of(meta, spec),
+        storage_class=class_of(meta, spec),
         lost=obj.status.get("phase") == "Lost",
         terminating=meta.deletion_timestamp is not None,
         owner=next((o.uid for o in meta.owner_references if o.controller), ""),
@@ -98,7 +98,7 @@ def volume_from(obj: claim_objects.PersistentVolume) -> Volume:
     return Volume(
         name=obj.metadata.name,
         claim=name,
-        storage_class=_class_of(obj.metadata, spec),
+        storage_class=class_of(obj.metadata, spec),
         size=_size(_object(spec.get("capacity")).get("storage")),
         modes=_modes(spec),
         nodes=tuple(map(_term, _objects(terms))) if isinstance(terms, list) else None,
@@ -161,7 +161,8 @@ def attachment_from(obj: claim_objects.VolumeAttachment) -> tuple[str, str, str]
     return str(obj.spec.get("nodeName") or ""), str(volume or ""), str(obj.spec.get("attacher") or "")
 
 
-def _class_of(meta: w.ObjectMeta, spec: Mapping[str, Any]) -> str:
+def class_of(meta: w.ObjectMeta, spec: Mapping[str, Any]) -> str:
+    """The storage class of a volume or a claim, empty where there is none; the older annotation wins."""
     older = meta.annotations.get(OLD_STORAGE_CLASS)
     return older if older is not None else str(spec.get("storageClassName") or "")
 

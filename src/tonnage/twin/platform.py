@@ -34,8 +34,6 @@ _KINDS: Final[Mapping[str, Kind[Object]]] = {
     kind.kind: kind
     for kind in (SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, DAEMON_SET)
 }
-_RELEASE_LABELS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/version"})
-"""The twin is no release of Helm; and the DaemonSet of a kept cluster cannot take another selector."""
 _FIELDS_LEFT_OUT: Final = frozenset(
     {
         # Pretended pods have no network of their own: nobody reaches a metrics port to probe it.
@@ -88,14 +86,7 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
 
 def _chart_objects() -> list[JsonObject]:
     """The agents and what their account may, as the Helm chart installs them where agents divide GPUs."""
-    rendered = parsed_json(files(__package__).joinpath("agent.json").read_bytes())
-    return mappings(_without_release(rendered))
-
-
-def _without_release(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _without_release(inner) for key, inner in value.items() if key not in _RELEASE_LABELS}
-    return [_without_release(inner) for inner in value] if isinstance(value, list) else value
+    return mappings(parsed_json(files(__package__).joinpath("agent.json").read_bytes()))
 
 
 def _is_left_out(arg: JsonValue) -> bool:

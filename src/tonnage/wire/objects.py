@@ -118,7 +118,6 @@ class Container(Wire):
     readiness_probe: dict[str, Any] | None = None
     lifecycle: dict[str, Any] | None = None
     restart_policy_rules: list[dict[str, Any]] = []
-    resize_policy: list[dict[str, Any]] = []
     termination_message_path: str = ""
     termination_message_policy: str = ""
     security_context: dict[str, Any] | None = None

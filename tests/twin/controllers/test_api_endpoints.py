@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tonnage.model.well_known import API_SERVICE
+from tonnage.model.well_known import KUBERNETES_SERVICE
 from tonnage.twin.apiserver.bootstrap import api_service, publish_api
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 
 Cluster = Any
-NAMESPACE, NAME = API_SERVICE
+NAMESPACE, NAME = KUBERNETES_SERVICE
 
 
 def published(cluster: Cluster, port: int) -> None:

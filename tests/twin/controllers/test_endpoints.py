@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.services.endpoints import EndpointSlicesController
+from tonnage.twin.controllers.services.endpoint_slices import EndpointSlicesController
 from tonnage.twin.controllers.services.ports import in_order, port_number
 from tonnage.twin.controllers.services.slice_plan import MOST_ENDPOINTS, Slice, plan
 from tonnage.wire.endpoints import EndpointSlice

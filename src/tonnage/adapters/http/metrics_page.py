@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Final
@@ -19,12 +18,11 @@ from prometheus_client.core import Metric as LibraryMetric
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.registry import Collector
 
-from tonnage.adapters.http.server import Request, Response, lines
+from tonnage.adapters.http.server import Request, Response
 from tonnage.model.metric_families import Histogram, Metric, MetricFamily, MetricKind
 
 Families = Callable[[], Iterable[MetricFamily]]
 
-_LOG: Final = logging.getLogger(__name__)
 _TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -40,11 +38,7 @@ class MetricsPage:
     async def __call__(self, request: Request) -> Response:
         """The library's own application would answer a careless header with an error of ours."""
         strict = _OPENMETRICS.partition(";")[0] in request.headers.get("accept", "")
-        try:
-            body = (openmetrics if strict else generate_latest)(self._registry)
-        except Exception:
-            _LOG.exception("metrics not made")
-            return lines(500, "the metrics could not be made; the agent's log says why")
+        body = (openmetrics if strict else generate_latest)(self._registry)
         kind = _OPENMETRICS if strict else _TEXT_FORMAT
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(200, gzip.compress(body), kind, {"content-encoding": "gzip"})

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tonnage.adapters.vendors.nvml_reading import optional
 from tonnage.adapters.vendors.nvml_vitals import field_values
 from tonnage.model.devices import MEMORY_IN_USE, Sample
-from tonnage.model.errors import Bug, Problem
 
 if TYPE_CHECKING:
     from tonnage.model.catalog.metrics import DeviceField
@@ -51,12 +50,9 @@ def plans_of(names: tuple[str, ...]) -> tuple[FieldPlan, FieldPlan]:
     others = [name for name in names if name not in memory]
     if not others:
         return FieldPlan(memory), FieldPlan(memory & _MEMORY)
-    from tonnage.model.catalog.metrics import device_fields  # takes half a megabyte
+    from tonnage.model.catalog.metrics import fields_named  # takes half a megabyte
 
-    known = device_fields()
-    if unknown := [name for name in others if name not in known]:
-        raise Bug(Problem(f"no device has a field {unknown[0]}", why="it is not in metrics.toml"))
-    fields = [known[name] for name in others]
+    fields = fields_named(others)
     return _plan(memory, fields), _plan(memory & _MEMORY, [field for field in fields if field.mig])
 
 
@@ -65,7 +61,7 @@ def _plan(memory: frozenset[str], fields: Iterable[DeviceField]) -> FieldPlan:
     values: list[DeviceField] = []
     metrics: list[DeviceField] = []
     for field in fields:
-        if field.origin.value != "read":
+        if not field.is_sampled:
             continue
         if field.gpm is not None:
             metrics.append(field)
@@ -142,7 +138,7 @@ def _part(answer: Any, part: str) -> Any:
 def _converted(field: DeviceField, value: Any) -> _Reading | None:
     if value is None or (field.most is not None and value > field.most):
         return None
-    if field.kind.value == "label":
+    if field.is_text:
         return str(value)
     if field.double:
         return float(value) * field.factor / field.divisor

@@ -130,6 +130,6 @@ def _metric(
     name: str,
     text: str,
     labels: Iterable[str],
-    samples: Iterable[tuple[tuple[str, ...], float]],
+    samples: Samples,
 ) -> Metric:
     return Metric(kind, f"{_PREFIX}{name}", text, tuple(labels), tuple(samples))

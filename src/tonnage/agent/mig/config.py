@@ -11,7 +11,6 @@ from typing import Final
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import World
-from tonnage.decide.node.mig.layouts import NoLayout
 from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
 from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
@@ -128,15 +127,15 @@ class NodeMigConfig:
         if text is None:
             return MigWish(label, refusal=f"ConfigMap {self._where} has no key {_KEY}")
         configs, error = self._parsed(text)
-        host = self._host(found.data)
-        if isinstance(host, NoLayout):
-            return MigWish(label, refusal=host.why)
+        host, refusal = self._host(found.data)
+        if refusal:
+            return MigWish(label, refusal=refusal)
         return replace(wish_for(label, configs, f"ConfigMap {self._where}", error), host=host)
 
-    def _host(self, data: Mapping[str, str]) -> HostWork | NoLayout:
+    def _host(self, data: Mapping[str, str]) -> tuple[HostWork, str]:
         """What the host does around a change, out of the ConfigMap; why that cannot be done."""
         if not data.get(_HOOKS) and not data.get(_CLIENTS):
-            return HostWork()
+            return HostWork(), ""
         from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
 
         try:
@@ -146,14 +145,15 @@ class NodeMigConfig:
             clients = data.get(_CLIENTS, "")
             units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
         except ConfigError as error:
-            return NoLayout(places(error))
+            return HostWork(), places(error)
         work = HostWork(hooks, units)
         if work.nothing or self._host_programs:
-            return work
-        return NoLayout(
+            return work, ""
+        refusal = (
             f"ConfigMap {self._where} has hooks or clients, and this agent may run nothing of its host:"
             " give it --mig-host-root (migManager.hostPrograms), or take them out"
         )
+        return HostWork(), refusal
 
     def _parsed(self, text: str) -> tuple[MigConfigs, str]:
         from tonnage.documents.mig_parted import parse_mig_parted  # only where there is one to read

@@ -158,9 +158,9 @@ class DevicePlugin:
         self, offer: Offer, offered: PlannedResource, requests: Sequence[Sequence[str]]
     ) -> tuple[list[Allocation], Refusal | None]:
         given: list[Allocation] = []
+        holds, plan = self._holders.holds, offer.plan
+        uses = self._uses(plan, holds)
         for ids in requests:
-            holds, plan = self._holders.holds, offer.plan
-            uses = self._uses(plan, holds)
             decided = allocate(offered, ids, holds, plan.whole_of, uses, self._holders.held)
             if isinstance(decided, Refusal):
                 return given, decided

@@ -17,7 +17,7 @@ from tonnage.decide.node.ledger import (
     Evidence,
     Living,
     Owner,
-    answered,
+    entries_of,
     gather,
     holds_of,
     settle,
@@ -110,7 +110,7 @@ class Holders:
     async def take(self, allocations: Sequence[Allocation]) -> bool:
         """Note allocations, safe from our own end; whether that changes `holds`.
 
-        What it costs does not depend on how much is held. Raises HardwareError: do not answer then.
+        Only the new rows are written, unless all must be saved anew. Raises HardwareError: do not answer.
         """
         async with self._lock:
             kubelet = self._kubelet.identity() if self._pods.can_be_asked else ""
@@ -118,7 +118,7 @@ class Holders:
             entries = {
                 (entry.resource, entry.id): entry
                 for allocation in allocations
-                for entry in answered(allocation, order=self._order, now=now, kubelet=kubelet)
+                for entry in entries_of(allocation, order=self._order, now=now, kubelet=kubelet)
             }
             if not await self._checkpoints.add(CHECKPOINT, ledger_bytes(entries.values(), self._boot)):
                 await self._save({**self._ledger, **entries}.values())
@@ -218,7 +218,6 @@ class Holders:
             before = self._holds
             self._evidence = evidence or self._evidence
             await self._settle()
-            self._join()
         if self._holds is not before or (evidence and not self.known):
             self.known = True
             self._on_change()
@@ -258,10 +257,11 @@ class Holders:
         living, census = self._living(), self._pods.census
         before = tuple(self._ledger.values())
         ledger = settle(before, self._evidence, now=self._clock.monotonic(), census=census, living=living)
-        if ledger == before:
-            return
         known = {slot for slot, entry in self._ledger.items() if entry.forgotten}
         self._ledger = {(entry.resource, entry.id): entry for entry in ledger}
+        self._join()  # before the disk, which may be slow: what is given out meanwhile is decided by it
+        if ledger == before:
+            return
         fresh = [entry for slot, entry in self._ledger.items() if entry.forgotten and slot not in known]
         if fresh:
             self._tell(fresh)

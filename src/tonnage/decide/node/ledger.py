@@ -140,7 +140,7 @@ def gather(
     return Evidence(_union(now, before.holds, kept), order, False, now, kept, read=reserved is not None)
 
 
-def answered(allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> Ledger:
+def entries_of(allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> tuple[Entry, ...]:
     """The entries of an allocation, to be written before the answer. Older ones of these ids are over.
 
     `kubelet` is the one that asks, empty where nobody could say later which pods live.

@@ -9,9 +9,8 @@ class Retry(Enum):
     """The class of retry of an action, whatever came of it before.
 
     IDEMPOTENT: at any time; what is so already stays. LOOK_FIRST: only after what it changes was read anew: a
-    step that is said to have failed may have been done. NEVER: whoever wants it again decides it anew.
+    step that is said to have failed may have been done.
     """
 
     IDEMPOTENT = "idempotent"
     LOOK_FIRST = "look first"
-    NEVER = "never"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -41,11 +41,15 @@ class Message:
 
     def symptom(self, named: Mapping[str, str]) -> Symptom:
         """The reason, of nobody yet, with what a pattern names: its groups are facts of the class."""
-        reason = self.kind(
-            subject="", message=self.meaning, remedy=self.remedy, source=self.source, layer=self.layer
-        )
         facts: dict[str, Any] = {**named}  # texts: which group is which fact is known when it runs
-        return replace(reason, **facts)
+        return self.kind(
+            subject="",
+            message=self.meaning,
+            remedy=self.remedy,
+            source=self.source,
+            layer=self.layer,
+            **facts,
+        )
 
     def has_reason(self, reason: str) -> bool:
         """Whether a word of a status is one of its own."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+from tonnage.model.errors import Bug, Problem
 
 
 class FieldKind(StrEnum):
@@ -35,6 +37,7 @@ class DeviceField:
     `mig` is whether a MIG device has a reading of its own. NVML gives it by `call` with `arguments`, of whose
     answer it is the `part`, or as the field value `field_id` of `scope`, or as the metric `gpm`; the reading
     is that times `factor` by `divisor`, whole unless `double`, and none above `most`.
+    `lacks` says which devices have none.
     """
 
     name: str
@@ -58,6 +61,16 @@ class DeviceField:
     most: int | None = None
     lacks: str = ""
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a vendor's `sample` gives it."""
+        return self.origin is FieldOrigin.READ
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the reading is a text, not a number."""
+        return self.kind is FieldKind.LABEL
+
 
 @cache
 def device_fields() -> Mapping[str, DeviceField]:
@@ -72,6 +85,14 @@ def device_fields() -> Mapping[str, DeviceField]:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"listed twice: {', '.join(twice)}")
     return MappingProxyType(fields)
+
+
+def fields_named(names: Sequence[str]) -> tuple[DeviceField, ...]:
+    """The fields of these names, in that order. Raises Bug: there is no field of one."""
+    known = device_fields()
+    if unknown := [name for name in names if name not in known]:
+        raise Bug(Problem(f"no device has a field {unknown[0]}", why="it is not in metrics.toml"))
+    return tuple(known[name] for name in names)
 
 
 def _typed(row: Mapping[str, Any]) -> dict[str, Any]:

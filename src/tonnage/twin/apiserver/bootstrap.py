@@ -12,7 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put, text
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.model.timestamps import timestamp
-from tonnage.model.well_known import API_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
+from tonnage.model.well_known import KUBERNETES_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
@@ -130,12 +130,12 @@ def publish_authority(store: Store, clock: Clock, uid: Callable[[], str], bring:
 
 def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
     """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
-    stored = store.get(SERVICE, API_SERVICE)
+    stored = store.get(SERVICE, KUBERNETES_SERVICE)
     service = api_service(port)
     if stored is not None:
         changed = copied(stored.object)
         put(changed, at(service, "spec", "ports"), "spec", "ports")
-        store.update(SERVICE, API_SERVICE, changed, read=stored)
+        store.update(SERVICE, KUBERNETES_SERVICE, changed, read=stored)
         return
     put(service, uid(), "metadata", "uid")
     put(service, timestamp(clock.now()), "metadata", "creationTimestamp")
@@ -144,12 +144,12 @@ def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring
     # By whoever gives addresses.
     put(service, [API_ADDRESS], "spec", "clusterIPs")
     put(service, ["IPv4"], "spec", "ipFamilies")
-    store.create(SERVICE, API_SERVICE, service)
+    store.create(SERVICE, KUBERNETES_SERVICE, service)
 
 
 def api_service(port: int) -> JsonObject:
     """The Service of an API that is reached at a port, as a server asks for it."""
-    namespace, name = API_SERVICE
+    namespace, name = KUBERNETES_SERVICE
     labels: JsonObject = {"component": "apiserver", "provider": "kubernetes"}
     ports: list[JsonValue] = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
     return {

@@ -45,9 +45,9 @@ class LocalKubernetes:
         self._options = Options(field_manager=manager)
         self._follow = follow
 
-    def acting_as(self, user: User, manager: str = "") -> LocalKubernetes:
+    def acting_as(self, user: User) -> LocalKubernetes:
         """The same client under another name. What it may do is not asked: it is part of the server."""
-        return LocalKubernetes(self._verbs, manager or self._options.field_manager, user, self._follow)
+        return LocalKubernetes(self._verbs, self._options.field_manager, user, self._follow)
 
     async def _told(
         self, request: Request, writing: Awaitable[R], code: int = 200, sent: JsonObject | None = None

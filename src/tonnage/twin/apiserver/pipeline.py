@@ -14,6 +14,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api.body import BodyError
 from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.identity import drop_identity, generated_name
 from tonnage.decide.kubernetes.api.patch import same_json
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
 from tonnage.decide.kubernetes.api.warnings.by_kind import notices
@@ -46,7 +47,6 @@ from tonnage.twin.apiserver.statuses import (
 )
 from tonnage.twin.apiserver.storage.store import StaleError, Store, Stored
 from tonnage.twin.apiserver.strategies.by_kind import (
-    drop_identity,
     finish_create,
     prepare_create,
     prepare_update,
@@ -61,7 +61,6 @@ Unreadable = Callable[[JsonValue, BodyError], ApiError]
 
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
-_LONGEST_GENERATED: Final = 63
 _LITTLE_BYTES: Final = 1 << 10
 """By which an object may grow where there is no room: conditions, and the time of its deletion."""
 
@@ -141,7 +140,7 @@ class Pipeline:
             except StaleError:
                 if not prefix:
                     break
-                name = self._generated(prefix)
+                name = generated_name(prefix, self.ids.suffix())
                 put(obj, name, "metadata", "name")
         generated = bool(text(obj, "metadata", "generateName"))
         raise already_exists(request.named, name, ending=self._ends(request, name), generated=generated)
@@ -277,14 +276,10 @@ class Pipeline:
         metadata = mapping(obj, "metadata")
         prefix = "" if text(metadata, "name") else text(metadata, "generateName")
         if prefix:
-            metadata["name"] = self._generated(prefix)
+            metadata["name"] = generated_name(prefix, self.ids.suffix())
         metadata["uid"] = self.ids.uid()
         metadata["creationTimestamp"] = timestamp(self.clock.now())
         return prefix
-
-    def _generated(self, prefix: str) -> str:
-        suffix = self.ids.suffix()
-        return prefix[: _LONGEST_GENERATED - len(suffix)] + suffix
 
     def _expect(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
         """Hold the writer's uid (not a patch's) and resource version against the object's. Raises 409."""

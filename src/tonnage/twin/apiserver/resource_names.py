@@ -6,6 +6,7 @@ from typing import Final
 
 from tonnage.twin.apiserver.storage.store import Resource
 
+API_SERVICE: Final[Resource] = ("apiregistration.k8s.io", "apiservices")
 CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 DEPLOYMENT: Final[Resource] = ("apps", "deployments")

@@ -23,7 +23,7 @@ from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.quotas.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
-from tonnage.twin.controllers.services.endpoints import EndpointSlicesController
+from tonnage.twin.controllers.services.endpoint_slices import EndpointSlicesController
 from tonnage.twin.controllers.stateful.stateful_set import StatefulSetController
 from tonnage.twin.controllers.volumes.binding import VolumeBindingController
 from tonnage.twin.controllers.volumes.ephemeral import EphemeralVolumeController

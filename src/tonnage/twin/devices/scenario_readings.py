@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.metrics import device_fields
+from tonnage.model.catalog.metrics import fields_named
 from tonnage.model.devices import MEMORY_IN_USE, ComputeMode, Device, Sample
-from tonnage.model.errors import Bug, Problem
 from tonnage.model.health import RecoveryAction
 
 
@@ -16,9 +15,7 @@ def samples_of(
     hardware: Hardware, entry: HardwareDevice, device: Device, mode: ComputeMode, fields: Collection[str]
 ) -> Iterator[Sample]:
     """The device, then its MIG devices if a field is theirs. Raises Bug: there is no such field."""
-    known = device_fields()
-    if unknown := [name for name in fields if name not in known]:
-        raise Bug(Problem(f"no device has a field {unknown[0]}", why="it is not in metrics.toml"))
+    asked = fields_named([*fields])
     values = {**_readings(entry, device), **_states(entry, device), "compute_mode": int(mode)}
     texts = {"driver_version": hardware.driver_version}
     yield Sample(
@@ -26,7 +23,7 @@ def samples_of(
         {name: values[name] for name in fields if name in values},
         {name: texts[name] for name in fields if name in texts},
     )
-    if any(known[name].mig for name in fields):
+    if any(field.mig for field in asked):
         for part in device.migs:
             own = _memory(part.memory_mib, 0)
             yield Sample(part.uuid, {name: own[name] for name in fields if name in own})

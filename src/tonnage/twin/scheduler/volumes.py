@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.decide.kubernetes.volume_matching import matched
-from tonnage.loop.claims import BOUND, SELECTED_NODE, class_of, reservation
+from tonnage.loop.claims import BOUND, SELECTED_NODE, reservation
 from tonnage.loop.informer import Delta, Informer, Informers, key_of
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model.cluster import Node, Pod, Snapshot
@@ -23,6 +23,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.model.volumes import Volume
 from tonnage.ports import Clock, KubernetesApi
+from tonnage.reading.volumes import class_of
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -68,7 +69,9 @@ class VolumeBinder:
 
     def surroundings(self) -> Iterable[w.Object]:
         """What decisions about pods with volumes stand on."""
-        missing = {class_of(claim) for claim in self._claims} - {one.metadata.name for one in self._classes}
+        missing = {class_of(claim.metadata, claim.spec) for claim in self._claims} - {
+            one.metadata.name for one in self._classes
+        }
         # Nothing waits for a class that is not there.
         none = (StorageClass(metadata=w.ObjectMeta(name=name)) for name in sorted(missing - {""}))
         found: Iterable[w.Object] = chain.from_iterable(self.copies)
@@ -143,7 +146,7 @@ class VolumeBinder:
             await patch_as_seen(self._api, kinds.VOLUME_CLAIM, claim, chosen)
 
     def _is_by_hand(self, claim: PersistentVolumeClaim) -> bool:
-        chosen = self._classes.get(class_of(claim))
+        chosen = self._classes.get(class_of(claim.metadata, claim.spec))
         return chosen is None or chosen.provisioner == _BY_HAND
 
 

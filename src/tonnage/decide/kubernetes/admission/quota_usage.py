@@ -25,7 +25,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
 from tonnage.model.resource_claims import ResourceClaim
 
-DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
+_DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
 _POD: Final[Resource] = ("", "pods")
 
 Countable = tuple[JsonObject, ResourceClaim | None]
@@ -60,7 +60,7 @@ def counted(
 def counted_here(key: str) -> Resource | None:
     """The kind that a key counts, but for pods, which are counted otherwise."""
     if charged_to_claims(key):
-        return DEVICE_CLAIM
+        return _DEVICE_CLAIM
     resource = counted_by(key)
     return None if charged_to_pods(key) or resource in UNCOUNTED else resource
 

@@ -12,6 +12,7 @@ from tonnage.decide.kubernetes.api.body import BodyError
 from tonnage.decide.kubernetes.api.decode import decode
 from tonnage.decide.kubernetes.api.feature_gates import drop_gated
 from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.identity import STATUS_AT_BIRTH, drop_identity, generated_name
 from tonnage.decide.kubernetes.api.pod_births import complete_pod
 from tonnage.decide.kubernetes.api.problems import invalid_message
 from tonnage.decide.kubernetes.api.service_changes import drop_for_type, pair_addresses
@@ -26,21 +27,9 @@ _POD: Final = ("", "pods")
 _SERVICE: Final = ("", "services")
 _KEPT: Final = frozenset({"create", "get"})
 """Verbs of kinds whose objects are kept: others are questions and orders."""
-_KEEPS_STATUS: Final = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
-_SERVERS: Final = (
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "managedFields",
-)
-"""Metadata that only the server writes."""
 _UID: Final = "00000000-5eed-4000-8000-000000000000"
 _SUFFIX: Final = "zzzzz"
 _NOW: Final = "2026-01-01T00:00:00Z"
-_LONGEST_GENERATED: Final = 63
 _OPEN: Final = "…"
 """For what the server makes up: the end of a generated name, a uid."""
 
@@ -76,14 +65,15 @@ def _identify(obj: JsonObject, namespace: str) -> str:
     """Give the object what the server gives every new one; the name that was made up, if one was."""
     metadata = mapping(obj, "metadata")
     obj["metadata"] = metadata
-    for key in _SERVERS:
+    drop_identity(obj)
+    # A server refuses to create what has a version, but a file that was exported is meant to be applied.
+    for key in ("resourceVersion", "managedFields", "namespace"):
         metadata.pop(key, None)
-    metadata.pop("namespace", None)
     if namespace:
         metadata["namespace"] = namespace
     made = ""
     if not text(metadata, "name") and (prefix := text(metadata, "generateName")):
-        made = metadata["name"] = prefix[: _LONGEST_GENERATED - len(_SUFFIX)] + _SUFFIX
+        made = metadata["name"] = generated_name(prefix, _SUFFIX)
     metadata |= {"uid": _UID, "creationTimestamp": _NOW}
     return made
 
@@ -91,7 +81,7 @@ def _identify(obj: JsonObject, namespace: str) -> str:
 def _prepare(row: KindRow, obj: JsonObject) -> tuple[str, ...]:
     """What the kind's strategy and the admission of accounts do to every object; warnings about it."""
     resource = (row.group, row.plural)
-    if resource not in _KEEPS_STATUS:
+    if resource not in STATUS_AT_BIRTH:
         obj.pop("status", None)
     if rule := BIRTHS.get(resource):
         rule(obj, None)

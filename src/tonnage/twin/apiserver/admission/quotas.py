@@ -6,7 +6,7 @@ Source: plugin/pkg/admission/resourcequota of k8s.io/apiserver (v1.35).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonnage.decide.kubernetes.admission.charges import Charges
@@ -116,6 +116,9 @@ class _Write:
     formats: Formats
     pod: cluster.Pod | None = None
     before: cluster.Pod | None = None
+    charges: Charges = field(default_factory=dict)
+    charged: Charges = field(default_factory=dict)
+    """By what is written, and by what was there before, of a quota that counts them."""
 
     def cost(self, quota: Quota) -> Charges:
         """What it costs of a quota."""
@@ -124,8 +127,7 @@ class _Write:
         if not counts_object(quota, self.resource, self.obj):
             return {}
         known = self.old is not None and counts_object(quota, self.resource, self.old)
-        before = _charges(self.resource, self.old) if self.old is not None and known else {}
-        return more(_charges(self.resource, self.obj), before)
+        return more(self.charges, self.charged if known else {})
 
 
 def _written(resource: Resource, obj: JsonObject, old: JsonObject | None) -> _Write:
@@ -133,12 +135,13 @@ def _written(resource: Resource, obj: JsonObject, old: JsonObject | None) -> _Wr
         manifest = written_manifest(obj)
         before = written_manifest(old).pod if old is not None else None
         return _Write(resource, obj, old, formats_of(manifest), manifest.pod, before)
-    storage = [key for key in _charges(resource, obj) if key.endswith("requests.storage")]
-    if not storage:
-        return _Write(resource, obj, old, {})
-    form = quantity_format(str(at(obj, "spec", "resources", "requests", "storage")))
-    formats = {f"requests.{key.removeprefix('requests.')}": form for key in storage}
-    return _Write(resource, obj, old, formats)
+    charges = _charges(resource, obj)
+    charged = {} if old is None else _charges(resource, old)
+    formats: Formats = {}
+    if storage := [key for key in charges if key.endswith("requests.storage")]:
+        form = quantity_format(str(at(obj, "spec", "resources", "requests", "storage")))
+        formats = {f"requests.{key.removeprefix('requests.')}": form for key in storage}
+    return _Write(resource, obj, old, formats, charges=charges, charged=charged)
 
 
 def _charges(resource: Resource, obj: JsonObject) -> Charges:

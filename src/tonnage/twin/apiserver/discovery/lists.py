@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.definitions.in_force import version_priority
-from tonnage.twin.apiserver.discovery.api_services import group_order
+from tonnage.twin.apiserver.discovery.group_order import group_order
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.wire.schema import KindRow, Subresource
 

@@ -10,16 +10,17 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api.device_gates import forget_freed_devices
 from tonnage.decide.kubernetes.api.feature_gates import drop_gated
+from tonnage.decide.kubernetes.api.identity import STATUS_AT_BIRTH
 from tonnage.decide.kubernetes.api.patch import same_json
 from tonnage.decide.kubernetes.api.pod_births import complete_pod
 from tonnage.decide.kubernetes.api.volume_births import date_phase
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, items, mapping, number, opened, put, text
 from tonnage.model.well_known import NAMESPACE_NAME
-from tonnage.twin.apiserver.discovery.api_services import API_SERVICE
 from tonnage.twin.apiserver.pods.statuses import complete_status
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import (
+    API_SERVICE,
     DEPLOYMENT,
     DEVICE_CLAIM,
     ENDPOINT_SLICE,
@@ -89,7 +90,7 @@ UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("apiextensions.k8s.io", "customresourcedefinitions"),
-        ("apiregistration.k8s.io", "apiservices"),
+        API_SERVICE,
         ("coordination.k8s.io", "leases"),
         ("node.k8s.io", "runtimeclasses"),
         ("policy", "poddisruptionbudgets"),
@@ -119,8 +120,6 @@ _FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
     ("", "persistentvolumes"): {"phase": "Pending"},
     ("", "persistentvolumeclaims"): {"phase": "Pending"},
 }
-# A kubelet registers its node with capacity and conditions.
-_STATUS_AT_BIRTH: Final = frozenset({NODE, ("networking.k8s.io", "servicecidrs")})
 _STATUS_IN_CHANGES: Final = frozenset({("networking.k8s.io", "servicecidrs")})
 """Kinds whose status a write of the whole object changes, too, though it is written apart."""
 _COUNTED_AS_SENT: Final = frozenset({ENDPOINT_SLICE, ("resource.k8s.io", "resourceslices")})
@@ -134,7 +133,7 @@ _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
     **dict.fromkeys(
         (
             ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-            ("apiregistration.k8s.io", "apiservices"),
+            API_SERVICE,
             ("flowcontrol.apiserver.k8s.io", "flowschemas"),
             ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
             ("networking.k8s.io", "servicecidrs"),
@@ -155,7 +154,7 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         metadata.pop(key, None)
     if counts_generations(served) and served.key not in _COUNTED_FROM_NONE:
         metadata["generation"] = 1
-    if served.has_status and served.key not in _STATUS_AT_BIRTH:
+    if served.has_status and served.key not in STATUS_AT_BIRTH:
         first = _FIRST_STATUS.get(served.key, empty_status)
         if first is None:
             obj.pop("status", None)
@@ -259,13 +258,6 @@ def _leave_identity(request: Request, result: JsonObject, obj: JsonObject) -> No
     for key in keys:
         if said.get(key):
             put(result, said[key], "metadata", key)
-
-
-def drop_identity(obj: JsonObject) -> None:
-    """Take from a new object what only the server writes; it is written once admission has completed it."""
-    metadata = mapping(obj, "metadata")
-    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-        metadata.pop(key, None)
 
 
 def keep_identity(obj: JsonObject, old: JsonObject) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.loop.informer import Delta, Informers, following
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number
-from tonnage.model.well_known import API_SERVICE, SLICE_SERVICE
+from tonnage.model.well_known import KUBERNETES_SERVICE, SLICE_SERVICE
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
@@ -59,11 +59,15 @@ class ApiEndpointsController:
     def _service_seen(self, delta: Delta[Service]) -> None:
         """Remember where the API server listens: its Service says so from the start."""
         one = delta.before or delta.after
-        if one is not None and (one.metadata.namespace, one.metadata.name) == API_SERVICE and not self._port:
+        if (
+            one is not None
+            and (one.metadata.namespace, one.metadata.name) == KUBERNETES_SERVICE
+            and not self._port
+        ):
             self._port = next((number(port, "targetPort") for port in mappings(one.spec, "ports")), 0)
 
     async def _look(self) -> None:
-        namespace, name = API_SERVICE
+        namespace, name = KUBERNETES_SERVICE
         if not self._port:
             return
         if self._services.get(name, namespace) is None:
@@ -73,7 +77,7 @@ class ApiEndpointsController:
 
     async def _lead(self) -> None:
         """Let the Endpoints and their slice say where the API server is."""
-        namespace, name = API_SERVICE
+        namespace, name = KUBERNETES_SERVICE
         port: JsonObject = {"name": "https", "port": self._port, "protocol": "TCP"}
         head: JsonObject = {"name": name, "labels": {_NOT_MIRRORED: "true"}}
         subsets: list[JsonValue] = [{"addresses": [{"ip": self._address}], "ports": [port]}]

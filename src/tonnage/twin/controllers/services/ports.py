@@ -21,7 +21,7 @@ _FIELDS: Final = (
     ("Port", "port", "int32"),
     ("AppProtocol", "appProtocol", "string"),
 )
-"""Fields of a port as upstream declares them: name, key, type, by pointer all."""
+"""Fields of a port as upstream declares them: name, key, type. All are pointers."""
 
 
 def has_endpoints(service: Service) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.loop.claims import BOUND, BY_US, SELECTED_NODE, class_of, reservation
+from tonnage.loop.claims import BOUND, BY_US, SELECTED_NODE, reservation
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers, Key, following, key_of
 from tonnage.loop.work_queue import WorkQueue, work
@@ -19,6 +19,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.ports import Clock, KubernetesApi
+from tonnage.reading.volumes import class_of
 from tonnage.twin.controllers.volumes.plan import (
     best_volume,
     default_class,
@@ -197,7 +198,7 @@ class VolumeBindingController:
         return bool(name)
 
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
-        chosen = self._classes.get(class_of(claim))
+        chosen = self._classes.get(class_of(claim.metadata, claim.spec))
         return chosen is not None and chosen.volume_binding_mode == "WaitForFirstConsumer"
 
     async def _tell_wait(self, claim: PersistentVolumeClaim) -> None:
@@ -205,7 +206,7 @@ class VolumeBindingController:
         if name := str(claim.spec.get("volumeName") or ""):
             await self._tell_refusal(claim, name)
             return
-        named = class_of(claim)
+        named = class_of(claim.metadata, claim.spec)
         chosen = self._classes.get(named) if named else None
         if self._is_delayed(claim) and SELECTED_NODE not in claim.metadata.annotations:
             await self._tell_delay(claim)

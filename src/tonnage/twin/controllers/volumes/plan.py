@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
-from tonnage.loop.claims import class_of
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
 from tonnage.model.well_known import DEFAULT_STORAGE_CLASS
+from tonnage.reading.volumes import class_of
 from tonnage.twin.controllers.selection import takes
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 
@@ -93,13 +93,15 @@ def _taken(volume: PersistentVolume) -> bool:
 def _unwanted(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     selector: JsonObject | None = claim.spec.get("selector")
     chosen = selector is None or takes(selector, volume.metadata.labels)
-    return not chosen or class_of(volume) != class_of(claim)
+    return not chosen or class_of(volume.metadata, volume.spec) != class_of(claim.metadata, claim.spec)
 
 
 def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
     """Why a volume that a claim asks for by name cannot be its own, empty if it can."""
     why = _unsuited(volume, claim)
-    if not why.startswith(_FIRST) and class_of(volume) != class_of(claim):
+    if not why.startswith(_FIRST) and class_of(volume.metadata, volume.spec) != class_of(
+        claim.metadata, claim.spec
+    ):
         return "storageClassName does not match"
     return why
 

@@ -1,4 +1,4 @@
-"""Addresses and ranges of addresses, and what a load balancer says of itself.
+"""Addresses and ranges of addresses.
 
 Source: pkg/apis/core/validation, apimachinery's util/validation/ip.go (v1.35).
 """
@@ -11,9 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 
 from tonnage.decide.kubernetes.api import names
-from tonnage.decide.kubernetes.api.problems import (
-    invalid,
-)
+from tonnage.decide.kubernetes.api.problems import invalid
 from tonnage.decide.kubernetes.api.validation.fields import Found
 
 _NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"

@@ -25,7 +25,6 @@ SECCOMP_OF_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_OF: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR_OF: Final = "container.apparmor.security.beta.kubernetes.io/"
 _TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
-"""What annotations say of the types that have no profile of their own."""
 _SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _LONGEST_SYSCTL: Final = 253
 _LONGEST_PROFILE: Final = 4095

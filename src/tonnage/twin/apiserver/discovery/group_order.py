@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.resource_names import API_SERVICE
 
-API_SERVICE: Final[Resource] = ("apiregistration.k8s.io", "apiservices")
 _GROUPS: Final = {
-    "": 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700,
+    "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700,
     "authorization.k8s.io": 17600, "autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300,
     "networking.k8s.io": 17200, "policy": 17100, "rbac.authorization.k8s.io": 17000,
     "storage.k8s.io": 16800, "apiextensions.k8s.io": 16700, "admissionregistration.k8s.io": 16700,
     "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500, "node.k8s.io": 16300,
     "discovery.k8s.io": 16200, "resource.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100,
 }  # fmt: skip
+"""Built-in groups by the priority of their APIServices; higher ones come first."""
 _CUSTOM: Final = 1000
 
 
