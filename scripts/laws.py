@@ -56,7 +56,7 @@ LAWS: Final = (
             "tonnage.decide.kubernetes.api.go_values": Leave(
                 _OWN_DATA, "reads Go's names beside the schema tables, at first use"
             ),
-            "tonnage.decide.kubernetes.api.validation.jobs": Leave(
+            "tonnage.decide.kubernetes.api.validation.workloads.jobs": Leave(
                 frozenset({"zoneinfo", "zoneinfo.ZoneInfo"}),
                 "whether a time zone exists is said by the machine's own data, as to Kubernetes' controller",
             ),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.api.validation.fields import tolerations
-from tonnage.decide.kubernetes.api.validation.placement import affinity, spread_constraints
+from tonnage.decide.kubernetes.api.validation.pods.placement import affinity, spread_constraints
 from tonnage.decide.kubernetes.api.validation.resources import requirements
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.quantities import errors

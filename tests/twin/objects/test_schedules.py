@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.kubernetes.api.validation.schedules import schedule_problem
+from tonnage.decide.kubernetes.api.validation.workloads.cron_schedules import schedule_problem
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.api.protobuf import type_of
 from tonnage.decide.kubernetes.api.quick_decode import QuickDecoder
 from tonnage.decide.kubernetes.api.shapes import Shapes, in_order_of_names
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
-from tonnage.decide.kubernetes.api.validation.custom import format_cautions
+from tonnage.decide.kubernetes.api.validation.custom.definitions import format_cautions
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 from tonnage.twin.apiserver.requests import FieldValidation

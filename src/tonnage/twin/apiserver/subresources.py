@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invali
 from tonnage.decide.kubernetes.api.selectors import label_requirements
 from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.decide.kubernetes.api.validation.metadata import namespaced_metadata
-from tonnage.decide.kubernetes.api.validation.pods import binding
+from tonnage.decide.kubernetes.api.validation.pods.pod import binding
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, mapping, mappings, number, opened, put, text
 from tonnage.model.timestamps import timestamp

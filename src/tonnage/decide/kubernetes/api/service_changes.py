@@ -6,7 +6,7 @@ strategy.go: dropTypeDependentFields), v1.35.
 
 from __future__ import annotations
 
-from tonnage.decide.kubernetes.api.validation.services import is_reachable, needs_health_check
+from tonnage.decide.kubernetes.api.validation.network.services import is_reachable, needs_health_check
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import items, mappings, number, text
 

@@ -10,28 +10,18 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import Errors
-from tonnage.decide.kubernetes.api.validation import (
-    access,
-    claim_status,
-    cluster,
-    device_slices,
-    devices,
-    events,
-    jobs,
-    limits,
-    network_policies,
-    pods,
-    policies,
-    quotas,
-    services,
-    stateful_sets,
-    storage,
-    stored_volumes,
-    volume_claims,
-    workloads,
-)
+from tonnage.decide.kubernetes.api.validation import access, cluster, events, limits, policies, quotas
+from tonnage.decide.kubernetes.api.validation.devices import claim_status, resource_claims, resource_slices
 from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.decide.kubernetes.api.validation.metadata import any_metadata, metadata_create, metadata_update
+from tonnage.decide.kubernetes.api.validation.network import network_policies, services
+from tonnage.decide.kubernetes.api.validation.pods import pod
+from tonnage.decide.kubernetes.api.validation.storage import (
+    persistent_volumes,
+    storage_classes,
+    volume_claims,
+)
+from tonnage.decide.kubernetes.api.validation.workloads import apps, jobs, stateful_sets
 from tonnage.model.json import JsonObject
 from tonnage.wire.schema import KindRow
 
@@ -40,49 +30,49 @@ GroupKind = tuple[str, str]
 
 # Definitions bring the rules of schemas, more than all other kinds together: most programs need none of them.
 def _definition(obj: JsonObject) -> Found:
-    from tonnage.decide.kubernetes.api.validation.custom import definition
+    from tonnage.decide.kubernetes.api.validation.custom.definitions import definition
 
     return definition(obj)
 
 
 def _definition_update(new: JsonObject, old: JsonObject) -> Found:
-    from tonnage.decide.kubernetes.api.validation.custom import definition_update
+    from tonnage.decide.kubernetes.api.validation.custom.definitions import definition_update
 
     return definition_update(new, old)
 
 
 def _definition_status(new: JsonObject, old: JsonObject) -> Found:
-    from tonnage.decide.kubernetes.api.validation.custom import definition_status_update
+    from tonnage.decide.kubernetes.api.validation.custom.definitions import definition_status_update
 
     return definition_status_update(new, old)
 
 
 CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
-    ("", "Pod"): pods.pod_create,
+    ("", "Pod"): pod.pod_create,
     ("", "Node"): cluster.node,
     ("", "Namespace"): cluster.namespace,
     ("", "ConfigMap"): cluster.config_map,
     ("", "Secret"): cluster.secret,
     ("", "Service"): services.service,
-    ("", "PersistentVolume"): stored_volumes.volume,
+    ("", "PersistentVolume"): persistent_volumes.volume,
     ("", "PersistentVolumeClaim"): volume_claims.claim,
     ("networking.k8s.io", "NetworkPolicy"): network_policies.network_policy,
-    ("storage.k8s.io", "StorageClass"): storage.storage_class,
-    ("", "ReplicationController"): workloads.replication_controller,
+    ("storage.k8s.io", "StorageClass"): storage_classes.storage_class,
+    ("", "ReplicationController"): apps.replication_controller,
     ("", "Event"): events.event,
     ("events.k8s.io", "Event"): events.renamed_event,
     ("", "ResourceQuota"): quotas.resource_quota,
     ("", "LimitRange"): limits.limit_range,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
-    ("", "PodTemplate"): workloads.template_of_pods,
-    ("apps", "ControllerRevision"): workloads.controller_revision,
-    ("apps", "Deployment"): workloads.deployment,
-    ("apps", "ReplicaSet"): workloads.replica_set,
-    ("apps", "DaemonSet"): workloads.daemon_set,
+    ("", "PodTemplate"): apps.template_of_pods,
+    ("apps", "ControllerRevision"): apps.controller_revision,
+    ("apps", "Deployment"): apps.deployment,
+    ("apps", "ReplicaSet"): apps.replica_set,
+    ("apps", "DaemonSet"): apps.daemon_set,
     ("apps", "StatefulSet"): stateful_sets.stateful_set,
     ("batch", "Job"): jobs.job,
     ("batch", "CronJob"): jobs.cron_job,
-    ("policy", "PodDisruptionBudget"): workloads.disruption_budget,
+    ("policy", "PodDisruptionBudget"): apps.disruption_budget,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class,
     ("coordination.k8s.io", "Lease"): cluster.lease,
     ("rbac.authorization.k8s.io", "Role"): access.role,
@@ -94,26 +84,26 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): policies.binding,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): policies.webhooks_with_conditions,
-    ("resource.k8s.io", "DeviceClass"): devices.device_class,
-    ("resource.k8s.io", "ResourceClaim"): devices.resource_claim,
-    ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template,
-    ("resource.k8s.io", "ResourceSlice"): device_slices.resource_slice,
+    ("resource.k8s.io", "DeviceClass"): resource_claims.device_class,
+    ("resource.k8s.io", "ResourceClaim"): resource_claims.resource_claim,
+    ("resource.k8s.io", "ResourceClaimTemplate"): resource_claims.claim_template,
+    ("resource.k8s.io", "ResourceSlice"): resource_slices.resource_slice,
 }
 UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
-    ("", "Pod"): pods.pod_update,
+    ("", "Pod"): pod.pod_update,
     ("", "Node"): cluster.node_update,
     ("", "ConfigMap"): cluster.config_map_update,
     ("", "Secret"): cluster.secret_update,
     ("", "ResourceQuota"): quotas.resource_quota_update,
     ("", "Service"): services.service_update,
-    ("", "PersistentVolume"): stored_volumes.volume_update,
+    ("", "PersistentVolume"): persistent_volumes.volume_update,
     ("", "PersistentVolumeClaim"): volume_claims.claim_update,
     ("networking.k8s.io", "NetworkPolicy"): network_policies.network_policy_update,
-    ("storage.k8s.io", "StorageClass"): storage.storage_class_update,
+    ("storage.k8s.io", "StorageClass"): storage_classes.storage_class_update,
     ("events.k8s.io", "Event"): events.renamed_event_update,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class_update,
-    ("apps", "ControllerRevision"): workloads.controller_revision_update,
-    ("apps", "DaemonSet"): workloads.daemon_set_update,
+    ("apps", "ControllerRevision"): apps.controller_revision_update,
+    ("apps", "DaemonSet"): apps.daemon_set_update,
     ("apps", "StatefulSet"): stateful_sets.stateful_set_update,
     ("batch", "Job"): jobs.job_update,
     ("batch", "CronJob"): jobs.cron_job_update,
@@ -121,10 +111,10 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding_update,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding_update,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition_update,
-    ("resource.k8s.io", "DeviceClass"): devices.device_class_update,
-    ("resource.k8s.io", "ResourceClaim"): devices.resource_claim_update,
-    ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template_update,
-    ("resource.k8s.io", "ResourceSlice"): device_slices.resource_slice_update,
+    ("resource.k8s.io", "DeviceClass"): resource_claims.device_class_update,
+    ("resource.k8s.io", "ResourceClaim"): resource_claims.resource_claim_update,
+    ("resource.k8s.io", "ResourceClaimTemplate"): resource_claims.claim_template_update,
+    ("resource.k8s.io", "ResourceSlice"): resource_slices.resource_slice_update,
 }
 """Kinds whose update is more than `CREATE` on the new object."""
 KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"))
@@ -140,7 +130,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
 PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {
-    ("", "Pod", "ephemeralcontainers"): pods.ephemeral_update,
+    ("", "Pod", "ephemeralcontainers"): pod.ephemeral_update,
     ("", "Namespace", "finalize"): cluster.namespace_finalizers,
 }
 """Rules of subresources that change a part of their object."""
@@ -173,5 +163,5 @@ def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subreso
     if key in CREATE and key not in NOT_AGAIN:
         found += CREATE[key](new)
     if key in KEPT:
-        found += workloads.selector_kept(new, old)
+        found += apps.selector_kept(new, old)
     return tuple(found)

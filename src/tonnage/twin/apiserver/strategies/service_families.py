@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import FieldError, invalid
-from tonnage.decide.kubernetes.api.validation.network import parsed
-from tonnage.decide.kubernetes.api.validation.services import addresses
+from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
+from tonnage.decide.kubernetes.api.validation.network.services import addresses
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import items, mapping, text, texts
 

@@ -19,8 +19,8 @@ from tonnage.decide.kubernetes.api.service_changes import (
     needs_ports,
     pair_addresses,
 )
-from tonnage.decide.kubernetes.api.validation.network import parsed
-from tonnage.decide.kubernetes.api.validation.services import is_headless, needs_health_check
+from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
+from tonnage.decide.kubernetes.api.validation.network.services import is_headless, needs_health_check
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, number, text
 from tonnage.twin.apiserver.requests import Request

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from tonnage.decide.kubernetes.api.validation.network import parsed
+from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, mapping, mappings, number, text
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from tonnage.decide.kubernetes.api.validation.schedules import FIELDS
+from tonnage.decide.kubernetes.api.validation.workloads.cron_schedules import FIELDS
 from tonnage.model.durations import nanoseconds
 
 _WORDS: Final = {

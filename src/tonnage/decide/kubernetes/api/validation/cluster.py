@@ -27,7 +27,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     taints,
     unchanged,
 )
-from tonnage.decide.kubernetes.api.validation.network import legacy_range, parsed_range
+from tonnage.decide.kubernetes.api.validation.network.addresses import legacy_range, parsed_range
 from tonnage.decide.kubernetes.api.validation.resources import amount
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, items, mapping, mappings, number, text, texts

@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     standard_finalizer,
     unchanged,
 )
-from tonnage.decide.kubernetes.api.validation.network import canonical_address
+from tonnage.decide.kubernetes.api.validation.network.addresses import canonical_address
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, number, text, texts
 from tonnage.wire.schema import KindRow

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
-from tonnage.decide.kubernetes.api.validation.network import parsed, parsed_range
+from tonnage.decide.kubernetes.api.validation.network.addresses import parsed, parsed_range
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, items, mapping, mappings, text, texts
 from tonnage.model.well_known import OLD_INGRESS_CLASS, TOPOLOGY_HINTS, TOPOLOGY_MODE

@@ -10,7 +10,11 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.pod_containers import every_container
-from tonnage.decide.kubernetes.api.validation.security import APP_ARMOR_OF, SECCOMP_OF, SECCOMP_OF_POD
+from tonnage.decide.kubernetes.api.validation.pods.security_contexts import (
+    APP_ARMOR_OF,
+    SECCOMP_OF,
+    SECCOMP_OF_POD,
+)
 from tonnage.decide.kubernetes.api.warnings.network import odd_address
 from tonnage.decide.kubernetes.api.warnings.paths import overlapping_paths
 from tonnage.model.json import JsonObject, JsonValue

@@ -16,10 +16,15 @@ from tonnage.decide.kubernetes.api.problems import (
     required,
     too_long,
 )
-from tonnage.decide.kubernetes.api.validation.device_names import attribute_name, each, label, pool_name
+from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
+    attribute_name,
+    each,
+    label,
+    pool_name,
+)
 from tonnage.decide.kubernetes.api.validation.fields import Found, unchanged
-from tonnage.decide.kubernetes.api.validation.placement import node_selector
-from tonnage.decide.kubernetes.api.validation.volume_sources import driver_name
+from tonnage.decide.kubernetes.api.validation.pods.placement import node_selector
+from tonnage.decide.kubernetes.api.validation.storage.volume_sources import driver_name
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, number, text
 

@@ -12,9 +12,9 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     is_readable,
     nonnegative,
 )
-from tonnage.decide.kubernetes.api.validation.pods import pod_template, template_head
-from tonnage.decide.kubernetes.api.validation.volume_claims import claim_spec
-from tonnage.decide.kubernetes.api.validation.workloads import always_restarts, matched, strict_selector
+from tonnage.decide.kubernetes.api.validation.pods.pod import pod_template, template_head
+from tonnage.decide.kubernetes.api.validation.storage.volume_claims import claim_spec
+from tonnage.decide.kubernetes.api.validation.workloads.apps import always_restarts, matched, strict_selector
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, text
 

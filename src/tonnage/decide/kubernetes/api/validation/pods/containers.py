@@ -16,7 +16,6 @@ from tonnage.decide.kubernetes.api.problems import (
     too_long,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.environment import environment, environment_from
 from tonnage.decide.kubernetes.api.validation.fields import (
     PROTOCOLS,
     PULL_POLICIES,
@@ -25,9 +24,10 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     one_of,
     one_of_if_set,
 )
-from tonnage.decide.kubernetes.api.validation.mounts import mounts
+from tonnage.decide.kubernetes.api.validation.pods.environment import environment, environment_from
+from tonnage.decide.kubernetes.api.validation.pods.mounts import mounts
+from tonnage.decide.kubernetes.api.validation.pods.security_contexts import container_security
 from tonnage.decide.kubernetes.api.validation.resources import requirements
-from tonnage.decide.kubernetes.api.validation.security import container_security
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, number, text
 

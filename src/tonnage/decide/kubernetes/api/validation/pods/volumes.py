@@ -19,12 +19,16 @@ from tonnage.decide.kubernetes.api.problems import (
     quoted,
     required,
 )
-from tonnage.decide.kubernetes.api.validation.environment import field_reference, resource_reference
 from tonnage.decide.kubernetes.api.validation.fields import PULL_POLICIES, Found, one_of
 from tonnage.decide.kubernetes.api.validation.file_paths import file_path
 from tonnage.decide.kubernetes.api.validation.metadata import template_metadata
-from tonnage.decide.kubernetes.api.validation.volume_claims import claim_spec
-from tonnage.decide.kubernetes.api.validation.volume_sources import driver_name, host_path, network_path
+from tonnage.decide.kubernetes.api.validation.pods.environment import field_reference, resource_reference
+from tonnage.decide.kubernetes.api.validation.storage.volume_claims import claim_spec
+from tonnage.decide.kubernetes.api.validation.storage.volume_sources import (
+    driver_name,
+    host_path,
+    network_path,
+)
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, number, text
 from tonnage.model.quantity import parse_quantity

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: names, scope, conversion. Their versions are checked by `custom_versions`.
+"""CustomResourceDefinitions: names, scope, conversion. Their versions are checked by `versions`.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation (validation.go), v1.35.
 """
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.custom.formats import is_recognized
 from tonnage.decide.kubernetes.api.problems import forbidden, invalid, required, unsupported
-from tonnage.decide.kubernetes.api.validation.custom_schema import formats_of, has_defaults
-from tonnage.decide.kubernetes.api.validation.custom_versions import all_versions, each_version
+from tonnage.decide.kubernetes.api.validation.custom.schemas import formats_of, has_defaults
+from tonnage.decide.kubernetes.api.validation.custom.versions import all_versions, each_version
 from tonnage.decide.kubernetes.api.validation.fields import Found, unchanged
 from tonnage.decide.kubernetes.api.validation.webhooks import client_config, review_versions
 from tonnage.model.json import JsonObject, JsonValue

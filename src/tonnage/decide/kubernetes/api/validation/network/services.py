@@ -16,14 +16,14 @@ from tonnage.decide.kubernetes.api.problems import (
     required,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.containers import port_or_name
 from tonnage.decide.kubernetes.api.validation.fields import PROTOCOLS, Found, labels, one_of, one_of_if_set
-from tonnage.decide.kubernetes.api.validation.network import (
+from tonnage.decide.kubernetes.api.validation.network.addresses import (
     endpoint_address,
     legacy_address,
     legacy_range,
     parsed,
 )
+from tonnage.decide.kubernetes.api.validation.pods.containers import port_or_name
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
 from tonnage.model.well_known import TOPOLOGY_HINTS, TOPOLOGY_MODE

@@ -19,21 +19,21 @@ from tonnage.decide.kubernetes.api.problems import (
     too_many,
 )
 from tonnage.decide.kubernetes.api.validation.conditions import conditions
-from tonnage.decide.kubernetes.api.validation.device_names import (
+from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
     configuration,
     each,
     label,
     pool_name,
     raw_object,
 )
-from tonnage.decide.kubernetes.api.validation.devices import (
+from tonnage.decide.kubernetes.api.validation.devices.resource_claims import (
     request_names,
     request_reference,
     request_references,
 )
 from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found, one_of
-from tonnage.decide.kubernetes.api.validation.placement import node_selector
-from tonnage.decide.kubernetes.api.validation.volume_sources import driver_name
+from tonnage.decide.kubernetes.api.validation.pods.placement import node_selector
+from tonnage.decide.kubernetes.api.validation.storage.volume_sources import driver_name
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text, texts
 

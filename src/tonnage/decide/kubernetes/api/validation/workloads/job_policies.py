@@ -22,7 +22,7 @@ from tonnage.decide.kubernetes.api.problems import (
 )
 from tonnage.decide.kubernetes.api.validation.conditions import STATES
 from tonnage.decide.kubernetes.api.validation.fields import Found, nonnegative
-from tonnage.decide.kubernetes.api.validation.job_indexes import IndexesError, number_of_indexes
+from tonnage.decide.kubernetes.api.validation.workloads.job_indexes import IndexesError, number_of_indexes
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, number, text
 

@@ -16,15 +16,7 @@ from tonnage.decide.kubernetes.api.problems import (
     required,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.containers import (
-    PodFacts,
-    containers,
-    image_changes_only,
-    image_rules,
-    init_containers,
-)
 from tonnage.decide.kubernetes.api.validation.differences import changed_paths
-from tonnage.decide.kubernetes.api.validation.environment import file_volumes
 from tonnage.decide.kubernetes.api.validation.fields import (
     INT32,
     PREEMPTION,
@@ -35,17 +27,25 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     tolerations,
 )
 from tonnage.decide.kubernetes.api.validation.metadata import annotation_rules
-from tonnage.decide.kubernetes.api.validation.placement import affinity, spread_constraints
-from tonnage.decide.kubernetes.api.validation.pod_names import dns_config, host_aliases, host_name
-from tonnage.decide.kubernetes.api.validation.pod_narrowing import narrowed_affinity, narrowed_selector
-from tonnage.decide.kubernetes.api.validation.pod_parts import (
+from tonnage.decide.kubernetes.api.validation.pods.containers import (
+    PodFacts,
+    containers,
+    image_changes_only,
+    image_rules,
+    init_containers,
+)
+from tonnage.decide.kubernetes.api.validation.pods.dns import dns_config, host_aliases, host_name
+from tonnage.decide.kubernetes.api.validation.pods.environment import file_volumes
+from tonnage.decide.kubernetes.api.validation.pods.ephemeral_containers import (
     ephemeral_containers,
     ephemeral_kept,
     static_pod,
 )
+from tonnage.decide.kubernetes.api.validation.pods.gated_updates import narrowed_affinity, narrowed_selector
+from tonnage.decide.kubernetes.api.validation.pods.placement import affinity, spread_constraints
+from tonnage.decide.kubernetes.api.validation.pods.security_contexts import pod_security
+from tonnage.decide.kubernetes.api.validation.pods.volumes import volumes
 from tonnage.decide.kubernetes.api.validation.resources import pod_requirements, requirements
-from tonnage.decide.kubernetes.api.validation.security import pod_security
-from tonnage.decide.kubernetes.api.validation.volumes import volumes
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, items, mapping, mappings, number, text
 

@@ -20,7 +20,7 @@ from tonnage.decide.kubernetes.api.problems import (
     too_many,
 )
 from tonnage.decide.kubernetes.api.validation.fields import Found
-from tonnage.decide.kubernetes.api.validation.volume_sources import driver_name
+from tonnage.decide.kubernetes.api.validation.storage.volume_sources import driver_name
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.problems import (
     too_long,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.device_names import (
+from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
     configuration,
     each,
     full_attribute_name,

@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     selects,
     unchanged,
 )
-from tonnage.decide.kubernetes.api.validation.pods import pod_template
+from tonnage.decide.kubernetes.api.validation.pods.pod import pod_template
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, number, text
 

@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.custom.field_paths import PathError, followed
 from tonnage.decide.kubernetes.api.custom.go_schema import part_in_go
 from tonnage.decide.kubernetes.api.patch import same_json
 from tonnage.decide.kubernetes.api.problems import duplicate, invalid, required, too_many
-from tonnage.decide.kubernetes.api.validation.custom_schema import custom_schema
+from tonnage.decide.kubernetes.api.validation.custom.schemas import custom_schema
 from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, text

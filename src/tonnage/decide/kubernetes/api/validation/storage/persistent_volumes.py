@@ -14,13 +14,13 @@ from tonnage.decide.kubernetes.api.go_values import difference, in_go
 from tonnage.decide.kubernetes.api.patch import same_json
 from tonnage.decide.kubernetes.api.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found, unchanged
-from tonnage.decide.kubernetes.api.validation.placement import node_selector
-from tonnage.decide.kubernetes.api.validation.volume_claims import (
+from tonnage.decide.kubernetes.api.validation.pods.placement import node_selector
+from tonnage.decide.kubernetes.api.validation.storage.volume_claims import (
     NOT_POSITIVE,
     access_modes,
     class_and_mode,
 )
-from tonnage.decide.kubernetes.api.validation.volume_sources import (
+from tonnage.decide.kubernetes.api.validation.storage.volume_sources import (
     host_path,
     local_path,
     network_path,

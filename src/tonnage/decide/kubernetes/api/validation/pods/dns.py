@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, forbidden, invalid, required, too_long
 from tonnage.decide.kubernetes.api.validation.fields import Found
-from tonnage.decide.kubernetes.api.validation.network import legacy_address
+from tonnage.decide.kubernetes.api.validation.network.addresses import legacy_address
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text, texts
 

@@ -23,13 +23,13 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     selects,
     unchanged,
 )
-from tonnage.decide.kubernetes.api.validation.job_policies import (
+from tonnage.decide.kubernetes.api.validation.pods.pod import pod_template
+from tonnage.decide.kubernetes.api.validation.workloads.cron_schedules import schedule_problem
+from tonnage.decide.kubernetes.api.validation.workloads.job_policies import (
     failure_policy,
     policy_in_go,
     success_policy,
 )
-from tonnage.decide.kubernetes.api.validation.pods import pod_template
-from tonnage.decide.kubernetes.api.validation.schedules import schedule_problem
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, mapping, number, text
 

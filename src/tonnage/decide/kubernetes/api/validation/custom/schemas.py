@@ -33,7 +33,7 @@ from tonnage.decide.kubernetes.api.problems import (
     required,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.custom_schema_rules import (
+from tonnage.decide.kubernetes.api.validation.custom.schema_rules import (
     RuleCosts,
     RulePlace,
     compiled_rules,

@@ -9,9 +9,9 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api.go_values import difference, in_go
 from tonnage.decide.kubernetes.api.problems import duplicate, forbidden, not_found
-from tonnage.decide.kubernetes.api.validation.containers import PodFacts, container_rules, image_rules
 from tonnage.decide.kubernetes.api.validation.differences import changed_paths
 from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.pods.containers import PodFacts, container_rules, image_rules
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.well_known import MIRROR

@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     label_selector,
     one_of_if_set,
 )
-from tonnage.decide.kubernetes.api.validation.network import (
+from tonnage.decide.kubernetes.api.validation.network.addresses import (
     legacy_range,
     parsed_range,
 )

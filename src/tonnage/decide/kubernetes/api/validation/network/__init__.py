@@ -1,0 +1,1 @@
+"""Rules about services, network policies and addresses; never an address given out."""
