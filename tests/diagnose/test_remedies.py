@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tonnage.decide.kubernetes.api.strategic import strategic_merge
+from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.diagnose.explain.explain import explain, explain_manifest
 from tonnage.diagnose.explain.text import explanation_lines

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from google.protobuf.message import DecodeError
 
 from support.kubelet_side import FastClock
-from tonnage.decide.kubernetes.api.patch import json_patch
+from tonnage.decide.kubernetes.api.patches.json_patches import json_patch
 from tonnage.decide.kubernetes.kubelet.topology_manager import Topology
 from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims

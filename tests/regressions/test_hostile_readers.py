@@ -15,7 +15,7 @@ import pytest
 from tonnage.adapters.kubernetes.answers import STATUS, decoded, refusal
 from tonnage.adapters.vendors.driver_root import place_inside
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
-from tonnage.decide.kubernetes.api.strategic import strategic_merge
+from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.documents.runtime_config import containerd_config
 from tonnage.model.digits import whole_number
 from tonnage.model.errors import ClusterError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.decide.kubernetes.api.protobuf_writing import encode_envelope
+from tonnage.decide.kubernetes.api.encoding.protobuf_writer import encode_envelope
 from tonnage.model.json import JsonObject
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

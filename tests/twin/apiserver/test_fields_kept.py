@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.kubernetes.api.patch import merge_patch
+from tonnage.decide.kubernetes.api.patches.json_patches import merge_patch
 from tonnage.model.json_access import at
 from tonnage.twin.apiserver.requests import Address, Options
 from tonnage.twin.apiserver.server import ApiServer

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.decide.kubernetes.api.body import BodyError, parse_json
 from tonnage.decide.kubernetes.api.custom.structural import schema_problems
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.protobuf import decode_envelope
-from tonnage.decide.kubernetes.api.strategic import strategic_merge
+from tonnage.decide.kubernetes.api.encoding.body import BodyError, parse_json
+from tonnage.decide.kubernetes.api.encoding.decode import decode
+from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
+from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports import PatchType

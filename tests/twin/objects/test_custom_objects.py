@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.kubernetes.api.body import BodyError, parse_json
 from tonnage.decide.kubernetes.api.custom.changes import schema_problems_of
 from tonnage.decide.kubernetes.api.custom.rules import rule_problems
 from tonnage.decide.kubernetes.api.custom.structural import schema_problems
 from tonnage.decide.kubernetes.api.custom.validation import validate_custom
 from tonnage.decide.kubernetes.api.custom.values import decode_custom, prune, with_defaults
+from tonnage.decide.kubernetes.api.encoding.body import BodyError, parse_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.schema import load_schema
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import invalid_status
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.json import JsonObject

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.filling import apply_defaults
-from tonnage.decide.kubernetes.api.patch import merge_patch
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.decode import decode
+from tonnage.decide.kubernetes.api.patches.json_patches import merge_patch
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.json import JsonObject
 from tonnage.wire.schema import KindRow, load_schema

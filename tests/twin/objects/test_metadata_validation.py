@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.kubernetes.api.scalars import read_micro_time
+from tonnage.decide.kubernetes.api.encoding.scalars import read_micro_time
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.requests import Notes

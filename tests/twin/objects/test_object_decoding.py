@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.decide.kubernetes.api.body import DEEPEST, BodyError, Repeated, parse_json
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.filling import apply_defaults
-from tonnage.decide.kubernetes.api.protobuf import decode_envelope
-from tonnage.decide.kubernetes.api.protobuf_writing import encode_envelope
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.body import DEEPEST, BodyError, Repeated, parse_json
+from tonnage.decide.kubernetes.api.encoding.decode import decode
+from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
+from tonnage.decide.kubernetes.api.encoding.protobuf_writer import encode_envelope
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, integer_value, parse_quantity, round_up_milli
 from tonnage.wire.schema import KindRow, load_schema

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tonnage.decide.kubernetes.api.body import copy_json, parse_json
-from tonnage.decide.kubernetes.api.patch import PatchError, json_patch, merge_patch, operation_complaints
-from tonnage.decide.kubernetes.api.strategic import strategic_merge
+from tonnage.decide.kubernetes.api.encoding.body import copy_json, parse_json
+from tonnage.decide.kubernetes.api.patches.json_patches import (
+    PatchError,
+    json_patch,
+    merge_patch,
+    operation_complaints,
+)
+from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.schema import load_schema

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from support.random_bodies import UNCHECKED
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import invalid_status
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.model.errors import ApiError

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.decide.kubernetes.api.body import BodyError, parse_json
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.quick_decode import QuickDecoder
+from tonnage.decide.kubernetes.api.encoding.body import BodyError, parse_json
+from tonnage.decide.kubernetes.api.encoding.decode import decode
+from tonnage.decide.kubernetes.api.encoding.quick_decode import QuickDecoder
 from tonnage.model.json import JsonValue
 from tonnage.wire.schema import load_schema
 

@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import pytest
 
-from tonnage.decide.kubernetes.api.body import parse_json
 from tonnage.decide.kubernetes.api.custom.structural import schema_problems
 from tonnage.decide.kubernetes.api.custom.validation import validate_custom
 from tonnage.decide.kubernetes.api.custom.values import prune, with_defaults
-from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.body import parse_json
+from tonnage.decide.kubernetes.api.encoding.decode import decode
+from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
 from tonnage.decide.kubernetes.api.field_selectors import parse_fields
-from tonnage.decide.kubernetes.api.filling import apply_defaults
-from tonnage.decide.kubernetes.api.patch import PatchError, json_patch
+from tonnage.decide.kubernetes.api.patches.json_patches import PatchError, json_patch
+from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.decide.kubernetes.api.problems import invalid_status
-from tonnage.decide.kubernetes.api.protobuf import decode_envelope
 from tonnage.decide.kubernetes.api.selectors import matches_labels, parse_labels
-from tonnage.decide.kubernetes.api.strategic import strategic_merge
 from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from support.first_hour import RULES, Answer, Scene, comparable, recorded, scenes
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.filling import apply_defaults
-from tonnage.decide.kubernetes.api.pod_births import complete_pod
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import invalid_status
+from tonnage.decide.kubernetes.api.strategies.pods import complete_pod
 from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.model.json_access import put
 from tonnage.wire.schema import load_schema

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.decide.kubernetes.api.shapes import Shapes
+from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.server import ApiServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.filling import apply_defaults
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.validate import validate_update
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.pods.statuses import complete_status

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tonnage.decide.kubernetes.api.body import (
+from tonnage.decide.kubernetes.api.encoding.body import (
     BodyError,
     parse_json,
     repeated_fields,
     repeated_lines,
     unmarshal_error,
 )
-from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports import PatchType
 from tonnage.twin.apiserver.requests import FieldValidation, Request

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text

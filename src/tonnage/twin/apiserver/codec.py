@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from tonnage.decide.kubernetes.api.body import BodyError, Repeated
 from tonnage.decide.kubernetes.api.custom.changes import BLOCKING, UNCHECKED, schema_problems_of
 from tonnage.decide.kubernetes.api.custom.counts import scale_problems
 from tonnage.decide.kubernetes.api.custom.rules import has_rules, rule_problems
 from tonnage.decide.kubernetes.api.custom.values import decode_custom, prune, with_defaults
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.filling import Defaults
+from tonnage.decide.kubernetes.api.defaults.apply import Defaults
+from tonnage.decide.kubernetes.api.encoding.body import BodyError, Repeated
+from tonnage.decide.kubernetes.api.encoding.decode import decode
+from tonnage.decide.kubernetes.api.encoding.field_order import Shapes, in_order_of_names
+from tonnage.decide.kubernetes.api.encoding.protobuf import type_of
+from tonnage.decide.kubernetes.api.encoding.quick_decode import QuickDecoder
 from tonnage.decide.kubernetes.api.problems import Errors, invalid
-from tonnage.decide.kubernetes.api.protobuf import type_of
-from tonnage.decide.kubernetes.api.quick_decode import QuickDecoder
-from tonnage.decide.kubernetes.api.shapes import Shapes, in_order_of_names
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.decide.kubernetes.api.validation.custom.definitions import format_cautions
 from tonnage.model.json import JsonObject, JsonValue

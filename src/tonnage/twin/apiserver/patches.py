@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import BodyError, repeated_fields, strict_error
+from tonnage.decide.kubernetes.api.encoding.body import BodyError, repeated_fields, strict_error
+from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.decide.kubernetes.api.go_text import go_map
-from tonnage.decide.kubernetes.api.patch import json_patch, merge_patch, operation_complaints
+from tonnage.decide.kubernetes.api.patches.json_patches import json_patch, merge_patch, operation_complaints
+from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
-from tonnage.decide.kubernetes.api.scalars import describe
-from tonnage.decide.kubernetes.api.strategic import strategic_merge
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import copied
 from tonnage.ports import PatchType

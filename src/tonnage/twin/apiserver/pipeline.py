@@ -12,11 +12,11 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import BodyError
-from tonnage.decide.kubernetes.api.go_json import go_json
-from tonnage.decide.kubernetes.api.identity import drop_identity, generated_name
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
+from tonnage.decide.kubernetes.api.strategies.identity import drop_identity, generated_name
 from tonnage.decide.kubernetes.api.warnings.by_kind import notices
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.kubernetes.api.patch import PatchError
+from tonnage.decide.kubernetes.api.patches.json_patches import PatchError
 from tonnage.decide.kubernetes.api.problems import InvalidError, quoted
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
 from tonnage.decide.kubernetes.api.selectors import label_requirements
 from tonnage.decide.kubernetes.api.validation.fields import Found

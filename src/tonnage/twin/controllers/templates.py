@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.model.well_known import SAFE_LETTERS

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.api.births import BIRTHS
-from tonnage.decide.kubernetes.api.body import BodyError
-from tonnage.decide.kubernetes.api.decode import decode
-from tonnage.decide.kubernetes.api.feature_gates import drop_gated
-from tonnage.decide.kubernetes.api.filling import apply_defaults
-from tonnage.decide.kubernetes.api.identity import STATUS_AT_BIRTH, drop_identity, generated_name
-from tonnage.decide.kubernetes.api.pod_births import complete_pod
+from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import invalid_message
-from tonnage.decide.kubernetes.api.service_changes import drop_for_type, pair_addresses
+from tonnage.decide.kubernetes.api.strategies.by_kind import ON_CREATE
+from tonnage.decide.kubernetes.api.strategies.feature_gates import drop_gated
+from tonnage.decide.kubernetes.api.strategies.identity import (
+    CREATED_WITH_STATUS,
+    drop_identity,
+    generated_name,
+)
+from tonnage.decide.kubernetes.api.strategies.pods import complete_pod
+from tonnage.decide.kubernetes.api.strategies.services import drop_for_type, pair_addresses
 from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.decide.kubernetes.api.warnings.by_kind import notices
 from tonnage.model.api_answer import ApiAnswer, ApiFault
@@ -81,9 +85,9 @@ def _identify(obj: JsonObject, namespace: str) -> str:
 def _prepare(row: KindRow, obj: JsonObject) -> tuple[str, ...]:
     """What the kind's strategy and the admission of accounts do to every object; warnings about it."""
     resource = (row.group, row.plural)
-    if resource not in STATUS_AT_BIRTH:
+    if resource not in CREATED_WITH_STATUS:
         obj.pop("status", None)
-    if rule := BIRTHS.get(resource):
+    if rule := ON_CREATE.get(resource):
         rule(obj, None)
     drop_gated(resource, obj, {})
     if resource == _SERVICE:

@@ -16,10 +16,10 @@ from tonnage.decide.kubernetes.admission.pod_security import (
     against,
     policy_of,
 )
-from tonnage.decide.kubernetes.api.pod_births import TEMPLATES
 from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
 from tonnage.decide.kubernetes.api.selectors import labels_of
+from tonnage.decide.kubernetes.api.strategies.pods import TEMPLATES
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text
 from tonnage.twin.apiserver.requests import Request

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.api.protobuf_writing import (
+from tonnage.decide.kubernetes.api.encoding.protobuf_writer import (
     bytes_field,
     float_field,
     number_field,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
 from tonnage.twin.apiserver.ownership.fieldsets import (

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.go_json import escaped
+from tonnage.decide.kubernetes.api.encoding.go_json import escaped
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import copied, mapping, text
 from tonnage.twin.apiserver.ownership.checking import faults

@@ -5,7 +5,7 @@ Source: k8s.io/apimachinery (util/managedfields/internal: conflict.go, structure
 
 from __future__ import annotations
 
-from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
 from tonnage.twin.apiserver.ownership.fieldsets import path_text

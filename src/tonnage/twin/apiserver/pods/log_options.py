@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tonnage.decide.kubernetes.api.encoding.scalars import read_time
 from tonnage.decide.kubernetes.api.problems import FieldError, InvalidError, forbidden, invalid
-from tonnage.decide.kubernetes.api.scalars import read_time
 from tonnage.twin.apiserver.ownership.names import options_status
 from tonnage.twin.apiserver.serving.parameters import count_of
 from tonnage.twin.apiserver.statuses import bad_request

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
+from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
+from tonnage.decide.kubernetes.api.encoding.scalars import read_time
 from tonnage.decide.kubernetes.api.go_text import go_value
 from tonnage.decide.kubernetes.api.problems import quoted
-from tonnage.decide.kubernetes.api.scalars import read_time
-from tonnage.decide.kubernetes.api.shapes import Shapes
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, text
 from tonnage.ports import Clock

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import UNREAD, BodyError, parse_json
+from tonnage.decide.kubernetes.api.encoding.body import UNREAD, BodyError, parse_json
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.statuses import bad_request

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.resources import COMPONENTS, Served
 from tonnage.twin.apiserver.storage.store import Stored

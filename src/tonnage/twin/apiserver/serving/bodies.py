@@ -9,8 +9,8 @@ from typing import Final
 
 from starlette.types import Receive
 
-from tonnage.decide.kubernetes.api.body import UNREAD, BodyError, parse_json
-from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.decide.kubernetes.api.encoding.body import UNREAD, BodyError, parse_json
+from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
 from tonnage.ports import PatchType
@@ -127,7 +127,7 @@ def media_type(content_type: str) -> str:
 
 
 def _protobuf(schema: Schema, data: bytes) -> JsonValue:
-    from tonnage.decide.kubernetes.api.protobuf import decode_envelope
+    from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
 
     return decode_envelope(schema, data)
 

@@ -11,7 +11,7 @@ from functools import cache, cmp_to_key
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from tonnage.decide.kubernetes.api.go_json import escaped, go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import escaped, go_json
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.serving.negotiation import JSON, PROTOBUF, Form
 
@@ -33,7 +33,7 @@ _NO_TEXT: Final = re.compile(
 def encoded(obj: JsonObject, form: Form) -> bytes:
     """The bytes of an object in that form."""
     if form.media == PROTOBUF:
-        from tonnage.decide.kubernetes.api.protobuf_writing import encode_envelope
+        from tonnage.decide.kubernetes.api.encoding.protobuf_writer import encode_envelope
 
         return encode_envelope(obj)
     if form.media == JSON:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from starlette.types import Receive, Scope, Send
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.decide.kubernetes.api.problems import Errors
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote_plus
 
-from tonnage.decide.kubernetes.api.body import UNREAD, BodyError
-from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.encoding.body import UNREAD, BodyError
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import (
     Errors,
     FieldError,

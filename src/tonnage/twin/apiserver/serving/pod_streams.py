@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.serving.exchange import Exchange
 from tonnage.twin.apiserver.serving.kubelet_http import UnreachableError

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.go_json import go_json
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.printers.tables import Tables, check_include
@@ -137,6 +137,6 @@ class _Form:
 
 def _message(type_: str, obj: JsonObject) -> bytes:
     # Seldom asked for, and its tables take a moment to read.
-    from tonnage.decide.kubernetes.api.protobuf_writing import encode_event
+    from tonnage.decide.kubernetes.api.encoding.protobuf_writer import encode_event
 
     return encode_event(type_, obj)

@@ -5,7 +5,7 @@ Source: sigs.k8s.io/yaml (YAMLToJSON, YAMLToJSONStrict).
 
 from __future__ import annotations
 
-from tonnage.decide.kubernetes.api.body import Repeated
+from tonnage.decide.kubernetes.api.encoding.body import Repeated
 from tonnage.model.json import JsonObject, JsonValue
 
 

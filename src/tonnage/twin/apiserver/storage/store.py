@@ -20,8 +20,8 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.go_json import go_json
-from tonnage.decide.kubernetes.api.shapes import Shapes
+from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
+from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
 from tonnage.ports import ChangeType
 from tonnage.twin.apiserver.storage.group_commit import GroupCommit

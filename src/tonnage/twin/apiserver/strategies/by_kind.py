@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.api.device_gates import forget_freed_devices
-from tonnage.decide.kubernetes.api.feature_gates import drop_gated
-from tonnage.decide.kubernetes.api.identity import STATUS_AT_BIRTH
-from tonnage.decide.kubernetes.api.patch import same_json
-from tonnage.decide.kubernetes.api.pod_births import complete_pod
-from tonnage.decide.kubernetes.api.volume_births import date_phase
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
+from tonnage.decide.kubernetes.api.strategies.device_gates import forget_freed_devices
+from tonnage.decide.kubernetes.api.strategies.feature_gates import drop_gated
+from tonnage.decide.kubernetes.api.strategies.identity import CREATED_WITH_STATUS
+from tonnage.decide.kubernetes.api.strategies.pods import complete_pod
+from tonnage.decide.kubernetes.api.strategies.volumes import date_phase
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, items, mapping, number, opened, put, text
 from tonnage.model.well_known import NAMESPACE_NAME
@@ -32,8 +32,8 @@ from tonnage.twin.apiserver.resource_names import (
 )
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.storage.store import Resource
-from tonnage.twin.apiserver.strategies.births import AT_BIRTH
-from tonnage.twin.apiserver.strategies.changes import AT_CHANGE
+from tonnage.twin.apiserver.strategies.creation import ON_CREATE_BY
+from tonnage.twin.apiserver.strategies.updates import AT_CHANGE
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {
@@ -154,13 +154,13 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         metadata.pop(key, None)
     if counts_generations(served) and served.key not in _COUNTED_FROM_NONE:
         metadata["generation"] = 1
-    if served.has_status and served.key not in STATUS_AT_BIRTH:
+    if served.has_status and served.key not in CREATED_WITH_STATUS:
         first = _FIRST_STATUS.get(served.key, empty_status)
         if first is None:
             obj.pop("status", None)
         else:
             obj["status"] = copied(first)
-    if rule := AT_BIRTH.get(served.key):
+    if rule := ON_CREATE_BY.get(served.key):
         rule(obj, request.user)
     drop_gated(served.key, obj, {})
     if served.key == POD:

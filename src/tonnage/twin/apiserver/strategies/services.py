@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import FieldError, InvalidError, invalid, invalid_status
-from tonnage.decide.kubernetes.api.service_changes import (
+from tonnage.decide.kubernetes.api.strategies.services import (
     drop_for_type,
     keep_given,
     needs_address,

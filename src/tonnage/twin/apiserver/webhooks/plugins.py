@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tonnage.decide.kubernetes.api.body import BodyError
-from tonnage.decide.kubernetes.api.patch import PatchError, json_patch
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
+from tonnage.decide.kubernetes.api.patches.json_patches import PatchError, json_patch
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import copied, mapping, mappings, number, text

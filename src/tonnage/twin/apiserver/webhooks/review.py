@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, flag, mapping, number, text, texts
 from tonnage.twin.apiserver.resources import Served

@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.api.custom.validation import (
     shape_problems,
     validate_custom,
 )
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import Errors, Fault, FieldError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, texts

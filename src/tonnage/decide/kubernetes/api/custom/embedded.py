@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.decide.kubernetes.api.body import BodyError
 from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED
-from tonnage.decide.kubernetes.api.decode import decode
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
+from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import invalid
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, mapping

@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.custom.kinds import identifiers
 from tonnage.decide.kubernetes.api.custom.named_formats import FormatHost
 from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
 from tonnage.decide.kubernetes.api.custom.values import float_of
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import Errors, Fault, FieldError, invalid, quoted
 from tonnage.decide.kubernetes.cel.kinds import BOOL, DYN, INT, STRING, CelKind, Known
 from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError

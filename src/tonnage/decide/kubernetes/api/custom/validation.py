@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.api.custom.embedded import schema_of, whole_objec
 from tonnage.decide.kubernetes.api.custom.formats import has_format, is_recognized
 from tonnage.decide.kubernetes.api.custom.structural import INT_OR_STRING, LIST_KEYS, LIST_TYPE
 from tonnage.decide.kubernetes.api.go_text import go_value
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import (
     Errors,
     Fault,

@@ -9,16 +9,16 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import (
+from tonnage.decide.kubernetes.api.custom.embedded import decode_metadata, schema_of, whole_objects
+from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED, PRESERVE
+from tonnage.decide.kubernetes.api.encoding.body import (
     BodyError,
     copy_json,
     repeated_fields,
     repeated_lines,
     strict_error,
 )
-from tonnage.decide.kubernetes.api.custom.embedded import decode_metadata, schema_of, whole_objects
-from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED, PRESERVE
-from tonnage.decide.kubernetes.api.decode import Decoded, decode
+from tonnage.decide.kubernetes.api.encoding.decode import Decoded, decode
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, mapping
 from tonnage.wire.schema import Schema

@@ -1,4 +1,4 @@
-"""Rules about objects: a folder a subject, a module a kind, each a generator of field errors, never an exception.
+"""Rules about objects: a folder a subject, a generator of field errors a rule, never an exception.
 
 A rule takes the part that it is about and the field path of that part.
 

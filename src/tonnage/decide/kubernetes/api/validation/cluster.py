@@ -8,7 +8,7 @@ from operator import ne
 from typing import Final
 
 from tonnage.decide.kubernetes.api import names
-from tonnage.decide.kubernetes.api.body import UNREAD, BodyError, parse_json
+from tonnage.decide.kubernetes.api.encoding.body import UNREAD, BodyError, parse_json
 from tonnage.decide.kubernetes.api.problems import (
     complaints,
     duplicate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.model.json import JsonValue
 
 

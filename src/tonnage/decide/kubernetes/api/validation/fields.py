@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.api import names
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import (
     FieldError,
     complaints,

@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.custom.field_paths import PathError, followed
 from tonnage.decide.kubernetes.api.custom.go_schema import part_in_go
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import duplicate, invalid, required, too_many
 from tonnage.decide.kubernetes.api.validation.custom.schemas import custom_schema
 from tonnage.decide.kubernetes.api.validation.fields import Found

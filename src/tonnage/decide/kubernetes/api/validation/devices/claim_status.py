@@ -10,7 +10,7 @@ from ipaddress import ip_interface
 from typing import Final
 
 from tonnage.decide.kubernetes.api.go_values import in_go
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import (
     forbidden,
     invalid,

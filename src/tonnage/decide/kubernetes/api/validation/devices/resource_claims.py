@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.go_values import in_go
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import (
     complaints,
     invalid,

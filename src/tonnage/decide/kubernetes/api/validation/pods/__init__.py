@@ -1,1 +1,1 @@
-"""Rules about pods and templates of pods, a module for each part of their spec; never a rule of a workload."""
+"""Rules about pods and their templates, a module for each part of the spec; never a rule of a workload."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.kubernetes.api import names
-from tonnage.decide.kubernetes.api.body import copy_json
+from tonnage.decide.kubernetes.api.encoding.body import copy_json
 from tonnage.decide.kubernetes.api.go_values import difference, pod_spec_in_go
 from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.decide.kubernetes.api.problems import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.api.patch import same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import forbidden, invalid, required, unsupported
 from tonnage.decide.kubernetes.api.validation.fields import (
     IMMUTABLE,

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.body import BodyError
+from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.timestamps import micro_timestamp, timestamp
 from tonnage.wire.schema import Field, ObjectType, Schema

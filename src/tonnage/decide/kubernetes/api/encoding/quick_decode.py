@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.kubernetes.api import scalars
-from tonnage.decide.kubernetes.api.decode import NEVER_IN_TEMPLATES, even_empty, zero_value
+from tonnage.decide.kubernetes.api.encoding import scalars
+from tonnage.decide.kubernetes.api.encoding.decode import NEVER_IN_TEMPLATES, even_empty, zero_value
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.schema import Field, Schema
 

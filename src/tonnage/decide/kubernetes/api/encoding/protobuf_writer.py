@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.protobuf import MAGIC, type_of
+from tonnage.decide.kubernetes.api.encoding.protobuf import MAGIC, type_of
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, number, text
 from tonnage.wire.schema import Field, ObjectType, Schema, load_schema

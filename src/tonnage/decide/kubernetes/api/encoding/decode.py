@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from tonnage.decide.kubernetes.api import scalars
-from tonnage.decide.kubernetes.api.body import BodyError, Repeated, repeated_lines, strict_error
+from tonnage.decide.kubernetes.api.encoding import scalars
+from tonnage.decide.kubernetes.api.encoding.body import BodyError, Repeated, repeated_lines, strict_error
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.schema import Field, ObjectType, Schema
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.api.device_gates import DEVICE_GATES
-from tonnage.decide.kubernetes.api.pod_births import TEMPLATES, drop_gated_of_pods
+from tonnage.decide.kubernetes.api.strategies.device_gates import DEVICE_GATES
+from tonnage.decide.kubernetes.api.strategies.pods import TEMPLATES, drop_gated_of_pods
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, drop, mapping
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Hashable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import copy_json, repeated_fields
-from tonnage.decide.kubernetes.api.scalars import describe
+from tonnage.decide.kubernetes.api.encoding.body import copy_json, repeated_fields
+from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 

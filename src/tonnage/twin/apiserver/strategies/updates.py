@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.births import (
+from tonnage.decide.kubernetes.api.strategies.by_kind import (
     TEMPLATE_GENERATION,
     drop_election,
     drop_topology,
     name_secrets,
     name_stored_versions,
 )
-from tonnage.decide.kubernetes.api.volume_births import pair_sources
+from tonnage.decide.kubernetes.api.strategies.volumes import pair_sources
 from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, drop, items, mapping, put, text

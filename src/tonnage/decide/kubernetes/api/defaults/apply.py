@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tonnage.decide.kubernetes.api.body import copy_json
-from tonnage.decide.kubernetes.api.default_values import DEFAULTS
-from tonnage.decide.kubernetes.api.defaults import RULES
+from tonnage.decide.kubernetes.api.defaults.constants import DEFAULTS
+from tonnage.decide.kubernetes.api.defaults.rules import RULES
+from tonnage.decide.kubernetes.api.encoding.body import copy_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import round_up_milli
 from tonnage.wire.schema import Field, KindRow, Schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.volume_births import pair_sources
+from tonnage.decide.kubernetes.api.strategies.volumes import pair_sources
 from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, drop, flag, items, mapping, mappings, put, text
@@ -86,7 +86,7 @@ def drop_topology(endpoint_slice: JsonObject, _: object) -> None:
         drop(endpoint, "deprecatedTopology")
 
 
-BIRTHS: Final[dict[tuple[str, str], Callable[[JsonObject, object], None]]] = {
+ON_CREATE: Final[dict[tuple[str, str], Callable[[JsonObject, object], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,

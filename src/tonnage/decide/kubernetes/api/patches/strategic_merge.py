@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import copy_json
+from tonnage.decide.kubernetes.api.encoding.body import copy_json
 from tonnage.decide.kubernetes.api.go_text import go_map, go_type, go_value
-from tonnage.decide.kubernetes.api.patch import PatchError, identity, same_json
+from tonnage.decide.kubernetes.api.patches.json_patches import PatchError, identity, same_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings
 from tonnage.wire.schema import Field, Schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.births import BIRTHS
+from tonnage.decide.kubernetes.api.strategies.by_kind import ON_CREATE
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.twin.apiserver.requests import User
@@ -26,7 +26,7 @@ def _signing_request(signing_request: JsonObject, user: User) -> None:
             spec[key] = value
 
 
-AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
-    **BIRTHS,
+ON_CREATE_BY: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
+    **ON_CREATE,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
 }

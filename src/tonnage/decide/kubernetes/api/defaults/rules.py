@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.decide.kubernetes.api.body import copy_json
+from tonnage.decide.kubernetes.api.encoding.body import copy_json
 from tonnage.decide.kubernetes.api.pod_amounts import together
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping

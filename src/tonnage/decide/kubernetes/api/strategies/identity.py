@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 
-STATUS_AT_BIRTH: Final = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
+CREATED_WITH_STATUS: Final = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
 """Kinds that are created with the status that was sent: a kubelet registers its node with conditions."""
 _LONGEST_GENERATED: Final = 63
 

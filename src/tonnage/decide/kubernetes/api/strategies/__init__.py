@@ -1,0 +1,1 @@
+"""What the server sets, keeps and drops when an object is made or changed, by kind; never a refusal."""
