@@ -24,9 +24,9 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.spec import cdi_specs, spec_bytes
-from tonnage.model.devices import Inventory
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.node.plugin_settings import MigStrategy
 
 GPUS, PARTS, OTHER_LIBRARIES = 8, 7, 60
 FILE = "bench.json"

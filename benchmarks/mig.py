@@ -15,7 +15,7 @@ from tonnage.decide.node.mig.goal import MigGpu, goals_by_entries
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.plans import demand_on
 from tonnage.model.catalog.mig import mig_board
-from tonnage.model.mig import MigEntry
+from tonnage.model.mig.layouts import MigEntry
 
 NODES = 1000
 GPUS = 8

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import fleet_of
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import View, view_of
-from tonnage.model.cluster import Container, Node, Owner, Pod, Snapshot, WorkloadSelector
-from tonnage.model.selectors import LabelSelector, Requirement, Taint, Toleration
+from tonnage.model.kubernetes.cluster import Container, Node, Owner, Pod, Snapshot, WorkloadSelector
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint, Toleration
 
 NODES = 10_000
 PODS = 10_000

@@ -32,10 +32,10 @@ from tonnage.decide.node.preference.whole_devices import (
     topology_of,
     worked_out,
 )
-from tonnage.model.devices import Device
-from tonnage.model.links import NVSWITCH, Link, LinkMatrix, PciLevel
+from tonnage.model.devices.inventory import Device
+from tonnage.model.devices.links import NVSWITCH, Link, LinkMatrix, PciLevel
+from tonnage.model.devices.sharing import Advertisement, Injection, Refusal, Slot
 from tonnage.model.names import GPU
-from tonnage.model.sharing import Advertisement, Injection, Refusal, Slot
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_PREFERRED
 

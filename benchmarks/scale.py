@@ -33,8 +33,8 @@ ground, wall, cpu = took(ready)
 if sys.argv[2] != "load":
     from dataclasses import replace
     from tonnage.diagnose.explain.explain import explain_on
-    from tonnage.model.cluster import Container, Pod
-    from tonnage.model.selectors import Toleration
+    from tonnage.model.kubernetes.cluster import Container, Pod
+    from tonnage.model.kubernetes.selectors import Toleration
     asks = {"cpu": 95_500, "memory": 2**30, "nvidia.com/gpu": 8}
     pod = Pod(
         "new", "team-1", containers=(Container("main", "registry.example/team/image-1:v1", asks, asks),),

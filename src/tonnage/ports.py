@@ -9,16 +9,16 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from tonnage.model.actions.devices import MigStep, SetComputeMode
-from tonnage.model.cdi import DriverFiles
-from tonnage.model.devices import Inventory, RawEvent, Sample
+from tonnage.model.devices.cdi import DriverFiles
+from tonnage.model.devices.inventory import Inventory, RawEvent, Sample
+from tonnage.model.devices.mps import MpsDaemon
+from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.machine import Machine
-from tonnage.model.mig import DividedGpu
-from tonnage.model.mps import MpsDaemon
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.names import ResourceName
-from tonnage.model.node_software import KubeletPolicies
-from tonnage.model.runtime_config import NodeRuntime
-from tonnage.model.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.runtime_config import NodeRuntime
+from tonnage.model.node.software import KubeletPolicies
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 

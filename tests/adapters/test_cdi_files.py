@@ -13,10 +13,10 @@ from support.driver_root import LIBRARIES, install_driver, make_driver_root
 from support.nvml.state import DriverState, FakeGpu
 from tonnage.adapters.cdi.driver_files import find_driver_files
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi, read_spec, spec_files
-from tonnage.model.cdi import LATER_HOOKS, DriverFile
+from tonnage.model.devices.cdi import LATER_HOOKS, DriverFile
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
-from tonnage.model.plugin_settings import CdiSettings, ExtraDevice
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import CdiSettings, ExtraDevice
 
 STATE = DriverState((FakeGpu(0, "A100-40"),))
 VERSION = STATE.driver_version

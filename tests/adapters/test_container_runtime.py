@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.container_runtime import RuntimeFiles
-from tonnage.model.runtime_config import NodeRuntime, RuntimeKind
+from tonnage.model.node.runtime_config import NodeRuntime, RuntimeKind
 
 ON = 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true\n'
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.cdi.device_nodes import NodesBeside, read_device_nodes
-from tonnage.model.device_nodes import DeviceNodes
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
+from tonnage.model.devices.device_nodes import DeviceNodes
+from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import HardwareError
 
 PATIENCE_S = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.container_runtime import RuntimeFiles
-from tonnage.model.node_software import UNKNOWN, KubeletPolicies
+from tonnage.model.node.software import UNKNOWN, KubeletPolicies
 from tonnage.twin.kubelet.spec import NodeSpec
 
 CONFIG = "/var/lib/kubelet/config.yaml"

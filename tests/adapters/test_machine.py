@@ -9,7 +9,7 @@ import pytest
 from tonnage.adapters.features_file import FeaturesFile
 from tonnage.adapters.machine import MachineFiles
 from tonnage.model.errors import HardwareError
-from tonnage.model.machine import Cpu, Machine, PciDevice
+from tonnage.model.node.machine import Cpu, Machine, PciDevice
 
 DMI = "/sys/class/dmi/id/product_name"
 X86 = """processor\t: 0

@@ -18,8 +18,8 @@ from tonnage.adapters.mps import daemon, program
 from tonnage.adapters.mps.daemon import ControlDaemons
 from tonnage.adapters.mps.files import end_left
 from tonnage.adapters.mps.program import ask_program
+from tonnage.model.devices.mps import PIPE_VARIABLE, MpsDaemon, MpsDevice
 from tonnage.model.errors import HardwareError
-from tonnage.model.mps import PIPE_VARIABLE, MpsDaemon, MpsDevice
 from tonnage.model.names import ResourceName
 from tonnage.twin.mps_control import MpsProgram
 
@@ -80,7 +80,7 @@ def start_and_be_killed(root: Path) -> int:
         import asyncio, os, signal
         from pathlib import Path
         from tonnage.adapters.mps.daemon import ControlDaemons
-        from tonnage.model.mps import MpsDaemon, MpsDevice
+        from tonnage.model.devices.mps import MpsDaemon, MpsDevice
         async def main():
             await ControlDaemons(Path({str(root)!r})).start(
                 MpsDaemon("nvidia.com/gpu.shared", "/run/mps", 12, (MpsDevice("GPU-0", 1920),)))

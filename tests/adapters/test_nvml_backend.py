@@ -30,9 +30,9 @@ from support.nvml.state import (
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.model.catalog.metrics import device_fields
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 from tonnage.model.errors import HardwareError
-from tonnage.model.links import NVSWITCH, Link, PciLevel
 
 PATIENCE_S = 60.0
 

@@ -19,7 +19,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import HANGS, NvmlBackend
 from tonnage.adapters.vendors.nvml_child import Request
 from tonnage.adapters.vendors.nvml_process import Helper, Helpers
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,7 @@ from support.nvml.bindings import fresh_bindings
 from support.nvml.state import FakeProcess, h100_node
 from tonnage.adapters.vendors.nvml_reader import NvmlReader
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.devices import GpuProcess
+from tonnage.model.devices.inventory import GpuProcess
 
 
 def no_step(subject: int, *, times: float = 1.0) -> None:

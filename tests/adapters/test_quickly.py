@@ -8,8 +8,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from tonnage.adapters.snapshots.quickly import quickly
-from tonnage.model.cluster import Owner, Pod
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.kubernetes.cluster import Owner, Pod
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 USUAL = (Pod("p", uid="u", owner=Owner("Job", "j")), GpuDevice("GPU-1"), GpuStatus("n"), Owner("Job", "j"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.adapters.runtime_files import RuntimeConfigFiles
 from tonnage.model.errors import HardwareError
-from tonnage.model.runtime_change import ConfigFile, FileEdit
+from tonnage.model.node.runtime_change import ConfigFile, FileEdit
 
 MAIN = "/etc/containerd/config.toml"
 

@@ -11,8 +11,8 @@ from tonnage.decide.node.preference.board import board_of
 from tonnage.documents.hardware import Hardware
 from tonnage.documents.scenario import parse_scenario
 from tonnage.documents.source import parse_document
+from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.errors import ConfigError
-from tonnage.model.links import NVSWITCH, Link
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.world import hardware_of
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.limit import Limit, Meter
 from tonnage.adapters.snapshots.objects import ObjectReader, load_list
-from tonnage.model.cluster import Pod
-from tonnage.model.gpu_status import GpuDevice
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.node.gpu_status import GpuDevice
 from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
 from tonnage.reading.documents import snapshot_from_documents
 from tonnage.reading.gpu import gpu_status_from

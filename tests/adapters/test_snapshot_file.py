@@ -18,9 +18,9 @@ from tonnage.adapters.snapshots.file import whole_file
 from tonnage.adapters.snapshots.limit import Limit
 from tonnage.adapters.snapshots.load import decompressed, is_snapshot, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ApiError, ConfigError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import Snapshot
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -19,7 +19,7 @@ from tonnage.adapters.snapshots.limit import Limit
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]

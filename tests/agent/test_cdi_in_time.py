@@ -30,10 +30,10 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.loop.performer import ActionPorts, Performer
-from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
+from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.node.plugin_settings import MigStrategy
 from tonnage.ports import DeviceBackend
 
 SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"

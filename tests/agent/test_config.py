@@ -22,7 +22,7 @@ from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.errors import HardwareError
-from tonnage.model.plugin_settings import LabelPlace, MigStrategy, Override
+from tonnage.model.node.plugin_settings import LabelPlace, MigStrategy, Override
 from tonnage.wire.kinds import CONFIG_MAP, NODE
 
 MAP = "tonnage-system/device-plugin-config"

@@ -15,8 +15,8 @@ from tonnage.agent.config.checkpoint import mark_of, reader_files, recalled, rem
 from tonnage.agent.config.reading import Reading
 from tonnage.decide.node.choose_config import Choice, Wishes
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.model.plugin_settings import Override
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import Override
 
 EVERYTHING = """
 version: v1

@@ -15,8 +15,8 @@ from tonnage.agent.plugin.device_list import CHECKPOINT, DeviceLists
 from tonnage.agent.status.node_condition import applied
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
-from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
-from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 
 AUTO = PluginConfig(device_list=(DeviceListStrategy.AUTO,))
 NEW = {"kubeletVersion": "v1.35.8", "containerRuntimeVersion": "containerd://2.2.1"}

@@ -29,12 +29,12 @@ from tonnage.agent.options import AgentOptions
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
 from tonnage.loop.performer import ActionPorts, Performer
-from tonnage.model.devices import Device, Inventory
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.machine import Machine, PciDevice
-from tonnage.model.plugin_settings import FeatureSettings
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.machine import Machine, PciDevice
+from tonnage.model.node.plugin_settings import FeatureSettings
 from tonnage.ports import KubernetesApi, LabelSink
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE, POD

@@ -16,9 +16,9 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import UNSEEN_S
+from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.names import GPU
-from tonnage.model.sharing import Allocation, Hold
 from tonnage.ports import KubernetesApi, Shown
 from tonnage.wire.kinds import POD
 

@@ -26,10 +26,10 @@ from tonnage.agent.metrics.families import agent_families
 from tonnage.agent.metrics.probes import Facts, Probes
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.decide.node.choose_config import Choice
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.mps import MpsDaemon, MpsDevice, MpsState
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.mps import MpsDaemon, MpsDevice, MpsState
+from tonnage.model.devices.sharing import Advertisement, NodePlan, PluginConfig, Slot
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.sharing import Advertisement, NodePlan, PluginConfig, Slot
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 RECORDS = Path(__file__).resolve().parents[1] / "data"

@@ -11,9 +11,9 @@ import pytest
 from support.mig_node import Agent, KilledError, Machine
 from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.actions.devices import CreateGpuInstance, DestroyGpuInstance, MigStep, ResetGpu, SetMigMode
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigEntry, MigState, MigWork
-from tonnage.model.sharing import Hold
+from tonnage.model.mig.layouts import DividedGpu, MigEntry, MigState, MigWork
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 

@@ -12,9 +12,9 @@ import pytest
 from support.mig_node import Agent, KilledError, Machine
 from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.actions.devices import CreateGpuInstance, MigStep, ResetGpu
-from tonnage.model.mig import MigEntry, MigState
-from tonnage.model.mig_hooks import HOOKS, HostWork, MigHook
-from tonnage.model.sharing import Hold
+from tonnage.model.devices.sharing import Hold
+from tonnage.model.mig.hooks import HOOKS, HostWork, MigHook
+from tonnage.model.mig.layouts import MigEntry, MigState
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 

@@ -21,7 +21,7 @@ from tonnage.decide.node.mig.pause import ANNOTATION, PAUSED
 from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.model.mig import MigOptions, MigWork
+from tonnage.model.mig.layouts import MigOptions, MigWork
 from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock

@@ -22,12 +22,12 @@ from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.actions.devices import SetComputeMode
-from tonnage.model.devices import ComputeMode, Inventory
+from tonnage.model.devices.inventory import ComputeMode, Inventory
+from tonnage.model.devices.mps import MpsDaemon
+from tonnage.model.devices.sharing import Hold, PluginConfig, SharedResource
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import SharingKind
-from tonnage.model.sharing import Hold, PluginConfig, SharedResource
+from tonnage.model.node.plugin_settings import SharingKind
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 SHARED = ResourceName("nvidia.com/gpu.shared")

@@ -20,7 +20,7 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice, Wishes
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
 
 PATIENCE_S = 30.0
 

@@ -24,11 +24,11 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.loop.performer import ActionPorts
-from tonnage.model.device_nodes import DeviceNodes
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.device_nodes import DeviceNodes
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import DeviceListStrategy, Injection, PluginConfig
 from tonnage.model.names import CDI_GPU_KIND
-from tonnage.model.plugin_settings import ExtraDevice, MigStrategy
-from tonnage.model.sharing import DeviceListStrategy, Injection, PluginConfig
+from tonnage.model.node.plugin_settings import ExtraDevice, MigStrategy
 
 SPEC = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

@@ -19,8 +19,8 @@ from tonnage.agent.status.node_condition import CHECKPOINT, Finding, NodeConditi
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
 from tonnage.loop.performer import ActionPorts, Performer
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.wire.kinds import NODE
 
 PART = MigDevice("MIG-1", 0, "1g.10gb", gpu_instance=0, compute_instance=0, memory_mib=1)

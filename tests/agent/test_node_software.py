@@ -15,8 +15,8 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.status.node_software import SoftwareWatch
 from tonnage.agent.world import World
-from tonnage.model.node_software import KubeletPolicies, Switch
-from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.software import KubeletPolicies, Switch
 
 
 @dataclass

@@ -18,10 +18,10 @@ from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.start import end_without_devices
 from tonnage.decide.node.choose_config import Choice
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
-from tonnage.model.plugin_settings import Override
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import Override
 
 ENDS = Override(("flags", "failOnInitError"), True, "--fail-on-init-error")
 

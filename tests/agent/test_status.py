@@ -29,13 +29,13 @@ from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
-from tonnage.model.devices import Device, Inventory, MigDevice, Sample
-from tonnage.model.links import NVSWITCH, Link, PciLevel
-from tonnage.model.mps import MpsState
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Sample
+from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
+from tonnage.model.devices.mps import MpsState
+from tonnage.model.devices.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.node_software import NodeSoftware
-from tonnage.model.plugin_settings import MigStrategy, SharingKind
-from tonnage.model.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
+from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
+from tonnage.model.node.software import NodeSoftware
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 

@@ -12,9 +12,9 @@ from support.topologies import bridged_pairs, dgx1, partitions
 from tonnage.agent.plugin.topologies import Topologies
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.sharing import PluginConfig, SharedResource
 
 WHOLE = PluginConfig()
 

@@ -20,7 +20,7 @@ from support.sick_node import PATIENCE_S, PLUGINS, SickNode
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
-from tonnage.model.node_facts import ClusterFacts
+from tonnage.model.node.facts import ClusterFacts
 from tonnage.model.severity import Severity
 
 HEALTHY = """\

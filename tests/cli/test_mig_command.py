@@ -13,8 +13,8 @@ from tonnage.cli.main import run
 from tonnage.decide.node.mig.goal import goals_by_entries
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.plans import goal_json, gpus_of
-from tonnage.model.gpu_status import DeviceHolder, DevicePart, GpuDevice, GpuStatus
-from tonnage.model.mig import MigEntry
+from tonnage.model.mig.layouts import MigEntry
+from tonnage.model.node.gpu_status import DeviceHolder, DevicePart, GpuDevice, GpuStatus
 
 CONFIGS = """\
 version: v1

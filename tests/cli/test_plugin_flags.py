@@ -14,16 +14,16 @@ from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFl
 from tonnage.cli.node.plugin_flags import Surroundings
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.devices.health import FaultClass, HealthPolicy, Signal
+from tonnage.model.devices.sharing import DeviceIdStrategy, DeviceListStrategy, PluginConfig, SharedPolicy
 from tonnage.model.errors import ConfigError
-from tonnage.model.health import FaultClass, HealthPolicy, Signal
-from tonnage.model.plugin_settings import (
+from tonnage.model.node.plugin_settings import (
     CdiSettings,
     ExtraDevice,
     FeatureSettings,
     ImexSettings,
     MigStrategy,
 )
-from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, PluginConfig, SharedPolicy
 
 
 def told(*words: str, **environment: str) -> Told:

@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.api.creation import answer_to_create
 from tonnage.diagnose.lint.finding import LintCode
 from tonnage.diagnose.lint.lint import Given, Report, lint
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Verdict

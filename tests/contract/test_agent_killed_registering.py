@@ -25,8 +25,8 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.plugin.holders import CHECKPOINT, Holders
 from tonnage.agent.world import World
+from tonnage.model.devices.sharing import Allocation
 from tonnage.model.names import GPU
-from tonnage.model.sharing import Allocation
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_OPTIONS, LIST_AND_WATCH
 

@@ -18,8 +18,8 @@ import pytest
 
 from support.connections import connection
 from tonnage.adapters.kubelet.plugin_server import PluginServer
+from tonnage.model.devices.sharing import Advertisement, Injection, Slot
 from tonnage.model.names import GPU
-from tonnage.model.sharing import Advertisement, Injection, Slot
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
 PATIENCE_S = 60.0

@@ -13,8 +13,8 @@ from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
 from tonnage.decide.node.cdi.spec import gpu_spec
-from tonnage.model.cdi import LATER_HOOKS, CdiOptions
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.cdi import LATER_HOOKS, CdiOptions
+from tonnage.model.devices.sharing import PluginConfig
 
 RECORDED: Final = Path(__file__).parents[1] / "data/nvidia-ctk-1.20.1-cdi.json"
 LEFT_OUT: Final = {"apply-cuda-memory-limits"}

@@ -23,7 +23,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, Sample
+from tonnage.model.devices.inventory import ComputeMode, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend

@@ -24,8 +24,8 @@ from tonnage.agent.devices import CHECKPOINT, NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
-from tonnage.model.devices import Device, MigDevice
-from tonnage.model.health import FaultClass, HealthPolicy
+from tonnage.model.devices.health import FaultClass, HealthPolicy
+from tonnage.model.devices.inventory import Device, MigDevice
 from tonnage.ports import Clock, DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
 

@@ -14,8 +14,8 @@ from tonnage.adapters.machine import MachineFiles
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import MigStrategy
 
 CLUSTER = "5c7a0f1e-8d3b-4a52-9a53-0d0f6f2b7c11"
 

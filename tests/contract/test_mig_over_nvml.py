@@ -26,7 +26,7 @@ from tonnage.model.actions.devices import (
 )
 from tonnage.model.catalog.mig import mig_board
 from tonnage.model.errors import HardwareError
-from tonnage.model.mig import GpuInstance, MigEntry, MigState
+from tonnage.model.mig.layouts import GpuInstance, MigEntry, MigState
 from tonnage.twin.clock import VirtualClock
 
 pytestmark = pytest.mark.long

@@ -22,10 +22,10 @@ from support.nodefeatures import node_feature_crd
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.labels.machine import machine_labels
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.machine import Cpu, Machine, PciDevice
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.machine import Cpu, Machine, PciDevice
+from tonnage.model.node.plugin_settings import MigStrategy
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE_FEATURE
 
 PATIENCE_S = 60.0

@@ -17,8 +17,8 @@ from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.agent.plugin.topologies import Topologies
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.share import share
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.names import GPU
-from tonnage.model.sharing import PluginConfig
 
 
 @pytest.fixture

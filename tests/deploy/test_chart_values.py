@@ -13,7 +13,7 @@ from scripts.generate_chart_reference import refused
 from support.helm import CHART, RELEASE, Helm
 from tonnage.cli.node.command import command, told_by
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.model.plugin_settings import ImexSettings
+from tonnage.model.node.plugin_settings import ImexSettings
 
 REFUSED = {
     "a mistyped key": ("nodeSelectr: {a: b}", "nodeSelectr", "not allowed"),

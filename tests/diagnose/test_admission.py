@@ -14,9 +14,9 @@ from tonnage.decide.kubernetes.api.validation.resources import requirements
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.quantities import errors
 from tonnage.diagnose.rules import pod_fields
-from tonnage.model.cluster import Manifest
+from tonnage.model.kubernetes.cluster import Manifest
+from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.layer import Layer
-from tonnage.model.quantity import canonical_quantity
 from tonnage.model.reasons.admission import (
     PodLevelResource,
     PodPlacementInvalid,

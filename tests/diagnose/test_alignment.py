@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.kubelet import NumaUndecided
 from tonnage.model.reasons.scheduling import InsufficientResource

@@ -20,7 +20,7 @@ from support.sick_node import (
 )
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
-from tonnage.model.devices import GpuProcess
+from tonnage.model.devices.inventory import GpuProcess
 from tonnage.model.severity import Severity
 
 Sicken = Callable[[SickNode], None]

@@ -21,7 +21,7 @@ from support.sick_node import (
     address_of,
 )
 from tonnage.diagnose.doctor.finding import DoctorCode, Layer
-from tonnage.model.node_facts import DriverAnswer
+from tonnage.model.node.facts import DriverAnswer
 
 
 @pytest.fixture

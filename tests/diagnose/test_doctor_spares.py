@@ -35,8 +35,8 @@ from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, State
 from tonnage.diagnose.doctor.kernels import headers_command
 from tonnage.diagnose.doctor.versions import runtime_of
-from tonnage.model.node_facts import ClusterFacts, RuntimeFacts
-from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.node.facts import ClusterFacts, RuntimeFacts
+from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
 from tonnage.model.severity import Severity
 
 

@@ -28,7 +28,7 @@ from support.explanations import (
 )
 from tonnage.diagnose.explain.explain import explain
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.claims import ClaimMissing
 from tonnage.model.reasons.devices import GpuConfigRefused, ResourceRenamed

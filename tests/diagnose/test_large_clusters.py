@@ -12,7 +12,7 @@ from tonnage.diagnose.cluster_view import LARGE, ground_of
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.model.cluster import Container, Node, Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Explanation, NodeVerdict, Verdict
 
 pytestmark = pytest.mark.long

@@ -7,8 +7,8 @@ import pytest
 from tonnage.decide.node.mig.goal import goals_by_entries
 from tonnage.diagnose.mig.plans import goal_json, goal_lines, gpus_of, pretended_gpus
 from tonnage.diagnose.mig.resets import resets_among
-from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
-from tonnage.model.mig import MigEntry
+from tonnage.model.mig.layouts import MigEntry
+from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 
 SXM, PCIE, HOPPER, NVL = (
     "NVIDIA A100-SXM4-80GB",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tonnage.diagnose.explain.explain import explain_manifest
-from tonnage.model.cluster import Node, PriorityClass, Snapshot
+from tonnage.model.kubernetes.cluster import Node, PriorityClass, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import NamespaceTerminating, PriorityNotOfClass
 from tonnage.model.reasons.quota import QuotaExceeded, QuotaNotTakenOver

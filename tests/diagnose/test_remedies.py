@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merg
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.diagnose.explain.explain import explain, explain_manifest
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.model.cluster import PriorityClass, Snapshot
+from tonnage.model.kubernetes.cluster import PriorityClass, Snapshot
 from tonnage.model.verdict import Verdict
 from tonnage.reading.cluster import snapshot_from
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents

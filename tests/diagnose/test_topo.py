@@ -14,9 +14,9 @@ from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.diagnose.topo.families import FamilyKind, family_of
 from tonnage.diagnose.topo.text import comparison_lines, matrix_lines
 from tonnage.diagnose.topo.topology import comparison, fleet_topology, node_json, topology_of_board
-from tonnage.model.cluster import Snapshot
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.devices import LinksBelowBest
 from tonnage.model.reasons.pods import LinksBelowFamily, LinksUndecided

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain_manifest
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.reasons.admission import Unreadable
 from tonnage.model.reasons.pods import KindNotRead
 from tonnage.model.reasons.scheduling import NodeUnschedulable

@@ -19,14 +19,14 @@ from tonnage.model.changes import (
     SetMig,
     SetSharing,
 )
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     DisruptionBudget,
     Owner,
     PodStatus,
     Snapshot,
 )
-from tonnage.model.gpu_status import DeviceHolder, GpuDevice, GpuStatus
-from tonnage.model.selectors import LabelSelector, Requirement, Taint
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint
+from tonnage.model.node.gpu_status import DeviceHolder, GpuDevice, GpuStatus
 
 SMALL = "nvidia.com/mig-1g.10gb"
 

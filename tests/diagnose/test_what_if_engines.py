@@ -12,7 +12,7 @@ from support.random_clusters import Chance
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.simulate.trying import what_if
-from tonnage.model.cluster import PodStatus, Snapshot
+from tonnage.model.kubernetes.cluster import PodStatus, Snapshot
 
 
 def places_one_by_one(snapshot: Snapshot) -> tuple[dict[str, str | None], Counter[str]]:

@@ -29,7 +29,7 @@ from tonnage.model.changes import (
     SetMig,
     SetSharing,
 )
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
     Manifest,
@@ -40,7 +40,7 @@ from tonnage.model.cluster import (
     Snapshot,
     WrittenAmounts,
 )
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     Allocation,
     ClaimTemplate,
@@ -54,7 +54,7 @@ from tonnage.model.resource_claims import (
     ResourceClaim,
     ResourceSlice,
 )
-from tonnage.model.selectors import LabelSelector, Requirement, Taint
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint
 from tonnage.model.trace import Job, Machine
 
 

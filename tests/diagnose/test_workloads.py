@@ -9,6 +9,7 @@ import pytest
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.diagnose.explain.workload_pods import family_of
 from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
 from tonnage.model.reasons.symptoms import SharedRequestTooLarge
@@ -22,7 +23,6 @@ from tonnage.model.reasons.workloads import (
     WorkloadWantsNone,
 )
 from tonnage.model.verdict import Explanation, Verdict
-from tonnage.model.workloads import WorkloadKey
 from tonnage.reading.documents import manifest_of, snapshot_from_documents
 
 Body = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.device_plugin_health import Health
 from tonnage.model.catalog.xids import xids
-from tonnage.model.health import FaultClass, Signal
+from tonnage.model.devices.health import FaultClass, Signal
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/health.md").read_text(encoding="utf-8")
 

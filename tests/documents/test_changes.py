@@ -18,7 +18,7 @@ from tonnage.model.changes import (
     SetSharing,
 )
 from tonnage.model.errors import ConfigError
-from tonnage.model.selectors import Taint
+from tonnage.model.kubernetes.selectors import Taint
 
 GIB = 1 << 30
 EVERY = """

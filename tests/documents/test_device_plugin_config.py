@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from support.plugin_configs import parsed, refused
-from tonnage.model.names import GPU, ResourceName
-from tonnage.model.sharing import (
+from tonnage.model.devices.sharing import (
     DeviceIdStrategy,
     DeviceListStrategy,
     PluginConfig,
     SharedPolicy,
     SharedResource,
 )
+from tonnage.model.names import GPU, ResourceName
 
 
 def sliced(entries: str, options: str = "") -> str:

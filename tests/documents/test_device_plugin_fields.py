@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 from support.plugin_configs import parsed, refused
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.devices.sharing import (
+    DeviceIdStrategy,
+    DeviceListStrategy,
+    PluginConfig,
+    SharedPolicy,
+    SharedResource,
+)
 from tonnage.model.errors import ConfigError
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import (
+from tonnage.model.node.plugin_settings import (
     CdiSettings,
     ExtraDevice,
     FeatureSettings,
@@ -23,13 +30,6 @@ from tonnage.model.plugin_settings import (
     NamePattern,
     Override,
     SharingKind,
-)
-from tonnage.model.sharing import (
-    DeviceIdStrategy,
-    DeviceListStrategy,
-    PluginConfig,
-    SharedPolicy,
-    SharedResource,
 )
 
 EVERY_FIELD = """

@@ -9,9 +9,9 @@ import yaml
 
 from tonnage.decide.node.health.xids import classes_of
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.devices.health import HealthPolicy, Signal
 from tonnage.model.errors import ConfigError
-from tonnage.model.health import HealthPolicy, Signal
-from tonnage.model.plugin_settings import Override
+from tonnage.model.node.plugin_settings import Override
 
 IGNORED_BY_NVIDIA = (13, 31, 43, 45, 68, 109)
 

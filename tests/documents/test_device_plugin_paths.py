@@ -7,7 +7,7 @@ import pytest
 from support.plugin_configs import parsed, refused
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
-from tonnage.model.plugin_settings import Override
+from tonnage.model.node.plugin_settings import Override
 
 VOLUME = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v"
 IMAGE = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs"

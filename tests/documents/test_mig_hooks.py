@@ -6,7 +6,7 @@ import pytest
 
 from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
 from tonnage.model.errors import ConfigError
-from tonnage.model.mig_hooks import MigHook
+from tonnage.model.mig.hooks import MigHook
 
 HOOKS = """\
 version: v1

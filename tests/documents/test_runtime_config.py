@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
-from tonnage.model.runtime_config import Handler, RuntimeConfig
+from tonnage.model.node.runtime_config import Handler, RuntimeConfig
 
 MAIN = "/etc/containerd/config.toml"
 V1 = """\

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tonnage.cli.library import load_scenario, scenario_names
 from tonnage.documents.scenario import Scenario, parse_scenario, proportional, scenario_text
 from tonnage.model.errors import ConfigError
-from tonnage.model.selectors import Taint
+from tonnage.model.kubernetes.selectors import Taint
 
 GOOD = """\
 name: mixed

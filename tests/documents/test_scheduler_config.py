@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.documents.scheduler_config import scheduler_profiles
 from tonnage.model.errors import ConfigError
-from tonnage.model.scheduler_profile import DefaultSpread, FitRating, SchedulerProfile, Strategy
+from tonnage.model.kubernetes.scheduler_profile import DefaultSpread, FitRating, SchedulerProfile, Strategy
 
 Body = dict[str, Any]
 

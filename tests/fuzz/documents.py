@@ -21,9 +21,9 @@ from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.lab import parse_lab
 from tonnage.documents.lab_command import parse_command
 from tonnage.documents.scenario import parse_scenario
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import NodePlan
 from tonnage.model.errors import ConfigError, HardwareError
-from tonnage.model.sharing import NodePlan
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 MIGS = tuple(

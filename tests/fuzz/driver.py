@@ -22,10 +22,10 @@ from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Inventory
-from tonnage.model.machine import Machine
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.plugin_settings import MigStrategy
 
 _CODES: Final = (1, 2, 3, 4, 6, 9, 10, 12, 13, 15, 16, 17, 19, 25, 26, 999)
 MOST_GPUS: Final = 4

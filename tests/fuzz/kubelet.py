@@ -29,8 +29,8 @@ from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.ledger import Entry, Evidence, gather, holds_of, settle
 from tonnage.decide.node.share import share
+from tonnage.model.devices.sharing import Advertisement, Hold, PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName, parse_device_id
-from tonnage.model.sharing import Advertisement, Hold, PluginConfig, SharedResource
 from tonnage.ports import PluginService, PluginSockets, Shown
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet import methods

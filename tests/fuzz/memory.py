@@ -31,7 +31,7 @@ from tonnage.decide.node.health.checkpoint import recalled, remembered
 from tonnage.decide.node.ledger import Evidence, holds_of, unconfirmed
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
-from tonnage.model.runtime_config import NodeRuntime
+from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.devices.checkpoint import decode_checkpoint, encode_checkpoint
 from tonnage.twin.kubelet.devices.cpu_manager import CpuManager

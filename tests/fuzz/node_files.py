@@ -32,7 +32,7 @@ from tonnage.adapters.node_facts.runtime_version import text_fields
 from tonnage.adapters.runtime_files import RuntimeConfigFiles
 from tonnage.adapters.vendors.driver_root import _check_whole
 from tonnage.adapters.vendors.platforms import is_tegra, refused_platform
-from tonnage.model.plugin_settings import FeatureSettings
+from tonnage.model.node.plugin_settings import FeatureSettings
 from tonnage.twin.kubelet.devices.cdi import resolve_cdi
 
 Target = Callable[[bytes], None]

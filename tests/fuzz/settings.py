@@ -26,10 +26,10 @@ from tonnage.documents.mig_parted import parse_mig_parted
 from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
 from tonnage.documents.scheduler_config import scheduler_profiles
 from tonnage.documents.trace import jobs_from, machines_from
-from tonnage.model.cdi import SpecFile
+from tonnage.model.devices.cdi import SpecFile
 from tonnage.model.errors import ConfigError
-from tonnage.model.runtime_change import ConfigFile, RuntimeSeen
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
+from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.reading.manifests import read_manifests
 
 Target = Callable[[bytes], None]

@@ -12,8 +12,8 @@ from support.gpu_figures import record_of_gpus, write_record
 from support.plugin_node import plugin_node
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.share import share
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.names import GPU
-from tonnage.model.sharing import PluginConfig
 
 pytestmark = pytest.mark.gpu
 

@@ -22,9 +22,9 @@ from tonnage.cli.binaries import chosen_minor
 from tonnage.decide.kubernetes.admission.quota import claim_refusals
 from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.diagnose.explain.workloads import explain_workload, find_workload
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.layer import Layer
-from tonnage.model.workloads import WorkloadKey
 from tonnage.reading.documents import (
     manifest_of,
     manifests_from_documents,

@@ -24,7 +24,7 @@ from support.nvml.library import SONAME
 from tonnage.cli.binaries import FOLDER_VARIABLE
 from tonnage.cli.cdi.validate import check_specs
 from tonnage.decide.node.cdi.spec import spec_bytes
-from tonnage.model.cdi import LATER_HOOKS, CdiSpec
+from tonnage.model.devices.cdi import LATER_HOOKS, CdiSpec
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
 

@@ -22,10 +22,10 @@ from tonnage.model.actions.devices import (
 from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.actions.node import PatchNode, PatchNodeStatus
 from tonnage.model.actions.retry import Retry
-from tonnage.model.devices import ComputeMode
+from tonnage.model.devices.inventory import ComputeMode
+from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import Bug, HardwareError, Problem
-from tonnage.model.mig import GpuInstance
-from tonnage.model.mps import MpsDaemon
+from tonnage.model.mig.layouts import GpuInstance
 from tonnage.model.names import ResourceName
 from tonnage.ports import PatchType
 from tonnage.wire.kinds import NODE

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.decide.kubernetes.requests import pod_requests
-from tonnage.model.cluster import HeldAmounts, Pod
 from tonnage.model.errors import ConfigError
-from tonnage.model.node_software import KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
-from tonnage.model.selectors import LabelSelector, Requirement
-from tonnage.model.volumes import PodVolume
+from tonnage.model.kubernetes.cluster import HeldAmounts, Pod
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
+from tonnage.model.kubernetes.volumes import PodVolume
+from tonnage.model.node.software import KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.reading.cluster import BarePod, node_from, pod_from, snapshot_from
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 from tonnage.reading.gpu import gpu_status_from

@@ -28,12 +28,10 @@ from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.preference.whole_devices import Topology, finished, topology_of, worked_out
 from tonnage.decide.node.share import share
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind
-from tonnage.model.health import HealthPolicy
-from tonnage.model.links import NVSWITCH, Link
-from tonnage.model.machine import Machine
-from tonnage.model.names import GPU, ResourceName
-from tonnage.model.sharing import (
+from tonnage.model.devices.health import HealthPolicy
+from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.links import NVSWITCH, Link
+from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
     Injection,
@@ -43,6 +41,8 @@ from tonnage.model.sharing import (
     SharedPolicy,
     Slot,
 )
+from tonnage.model.names import GPU, ResourceName
+from tonnage.model.node.machine import Machine
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet.methods import LIST_AND_WATCH
 

@@ -9,11 +9,11 @@ from tonnage.decide.node.health.device_health import judged
 from tonnage.decide.node.health.faults import HealthState
 from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind
-from tonnage.model.health import HealthPolicy
+from tonnage.model.devices.health import HealthPolicy
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
+from tonnage.model.devices.sharing import PluginConfig, Refusal, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import PluginConfig, Refusal, SharedResource
+from tonnage.model.node.plugin_settings import MigStrategy
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 MIGS = tuple(MigDevice(f"MIG-{n}", n, "1g.10gb", n, 0, 9728) for n in range(7))

@@ -12,7 +12,7 @@ from support.nvml.bindings import fresh_bindings
 from support.nvml.state import DriverState, FakeGpu
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 
 OTHERS = {"GPU-0", "GPU-2"}
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tonnage.decide.node.cdi.spec import gpu_spec, spec_bytes
-from tonnage.model.cdi import LATER_HOOKS, CdiOptions, DriverFile, DriverFiles
-from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.cdi import LATER_HOOKS, CdiOptions, DriverFile, DriverFiles
+from tonnage.model.devices.device_nodes import CONTROL_NODES, DeviceNodes
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 
 FOLDER = "/usr/lib/x86_64-linux-gnu"
 CUDA = DriverFile(

@@ -26,9 +26,9 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
 from tonnage.cli.binaries import NODE, find_binaries
 from tonnage.decide.node.cdi.spec import gpu_spec
-from tonnage.model.cdi import CdiOptions, CdiSpec
-from tonnage.model.plugin_settings import CdiSettings
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.cdi import CdiOptions, CdiSpec
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import CdiSettings
 
 CAPABILITIES: Final = 236
 """The major number of the nodes of MIG capabilities; the kernel gives out another one on every machine."""

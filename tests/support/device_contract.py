@@ -24,10 +24,10 @@ from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.preference.whole_devices import finished, topology_of, worked_out
 from tonnage.decide.node.share import share
 from tonnage.model.catalog.metrics import FieldKind, FieldOrigin, device_fields
-from tonnage.model.devices import Inventory, Sample
+from tonnage.model.devices.inventory import Inventory, Sample
+from tonnage.model.devices.links import NVSWITCH
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Bug
-from tonnage.model.links import NVSWITCH
-from tonnage.model.sharing import PluginConfig
 from tonnage.ports import DeviceBackend
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_PREFERRED

@@ -11,7 +11,7 @@ from support.sick_node import (
 )
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
-from tonnage.model.devices import MigDevice
+from tonnage.model.devices.inventory import MigDevice
 
 Sicken = Callable[[SickNode], object]
 

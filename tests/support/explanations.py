@@ -7,7 +7,7 @@ from typing import Any
 
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 

@@ -20,7 +20,7 @@ from support.plugin_node import allocate, first_list, plugin_node
 from tonnage import __version__
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 
 Figures = dict[str, dict[str, float]]
 

@@ -21,8 +21,8 @@ from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.diagnose.explain.workloads import explain_workload, find_workload
 from tonnage.diagnose.messages import heard_in, heard_lines
+from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.verdict import Explanation
-from tonnage.model.workloads import WorkloadKey
 from tonnage.reading.documents import (
     manifest_of,
     manifests_from_documents,

@@ -19,7 +19,7 @@ from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigWork
+from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
 from tonnage.ports import DeviceBackend
 from tonnage.twin.clock import VirtualClock
 

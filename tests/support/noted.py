@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tonnage.decide.node.ledger import Ledger, entries_of
-from tonnage.model.sharing import Allocation
+from tonnage.model.devices.sharing import Allocation
 
 
 def noted(ledger: Ledger, answer: Allocation, **when: Any) -> Ledger:

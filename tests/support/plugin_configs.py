@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.sharing import (
+from tonnage.model.devices.sharing import (
     PluginConfig,
 )
+from tonnage.model.errors import ConfigError, Problem
 
 
 def parsed(text: str) -> PluginConfig:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Final, TypeVar
 
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
     DisruptionBudget,
@@ -25,7 +25,7 @@ from tonnage.model.cluster import (
     WeightedPodTerm,
     WorkloadSelector,
 )
-from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from tonnage.model.kubernetes.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 T = TypeVar("T")
 GPU: Final = "nvidia.com/gpu"

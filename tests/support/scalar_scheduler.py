@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tonnage.model.cluster import Node, Pod, PodTerm, Snapshot, SpreadConstraint
+from tonnage.model.kubernetes.cluster import Node, Pod, PodTerm, Snapshot, SpreadConstraint
 
 MIB = 1024 * 1024
 HOST = "kubernetes.io/hostname"

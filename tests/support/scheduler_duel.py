@@ -14,8 +14,8 @@ from tonnage.decide.kubernetes.scheduler.sampling import candidates
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
 from tonnage.decide.kubernetes.scheduler.scored import TOTAL
 from tonnage.decide.kubernetes.view import View, view_of
-from tonnage.model.cluster import Pod
-from tonnage.model.scheduler_profile import SchedulerProfile
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
 from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]

@@ -22,9 +22,9 @@ from unittest.mock import patch
 from tonnage.adapters.node_facts import gather, plugin, runtime_version
 from tonnage.adapters.node_facts.cluster import cluster_facts
 from tonnage.adapters.node_facts.gather import Gathering, Looking
-from tonnage.model.devices import Device, GpuProcess, Inventory
+from tonnage.model.devices.inventory import Device, GpuProcess, Inventory
 from tonnage.model.json import JsonObject
-from tonnage.model.node_facts import ClusterFacts, DriverAnswer, NodeFacts
+from tonnage.model.node.facts import ClusterFacts, DriverAnswer, NodeFacts
 
 KERNEL: Final = "6.8.0-51-generic"
 VERSION: Final = "580.105.08"

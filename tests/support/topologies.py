@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tonnage.decide.node.preference.links import link_matrix
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.links import NVSWITCH, Link, LinkMatrix, PciLevel
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.links import NVSWITCH, Link, LinkMatrix, PciLevel
 
 CUBE_MESH = {
     (0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2,

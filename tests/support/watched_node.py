@@ -7,9 +7,9 @@ from dataclasses import replace
 from tonnage.decide.node.health.device_health import judged, looked
 from tonnage.decide.node.health.faults import HealthState
 from tonnage.decide.node.health.xids import struck
-from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
-from tonnage.model.health import HealthPolicy
-from tonnage.model.links import Link
+from tonnage.model.devices.health import HealthPolicy
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
+from tonnage.model.devices.links import Link
 
 POLICY = HealthPolicy(steady_s=5, recover_after_s=300)
 

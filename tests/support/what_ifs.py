@@ -12,7 +12,8 @@ from tonnage.model.changes import (
     Alternative,
     Change,
 )
-from tonnage.model.cluster import (
+from tonnage.model.errors import ConfigError
+from tonnage.model.kubernetes.cluster import (
     Container,
     Node,
     Owner,
@@ -20,7 +21,6 @@ from tonnage.model.cluster import (
     PodStatus,
     Snapshot,
 )
-from tonnage.model.errors import ConfigError
 
 GPU = "nvidia.com/gpu"
 

@@ -11,9 +11,9 @@ import pytest
 
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
 from tonnage.loop.informer import Informers
-from tonnage.model.cluster import Pod
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.ports import Change, PatchType
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer

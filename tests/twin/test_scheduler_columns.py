@@ -10,7 +10,7 @@ import pytest
 from support.random_clusters import Chance
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.versions import profile_for
-from tonnage.model.cluster import Pod, PodStatus
+from tonnage.model.kubernetes.cluster import Pod, PodStatus
 from tonnage.twin.scheduler.cache import SchedulerCache
 from tonnage.twin.scheduler.columns import SchedulerColumns
 

@@ -20,7 +20,7 @@ from tonnage.decide.kubernetes.scheduler.filters import (
     volumes,
 )
 from tonnage.loop.informer import Delta
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
     HostPort,
@@ -29,9 +29,9 @@ from tonnage.model.cluster import (
     PodTerm,
     SpreadConstraint,
 )
-from tonnage.model.resource_claims import PodClaim
-from tonnage.model.selectors import LabelSelector, Requirement, Taint, Toleration
-from tonnage.model.volumes import Disk, PodVolume
+from tonnage.model.kubernetes.resource_claims import PodClaim
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint, Toleration
+from tonnage.model.kubernetes.volumes import Disk, PodVolume
 from tonnage.twin.scheduler.hints import GATES, node_helps, pod_helps
 from tonnage.twin.scheduler.volume_hints import volume_helps
 from tonnage.wire import claims as c

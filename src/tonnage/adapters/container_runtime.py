@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.cdi.files import SPEC_FOLDER
-from tonnage.model.node_software import KubeletPolicies
-from tonnage.model.runtime_config import NodeRuntime
+from tonnage.model.node.runtime_config import NodeRuntime
+from tonnage.model.node.software import KubeletPolicies
 
 _WRITE: Final = os.W_OK | os.X_OK
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tonnage.model.machine import Cpu, Machine, PciDevice
+from tonnage.model.node.machine import Cpu, Machine, PciDevice
 
 _LONGEST: Final = 1 << 16
 _MOST_DEVICES: Final = 4096

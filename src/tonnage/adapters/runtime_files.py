@@ -16,8 +16,8 @@ from tonnage.adapters.node_facts.runtime import imported_files, runtime_facts
 from tonnage.adapters.node_facts.runtime_version import runtime_version
 from tonnage.adapters.vendors.driver_root import place_inside
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.node_facts import RuntimeFacts
-from tonnage.model.runtime_change import ConfigFile, FileEdit
+from tonnage.model.node.facts import RuntimeFacts
+from tonnage.model.node.runtime_change import ConfigFile, FileEdit
 
 _UNITS: Final = ("k3s", "k3s-agent", "rke2-server", "rke2-agent", "containerd", "crio")
 _UNIT_FOLDERS: Final = (

@@ -13,12 +13,12 @@ from tonnage.agent.world import World
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.loop.beats import next_beat
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
-from tonnage.model.cdi import CdiSpec
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.cdi import CdiSpec
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import Injection, PluginConfig, Refusal
 from tonnage.model.errors import HardwareError
 from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
-from tonnage.model.plugin_settings import ExtraDevice
-from tonnage.model.sharing import Injection, PluginConfig, Refusal
+from tonnage.model.node.plugin_settings import ExtraDevice
 from tonnage.ports import CdiFiles
 
 _LOG: Final = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.mig.withheld import withheld
 from tonnage.loop.beats import next_beat
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.health import HealthPolicy
+from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
-from tonnage.model.health import HealthPolicy
 from tonnage.model.json import parsed_json
 from tonnage.ports import DeviceBackend
 

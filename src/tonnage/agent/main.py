@@ -19,7 +19,7 @@ from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.options import AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import ResourceName
-from tonnage.model.plugin_settings import FeatureSettings, LabelPlace
+from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.node_software import SoftwareWatch
     from tonnage.agent.world import Host, World
-    from tonnage.model.health import HealthPolicy
+    from tonnage.model.devices.health import HealthPolicy
 
 _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0

@@ -33,10 +33,10 @@ from tonnage.decide.node.share import share
 from tonnage.loop.beats import next_beat
 from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.actions.mps import StartDaemon, StopDaemon
-from tonnage.model.devices import ComputeMode, Inventory
+from tonnage.model.devices.inventory import ComputeMode, Inventory
+from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json
-from tonnage.model.mps import MpsDaemon, MpsState
 from tonnage.model.names import ResourceName
 from tonnage.ports import MpsDaemons
 

@@ -11,7 +11,7 @@ from tonnage.agent.world import World
 from tonnage.decide.node.ledger import Census, Claim
 from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError
-from tonnage.model.quantity import integer_value
+from tonnage.model.kubernetes.quantity import integer_value
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 

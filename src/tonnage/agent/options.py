@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.mig import MigOptions
+from tonnage.model.mig.layouts import MigOptions
 from tonnage.model.names import CONFIG_LABEL, is_label_key, is_subdomain
-from tonnage.model.plugin_settings import FALLBACKS, LabelPlace, Override
+from tonnage.model.node.plugin_settings import FALLBACKS, LabelPlace, Override
 
 if TYPE_CHECKING:
     from tonnage.agent.config.reading import Reading

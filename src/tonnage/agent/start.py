@@ -8,7 +8,7 @@ from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.loop.beats import next_beat
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import MigOptions
+from tonnage.model.mig.layouts import MigOptions
 from tonnage.ports import Clock, DeviceBackend
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.cli.output import say
-from tonnage.model.api_answer import ApiServer
+from tonnage.model.kubernetes.api_answer import ApiServer
 
 
 def api_server() -> ApiServer | None:

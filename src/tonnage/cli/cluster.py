@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.adapters.kubernetes.request_info import OnAnswer
     from tonnage.adapters.snapshots.cluster_file import ClusterFile
-    from tonnage.model.cluster import Snapshot
+    from tonnage.model.kubernetes.cluster import Snapshot
 
 _USUAL: Final = Limit()
 

@@ -75,7 +75,7 @@ class Size(click.ParamType[int]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        from tonnage.model.quantity import parse_quantity
+        from tonnage.model.kubernetes.quantity import parse_quantity
 
         try:
             size = parse_quantity(str(value))

@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.explain.node_state import utc
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.scheduling import InsufficientResource, TooManyPods
 
 _SOON_COST = 15

@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.notable_nodes import Remarkable
-from tonnage.model.cluster import Manifest, Pod
+from tonnage.model.kubernetes.cluster import Manifest, Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import NodeClass
 

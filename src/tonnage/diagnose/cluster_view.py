@@ -13,7 +13,7 @@ from tonnage.diagnose.explain.node_state import at_work
 from tonnage.diagnose.explain.node_verdicts import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.notable_nodes import Remarkable, remarkable_of
 from tonnage.diagnose.rules.not_advertised import layer_of
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.verdict import NodeClass
 

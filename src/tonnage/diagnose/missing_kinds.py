@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
 from tonnage.decide.kubernetes.volumes import UNBOUND
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason

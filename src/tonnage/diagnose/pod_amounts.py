@@ -13,9 +13,14 @@ from typing import Final
 from tonnage.diagnose import quantities
 from tonnage.diagnose.case import FieldError
 from tonnage.documents.pod_placement import mapping, mappings
-from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import canonical_quantity, parse_quantity, quantity_format, write_quantity
+from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
+from tonnage.model.kubernetes.quantity import (
+    canonical_quantity,
+    parse_quantity,
+    quantity_format,
+    write_quantity,
+)
 from tonnage.model.reasons.admission import PodLevelResource
 
 _NAMES: Final = ("cpu", "memory")

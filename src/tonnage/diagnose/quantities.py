@@ -11,9 +11,9 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.case import FieldError
-from tonnage.model.cluster import Manifest, WrittenAmounts
-from tonnage.model.name_words import wrong_in_container_resource
-from tonnage.model.quantity import parse_quantity
+from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
+from tonnage.model.kubernetes.name_words import wrong_in_container_resource
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.reasons.admission import (
     LimitMissing,
     QuantityNegative,

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Node
+from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.names import SHARED_SUFFIX
 
 _NEAR: Final = 0.85

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.cluster import Manifest, Snapshot
-from tonnage.model.workloads import WorkloadKey
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.workloads import WorkloadKey
 
 _DEEPEST: Final = 4
 _ONCE: Final = ("Job", "CronJob")

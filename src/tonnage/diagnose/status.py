@@ -10,10 +10,10 @@ from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView, view_of
 from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.explain.node_verdicts import holders
-from tonnage.model.cluster import Node, Snapshot
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import Node, Snapshot
 from tonnage.model.names import PRODUCT_LABEL, SHARED_SUFFIX
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 _STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
 _MODES: Final = {"time-slicing": "time-sliced", "mps": "mps", "none": "exclusive"}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import written_amount
+from tonnage.model.kubernetes.selectors import Requirement
 from tonnage.model.reasons.admission import Unreadable
 from tonnage.model.reasons.facts import FailingRequirement
 from tonnage.model.reasons.reason import Reason
@@ -16,7 +17,6 @@ from tonnage.model.reasons.scheduling import (
     NodeAffinityMismatch,
     ResourceTooLarge,
 )
-from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import NodeClass
 
 _MOST_NAMED = 6

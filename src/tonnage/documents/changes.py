@@ -29,7 +29,7 @@ from tonnage.documents.yaml_reader import Located, parse_yaml
 from tonnage.documents.yaml_reader import Path as FieldPath
 from tonnage.model import changes as m
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.quantity import integer_value, milli_value
+from tonnage.model.kubernetes.quantity import integer_value, milli_value
 
 MOST_ALTERNATIVES: Final = 16
 MOST_CHANGES: Final = 1000

@@ -23,10 +23,17 @@ from tonnage.documents.device_plugin_schema import (
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.source import unknown_fields, validate
 from tonnage.documents.yaml_reader import Located, Path, parse_yaml
+from tonnage.model.devices.sharing import (
+    DeviceIdStrategy,
+    DeviceListStrategy,
+    PluginConfig,
+    SharedPolicy,
+    SharedResource,
+)
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
 from tonnage.model.names import ResourceName
-from tonnage.model.plugin_settings import (
+from tonnage.model.node.plugin_settings import (
     CdiSettings,
     ExtraDevice,
     FeatureSettings,
@@ -35,13 +42,6 @@ from tonnage.model.plugin_settings import (
     NamePattern,
     Override,
     SharingKind,
-)
-from tonnage.model.sharing import (
-    DeviceIdStrategy,
-    DeviceListStrategy,
-    PluginConfig,
-    SharedPolicy,
-    SharedResource,
 )
 
 _MOST_REMARKS: Final = 32

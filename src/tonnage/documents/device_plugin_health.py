@@ -15,8 +15,8 @@ from tonnage.documents.durations import seconds_of
 from tonnage.documents.nearest import nearest
 from tonnage.documents.source import Document, FieldError
 from tonnage.model.catalog.xids import xids
+from tonnage.model.devices.health import FaultClass, HealthPolicy, Signal
 from tonnage.model.digits import whole_number
-from tonnage.model.health import FaultClass, HealthPolicy, Signal
 
 _ALL: Final = "all"
 _XIDS: Final = "xids"

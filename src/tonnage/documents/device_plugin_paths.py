@@ -13,9 +13,9 @@ from typing import Final
 
 from tonnage.documents.device_plugin_schema import Flags
 from tonnage.documents.yaml_reader import Located, Path
-from tonnage.model.cdi import DRIVER_ROOTS
+from tonnage.model.devices.cdi import DRIVER_ROOTS
 from tonnage.model.errors import Problem
-from tonnage.model.plugin_settings import FeatureSettings
+from tonnage.model.node.plugin_settings import FeatureSettings
 
 HOOK_PROGRAMS: Final = ("nvidia-cdi-hook", "nvidia-ctk")
 """No other program has the hooks. A shell, told the same, would run a file of the container as root."""

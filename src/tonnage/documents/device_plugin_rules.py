@@ -12,10 +12,10 @@ from tonnage.documents.device_plugin_schema import (
     ReplicatedResources,
 )
 from tonnage.documents.yaml_reader import Located, Path
+from tonnage.model.devices.mps import MOST_MPS_CLIENTS
 from tonnage.model.errors import Problem
-from tonnage.model.mps import MOST_MPS_CLIENTS
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name
-from tonnage.model.plugin_settings import DRIVER_ROOT_IN_CONTAINER, MigStrategy, SharingKind
+from tonnage.model.node.plugin_settings import DRIVER_ROOT_IN_CONTAINER, MigStrategy, SharingKind
 
 _LATER = "not supported by this version of Tonnage"
 

@@ -13,8 +13,9 @@ from pydantic import AfterValidator, Field, field_validator
 from tonnage.documents.device_plugin_health import Health
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.source import Document, FieldError
+from tonnage.model.devices.sharing import DeviceIdStrategy, DeviceListStrategy, SharedPolicy
 from tonnage.model.names import parse_resource_name
-from tonnage.model.plugin_settings import (
+from tonnage.model.node.plugin_settings import (
     CDI_FEATURES,
     CDI_HOOKS,
     DRIVER_ROOT_IN_CONTAINER,
@@ -22,7 +23,6 @@ from tonnage.model.plugin_settings import (
     FeatureSettings,
     MigStrategy,
 )
-from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, SharedPolicy
 
 MAX_REPLICAS: Final = 512
 """More could outgrow the 4 MiB that kubelet accepts in a message; no GPU serves so many anyway."""

@@ -15,7 +15,7 @@ from tonnage.documents.bounds import AGENT_VALUES
 from tonnage.documents.nearest import nearest
 from tonnage.documents.source import FieldError, validate
 from tonnage.documents.yaml_reader import parse_yaml
-from tonnage.model.mig_hooks import HOOKS, MigHook
+from tonnage.model.mig.hooks import HOOKS, MigHook
 
 _MOST: Final = 16
 _MOST_ARGS: Final = 64

@@ -23,8 +23,8 @@ from pydantic import (
 from tonnage.documents.bounds import AGENT_VALUES
 from tonnage.documents.source import FieldError, read_document
 from tonnage.model.catalog.mig import mig_boards, mig_profiles
-from tonnage.model.mig import MigConfigs, MigEntry
-from tonnage.model.mig_names import nearest_profile, parse_profile
+from tonnage.model.mig.layouts import MigConfigs, MigEntry
+from tonnage.model.mig.profile_names import nearest_profile, parse_profile
 
 _VERSION: Final = "v1"
 _WITHOUT_MEMORY: Final = re.compile(r"(?:[1-7]c\.)?([1-8]g)(?:[+.-][a-z.]+)?")

@@ -24,8 +24,8 @@ from tonnage.documents.pod_placement import (
     weight_faults,
 )
 from tonnage.model.json import JsonObject
-from tonnage.model.name_words import wrong_in_subdomain
-from tonnage.model.well_known import PREFERRED, REQUIRED
+from tonnage.model.kubernetes.name_words import wrong_in_subdomain
+from tonnage.model.kubernetes.well_known import PREFERRED, REQUIRED
 
 _IN_NODE_AFFINITY: Final[FieldPath] = ("affinity", "nodeAffinity")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

@@ -27,7 +27,12 @@ from tonnage.documents.pod_placement import (
     unsupported,
 )
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.name_words import wrong_in_key, wrong_in_label, wrong_in_resource, wrong_in_subdomain
+from tonnage.model.kubernetes.name_words import (
+    wrong_in_key,
+    wrong_in_label,
+    wrong_in_resource,
+    wrong_in_subdomain,
+)
 from tonnage.model.reasons.admission import (
     ClaimEntryInvalid,
     PodFieldInvalid,

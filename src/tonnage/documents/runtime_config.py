@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_config import CDI_FOLDER, Handler, RuntimeConfig, RuntimeKind, ToolkitConfig
+from tonnage.model.node.runtime_config import CDI_FOLDER, Handler, RuntimeConfig, RuntimeKind, ToolkitConfig
 
 _CRI: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
 _CRI_NAMES: Final = frozenset({*_CRI, "io.containerd.cri.v1.images"})

@@ -30,8 +30,8 @@ from tonnage.documents.source import Document, FieldError, validate
 from tonnage.documents.yaml_reader import Located, field_path, parse_yaml
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.quantity import parse_quantity
-from tonnage.model.selectors import Taint
+from tonnage.model.kubernetes.quantity import parse_quantity
+from tonnage.model.kubernetes.selectors import Taint
 
 MAX_NODES: Final = 1000
 MAX_LIGHT_NODES: Final = 16_000

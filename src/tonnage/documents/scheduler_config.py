@@ -27,14 +27,14 @@ from tonnage.documents.source import validate
 from tonnage.documents.yaml_reader import Located, parse_yaml
 from tonnage.documents.yaml_reader import Path as FieldPath
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.scheduler_profile import (
+from tonnage.model.kubernetes.scheduler_profile import (
     AddedAffinity,
     DefaultSpread,
     FitRating,
     SchedulerProfile,
     Strategy,
 )
-from tonnage.model.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 
 A = TypeVar("A", bound=s.Args)
 _ARGS: Final[Mapping[str, type[s.Args]]] = {

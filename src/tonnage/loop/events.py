@@ -17,8 +17,8 @@ from uuid import NAMESPACE_OID, uuid5
 from tonnage.loop.event_correlation import Correlator, Sighting
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.model.name_words import SUBDOMAIN
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.name_words import SUBDOMAIN
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.wire import kinds
 from tonnage.wire.objects import Object, ObjectReference

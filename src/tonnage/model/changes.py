@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tonnage.model.cluster import Manifest, Requests
-from tonnage.model.selectors import Labels, Taint
+from tonnage.model.kubernetes.cluster import Manifest, Requests
+from tonnage.model.kubernetes.selectors import Labels, Taint
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import parse_quantity
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.quantity import parse_quantity
+from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     Allocation,
     Attribute,
@@ -35,7 +35,7 @@ from tonnage.model.resource_claims import (
     TaintRule,
     Version,
 )
-from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.reading.parts import Notes
 from tonnage.wire import claims as claim_objects
 from tonnage.wire.kinds import RESOURCE_CLAIM

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     DisruptionBudget,
     Node,
     Owner,
@@ -19,12 +19,18 @@ from tonnage.model.cluster import (
     Snapshot,
     WorkloadSelector,
 )
-from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.policies import LimitRange, RuntimeClass, Webhook
-from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
-from tonnage.model.selectors import Labels, Taint, Toleration
-from tonnage.model.volumes import StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
-from tonnage.model.workloads import Happening, QueuedWorkload, Workload
+from tonnage.model.kubernetes.policies import LimitRange, RuntimeClass, Webhook
+from tonnage.model.kubernetes.resource_claims import (
+    ClaimTemplate,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+    TaintRule,
+)
+from tonnage.model.kubernetes.selectors import Labels, Taint, Toleration
+from tonnage.model.kubernetes.volumes import StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
+from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Workload
+from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.reading.claims import (
     claim_from,
     device_class_from,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.cluster import Container, HostPort
+from tonnage.model.kubernetes.cluster import Container, HostPort
 from tonnage.reading.parts import Notes, amounts
 from tonnage.wire import objects as w
 

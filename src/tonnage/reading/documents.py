@@ -10,12 +10,12 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import canonical_quantity
-from tonnage.model.scheduler_profile import SchedulerProfile
-from tonnage.model.workloads import Workload
+from tonnage.model.kubernetes.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
+from tonnage.model.kubernetes.quantity import canonical_quantity
+from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
+from tonnage.model.kubernetes.workloads import Workload
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
 from tonnage.reading.nodes import with_manager
 from tonnage.reading.nulls import converted

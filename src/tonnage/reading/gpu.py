@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
-from tonnage.model.links import PCI_WORDS
-from tonnage.model.node_software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
+from tonnage.model.devices.links import PCI_WORDS
+from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
+from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.wire import objects as w
 
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}

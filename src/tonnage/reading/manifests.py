@@ -7,10 +7,10 @@ from typing import Final
 
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml_reader import Located, Path, parse_yaml_all
-from tonnage.model.api_answer import ApiAnswer
-from tonnage.model.cluster import Manifest, Snapshot
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.api_answer import ApiAnswer
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.reading.documents import (
     in_file,
     makes_pods,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.model.cluster import Cordon, Node, NodeCondition
 from tonnage.model.json import JsonValue
+from tonnage.model.kubernetes.cluster import Cordon, Node, NodeCondition
 from tonnage.reading.parts import moment
 from tonnage.wire import objects as w
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.cluster import Snapshot
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import Snapshot
 
 Name = tuple[str, str, str]
 """(kind, namespace or empty, name)."""

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from tonnage.model.cluster import Affinity, PodTerm, PreferredTerm, SpreadConstraint, WeightedPodTerm
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import integer_value, milli_value
-from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.cluster import (
+    Affinity,
+    PodTerm,
+    PreferredTerm,
+    SpreadConstraint,
+    WeightedPodTerm,
+)
+from tonnage.model.kubernetes.quantity import integer_value, milli_value
+from tonnage.model.kubernetes.selectors import LabelSelector, NodeSelectorTerm, Requirement
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.wire import objects as w
 
 _LARGEST: Final = 2**63 - 1

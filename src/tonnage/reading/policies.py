@@ -6,10 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tonnage.model.cluster import DisruptionBudget, Pod, PriorityClass, Quota, WorkloadSelector
-from tonnage.model.policies import LimitItem, LimitRange, QuotaScope, RuntimeClass, Webhook, WebhookRule
-from tonnage.model.quantity import canonical_quantity
-from tonnage.model.selectors import LabelSelector, Requirement, Toleration
+from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod, PriorityClass, Quota, WorkloadSelector
+from tonnage.model.kubernetes.policies import (
+    LimitItem,
+    LimitRange,
+    QuotaScope,
+    RuntimeClass,
+    Webhook,
+    WebhookRule,
+)
+from tonnage.model.kubernetes.quantity import canonical_quantity
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Toleration
 from tonnage.reading.parts import Notes, amounts, label_selector, selector_of
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tonnage.model.cluster import HeldAmounts
+from tonnage.model.kubernetes.cluster import HeldAmounts
 from tonnage.reading.parts import Notes, amounts
 from tonnage.wire import objects as w
 

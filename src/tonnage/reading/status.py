@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tonnage.model.cluster import ContainerEnd, ContainerWait, HeldAmounts, PodStatus
+from tonnage.model.kubernetes.cluster import ContainerEnd, ContainerWait, HeldAmounts, PodStatus
 from tonnage.reading.parts import moment
 from tonnage.wire import objects as w
 

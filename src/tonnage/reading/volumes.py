@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tonnage.model.quantity import integer_value
-from tonnage.model.selectors import NodeSelectorTerm, Requirement
-from tonnage.model.volumes import (
+from tonnage.model.kubernetes.quantity import integer_value
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.kubernetes.volumes import (
     Disk,
     PodVolume,
     StorageClass,
@@ -16,7 +16,7 @@ from tonnage.model.volumes import (
     Volume,
     VolumeClaim,
 )
-from tonnage.model.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
 from tonnage.reading.parts import selector_of
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.model.cluster import Pod
 from tonnage.model.digits import whole_number
-from tonnage.model.workloads import Happening, QueuedWorkload, Stated, Workload, WorkloadKey
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Stated, Workload, WorkloadKey
 from tonnage.reading.parts import moment
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p

@@ -22,7 +22,7 @@ from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected

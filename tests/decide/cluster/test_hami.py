@@ -18,7 +18,7 @@ from tonnage.decide.cluster.hami import (
     refused_by,
     refused_on,
 )
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 GPU = SharedGpu("GPU-a", 10, 32768, 100, "NVIDIA-Tesla V100-PCIE-32GB")
 COLONS = "GPU-a,10,32768,100,NVIDIA-Tesla V100-PCIE-32GB,0,true:"

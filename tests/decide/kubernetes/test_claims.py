@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tonnage.decide.kubernetes.claims.allocating import allocate
 from tonnage.decide.kubernetes.claims.supply import gates_of, supply_of
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
-from tonnage.model.cluster import Container, Node, Pod, Snapshot
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     Allocation,
     Capacity,
@@ -30,7 +30,7 @@ from tonnage.model.resource_claims import (
     ResourceSlice,
     TaintRule,
 )
-from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint
 
 DRIVER = "gpu.example.com"
 ANY = DeviceClass("gpu")

@@ -8,7 +8,7 @@ import pytest
 
 from support.recorded_creations import Creation, creations
 from tonnage.decide.kubernetes.api.creation import answer_to_create
-from tonnage.model.api_answer import ApiAnswer
+from tonnage.model.kubernetes.api_answer import ApiAnswer
 
 CREATIONS = creations()
 POD: dict[str, Any] = {

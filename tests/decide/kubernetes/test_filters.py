@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.documents import scheduler_plugins
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
     Node,
@@ -29,6 +29,8 @@ from tonnage.model.cluster import (
     Snapshot,
     SpreadConstraint,
 )
+from tonnage.model.kubernetes.resource_claims import DeviceClass
+from tonnage.model.kubernetes.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.reasons.scheduling import (
     NodeUnschedulable,
     PodAffinityMismatch,
@@ -37,8 +39,6 @@ from tonnage.model.reasons.scheduling import (
     TaintNotTolerated,
     TopologySkew,
 )
-from tonnage.model.resource_claims import DeviceClass
-from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 GPU = "nvidia.com/gpu"
 HOST = "kubernetes.io/hostname"

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.scheduler.preemption import preempt
 from tonnage.decide.kubernetes.scheduler.scheduling import rated, schedule_on
 from tonnage.decide.kubernetes.scheduler.scored import TOTAL
 from tonnage.decide.kubernetes.view import View, view_of
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 CLUSTERS = 160
 PODS = 6

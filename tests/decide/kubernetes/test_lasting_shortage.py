@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
-from tonnage.model.cluster import Container, HeldAmounts, Node, Pod, PodStatus, Snapshot
+from tonnage.model.kubernetes.cluster import Container, HeldAmounts, Node, Pod, PodStatus, Snapshot
 
 GIB = 1024**3
 NODE = Node(

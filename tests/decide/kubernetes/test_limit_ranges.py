@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.decide.kubernetes.admission.limit_ranges import breaches, with_defaults
 from tonnage.diagnose.explain.explain import explain_manifest
-from tonnage.model.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]

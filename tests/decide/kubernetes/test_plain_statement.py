@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]

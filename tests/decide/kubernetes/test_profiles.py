@@ -9,15 +9,23 @@ import pytest
 from tonnage.decide.kubernetes.scheduler.sampling import sample_size
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.decide.kubernetes.scheduler.scores.resources_fit import shaped
-from tonnage.model.cluster import Container, Node, Owner, Pod, PodStatus, Snapshot, WorkloadSelector
-from tonnage.model.scheduler_profile import (
+from tonnage.model.kubernetes.cluster import (
+    Container,
+    Node,
+    Owner,
+    Pod,
+    PodStatus,
+    Snapshot,
+    WorkloadSelector,
+)
+from tonnage.model.kubernetes.scheduler_profile import (
     AddedAffinity,
     DefaultSpread,
     FitRating,
     SchedulerProfile,
     Strategy,
 )
-from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint
+from tonnage.model.kubernetes.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint
 
 GPU = "nvidia.com/gpu"
 TWO = tuple(

@@ -14,10 +14,10 @@ from tonnage.decide.kubernetes.admission.charges import charged_to_claims, claim
 from tonnage.decide.kubernetes.admission.limit_ranges import formats_of
 from tonnage.decide.kubernetes.admission.quota import OverQuota, QuotaRefusal, claim_refusals, pod_refusals
 from tonnage.decide.kubernetes.admission.scopes import counts_object
-from tonnage.model.cluster import Manifest, Quota, Snapshot
 from tonnage.model.json import JsonObject
-from tonnage.model.policies import QuotaScope
-from tonnage.model.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
+from tonnage.model.kubernetes.cluster import Manifest, Quota, Snapshot
+from tonnage.model.kubernetes.policies import QuotaScope
+from tonnage.model.kubernetes.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 
 from support.sampling import Sampler
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.reading.cluster import pod_from, snapshot_from
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain_on
-from tonnage.model.cluster import (
+from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
     HeldAmounts,
@@ -25,7 +25,7 @@ from tonnage.model.cluster import (
     SpreadConstraint,
     WorkloadSelector,
 )
-from tonnage.model.selectors import LabelSelector, Requirement
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
 from tonnage.model.verdict import Verdict
 
 HOST = "kubernetes.io/hostname"

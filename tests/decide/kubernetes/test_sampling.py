@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.scheduler.sampling import candidates, may_choose,
 from tonnage.decide.kubernetes.scheduler.scored import Scores
 from tonnage.decide.kubernetes.view import asking_order, view_of
 from tonnage.diagnose.explain.explain import explain
-from tonnage.model.cluster import Container, Node, Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Verdict
 
 GIB = 1024**3

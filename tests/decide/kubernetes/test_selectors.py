@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
 from tonnage.decide.kubernetes.claims.expressions import Selector, selection
-from tonnage.model.resource_claims import Device, Version
+from tonnage.model.kubernetes.resource_claims import Device, Version
 from tonnage.reading.claims import slice_from
 from tonnage.wire import claims as claim_objects
 

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
-from tonnage.model.cluster import Node, Pod, Snapshot
-from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
-from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
+from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
+from tonnage.model.kubernetes.selectors import LabelSelector, NodeSelectorTerm, Requirement
+from tonnage.model.kubernetes.volumes import (
+    PodVolume,
+    StorageClass,
+    StorageDriver,
+    StorageLeft,
+    Volume,
+    VolumeClaim,
+)
 from tonnage.reading.volumes import disks_of
 from tonnage.wire import objects as w
 

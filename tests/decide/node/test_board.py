@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from support.topologies import TOPOLOGIES, both, bridged_pairs, devices, dgx1, levels, nvswitch, pci_only
 from tonnage.decide.node.preference.board import Board, best_set, board_of, joined
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 
 
 def board(inventory: Inventory) -> Board:

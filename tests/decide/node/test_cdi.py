@@ -29,11 +29,12 @@ from tonnage.decide.node.cdi.shape import MOST_UNKNOWN
 from tonnage.decide.node.cdi.spec import cdi_specs, gpu_spec, spec_bytes
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.share import share
-from tonnage.model.cdi import CdiOptions
-from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.cdi import CdiOptions
+from tonnage.model.devices.device_nodes import CONTROL_NODES, DeviceNodes
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import Allocation, DeviceIdStrategy, DeviceListStrategy, PluginConfig
 from tonnage.model.names import CDI_GPU_KIND
-from tonnage.model.plugin_settings import (
+from tonnage.model.node.plugin_settings import (
     CDI_HOOKS,
     NO_SOCKETS,
     CdiSettings,
@@ -41,7 +42,6 @@ from tonnage.model.plugin_settings import (
     ImexSettings,
     MigStrategy,
 )
-from tonnage.model.sharing import Allocation, DeviceIdStrategy, DeviceListStrategy, PluginConfig
 
 
 def test_a_device_is_there_under_uuid_index_and_type_index() -> None:

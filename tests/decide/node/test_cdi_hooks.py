@@ -9,7 +9,7 @@ import pytest
 
 from support.cdi_parts import DIVIDED, FILES, FOLDER, INVENTORY, MIG, NEW_PROGRAM, WHOLE, document, nodes
 from tonnage.decide.node.cdi.spec import gpu_spec
-from tonnage.model.cdi import LATER_HOOKS, CdiOptions, DriverFile, NameStrategy
+from tonnage.model.devices.cdi import LATER_HOOKS, CdiOptions, DriverFile, NameStrategy
 
 BY_PATH = "/dev/dri/by-path/pci-0000:17:00.0-card"
 GRAPHICS = replace(NEW_PROGRAM, by_path={"/dev/dri/card1": BY_PATH})

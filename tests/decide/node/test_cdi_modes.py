@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tonnage.decide.node.cdi.modes import mode_spec
 from tonnage.decide.node.cdi.rules import minimum_version, spec_problems
 from tonnage.decide.node.cdi.spec import spec_bytes
-from tonnage.model.cdi import CdiMode, CdiOptions, DriverFile, DriverFiles
-from tonnage.model.device_nodes import DeviceNodes
-from tonnage.model.plugin_settings import ExtraDevice
+from tonnage.model.devices.cdi import CdiMode, CdiOptions, DriverFile, DriverFiles
+from tonnage.model.devices.device_nodes import DeviceNodes
+from tonnage.model.node.plugin_settings import ExtraDevice
 
 CHANNELS = "/dev/nvidia-caps-imex-channels/channel"
 OWN = DeviceNodes(

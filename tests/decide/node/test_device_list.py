@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tonnage.decide.node.device_list import device_list
+from tonnage.model.devices.sharing import DeviceListStrategy
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
-from tonnage.model.sharing import DeviceListStrategy
+from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 
 CDI, VARIABLES = DeviceListStrategy.CDI_CRI, DeviceListStrategy.ENVVAR
 FILE = ("/etc/containerd/config.toml",)

@@ -12,11 +12,18 @@ from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
-from tonnage.model.device_nodes import DeviceNodes
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.device_nodes import DeviceNodes
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import (
+    Allocation,
+    Hold,
+    NodePlan,
+    PluginConfig,
+    SharedPolicy,
+    SharedResource,
+)
 from tonnage.model.names import GPU, ResourceName, parse_device_id
-from tonnage.model.plugin_settings import ImexSettings, MigStrategy, NamePattern
-from tonnage.model.sharing import Allocation, Hold, NodePlan, PluginConfig, SharedPolicy, SharedResource
+from tonnage.model.node.plugin_settings import ImexSettings, MigStrategy, NamePattern
 
 FLIPS = 1000
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "1c.3g.20gb", "1g.5gb+me")

@@ -6,7 +6,7 @@ import pytest
 
 from support.watched_node import DAY_S, Node, xid
 from tonnage.model.catalog.xids import xids
-from tonnage.model.health import FaultClass, HealthPolicy
+from tonnage.model.devices.health import FaultClass, HealthPolicy
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from tonnage.decide.node.health.device_health import curable, judged, looked, ne
 from tonnage.decide.node.health.faults import MOST, HealthState
 from tonnage.decide.node.health.xids import classes_of, struck
 from tonnage.model.catalog.xids import xids
-from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
-from tonnage.model.health import SEVERITY, FaultClass, HealthPolicy, Signal
+from tonnage.model.devices.health import SEVERITY, FaultClass, HealthPolicy, Signal
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
 
 POLICY = HealthPolicy()
 UUIDS = ("a", "b", "c")

@@ -9,9 +9,9 @@ import pytest
 from support.watched_node import DAY_S, POLICY, Node, mig, xid
 from tonnage.decide.node.health.device_health import CALM_S, judged, next_look_s, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
-from tonnage.model.devices import Device, Vitals
-from tonnage.model.health import HealthPolicy, RecoveryAction, Signal
-from tonnage.model.links import NVSWITCH, Link
+from tonnage.model.devices.health import HealthPolicy, RecoveryAction, Signal
+from tonnage.model.devices.inventory import Device, Vitals
+from tonnage.model.devices.links import NVSWITCH, Link
 
 
 @pytest.fixture

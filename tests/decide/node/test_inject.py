@@ -12,11 +12,9 @@ from tonnage.decide.node.access import access_to
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.share import share
-from tonnage.model.device_nodes import DeviceNodes
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import CdiSettings, ExtraDevice, ImexSettings, MigStrategy
-from tonnage.model.sharing import (
+from tonnage.model.devices.device_nodes import DeviceNodes
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import (
     Access,
     Allocation,
     DeviceIdStrategy,
@@ -26,6 +24,8 @@ from tonnage.model.sharing import (
     Refusal,
     SharedResource,
 )
+from tonnage.model.names import GPU, ResourceName
+from tonnage.model.node.plugin_settings import CdiSettings, ExtraDevice, ImexSettings, MigStrategy
 
 CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"

@@ -9,11 +9,11 @@ import pytest
 
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.machine import Machine, PciDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import MigStrategy, SharingKind
-from tonnage.model.sharing import PluginConfig, SharedResource
+from tonnage.model.node.machine import Machine, PciDevice
+from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
 
 A100, H100 = "NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"
 PART = MigDevice(

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.machine import Machine, PciDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import MigStrategy, SharingKind
-from tonnage.model.sharing import PluginConfig, SharedResource
+from tonnage.model.node.machine import Machine, PciDevice
+from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
 
 KEY = re.compile(r"[a-z0-9.]+/[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")

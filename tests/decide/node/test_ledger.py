@@ -27,9 +27,9 @@ from tonnage.decide.node.ledger import (
     unconfirmed,
 )
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.sharing import Allocation, Hold, PlannedResource, PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.sharing import Allocation, Hold, PlannedResource, PluginConfig, SharedResource
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 CONFIGS = (

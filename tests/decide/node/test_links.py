@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from support.topologies import asymmetric, bridged_pairs, devices, dgx1, matrix_of, nvswitch, pci_only
 from tonnage.decide.node.preference.links import MOST_TENTHS, link_matrix
-from tonnage.model.devices import Inventory
-from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.labels.machine import machine_labels, mode_label, vgpu_labels
-from tonnage.model.machine import Cpu, Machine, PciDevice
+from tonnage.model.node.machine import Cpu, Machine, PciDevice
 
 VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 FEATURE = "feature.node.kubernetes.io/"

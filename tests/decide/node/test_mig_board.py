@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.mig.board import resets_of
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 
 SXM, PCIE, HOPPER = "NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe", "NVIDIA H100 80GB HBM3"
 

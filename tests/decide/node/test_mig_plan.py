@@ -15,7 +15,7 @@ from tonnage.decide.node.mig.goal import goals_by_layout
 from tonnage.decide.node.mig.layouts import NoLayout
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, MigProfile, mig_board
-from tonnage.model.mig import DividedGpu
+from tonnage.model.mig.layouts import DividedGpu
 
 
 def board(name: str) -> MigBoard:

@@ -17,8 +17,8 @@ from tonnage.decide.node.mig.transitions import (
     stage_of,
 )
 from tonnage.model.actions.devices import MigStep, ResetGpu, SetMigMode
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug
-from tonnage.model.sharing import Hold
 
 # fmt: off
 EVENTS = ("free",    "in use",  "reached",  "refused",   "board needed",       "reset refused",

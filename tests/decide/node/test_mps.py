@@ -27,11 +27,9 @@ from tonnage.decide.node.mps.steps import (
 )
 from tonnage.decide.node.share import share
 from tonnage.model.actions.mps import StartDaemon, StopDaemon
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.mps import MpsDaemon, MpsDevice, MpsState
-from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import MigStrategy, SharingKind
-from tonnage.model.sharing import (
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.mps import MpsDaemon, MpsDevice, MpsState
+from tonnage.model.devices.sharing import (
     Allocation,
     DeviceListStrategy,
     Mount,
@@ -40,6 +38,8 @@ from tonnage.model.sharing import (
     Refusal,
     SharedResource,
 )
+from tonnage.model.names import GPU, ResourceName
+from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
 
 SHARED, SMALL = ResourceName("nvidia.com/gpu.shared"), ResourceName("nvidia.com/small")
 TWO = Inventory((Device("GPU-0", 0, "T4", 15360, "7.5"), Device("GPU-1", 1, "T4", 15360, "7.5")))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.device_list import device_list
 from tonnage.decide.node.runtime.node_software import node_software
+from tonnage.model.devices.sharing import DeviceListStrategy
 from tonnage.model.errors import Problem
-from tonnage.model.node_software import UNKNOWN, KubeletPolicies, RuntimeInventory, Switch
-from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
-from tonnage.model.sharing import DeviceListStrategy
+from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.software import UNKNOWN, KubeletPolicies, RuntimeInventory, Switch
 
 CONTAINERD, CRIO = RuntimeKind.CONTAINERD, RuntimeKind.CRIO
 SILENT = RuntimeConfig(CONTAINERD, ("/c",))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.runtime.nri import nri_answer
-from tonnage.model.runtime_change import ConfigFile, RuntimeSeen
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
+from tonnage.model.node.runtime_config import RuntimeKind
 
 MAIN = "/etc/containerd/config.toml"
 OFF = 'version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n'

@@ -14,10 +14,8 @@ from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.names import GPU, ResourceName, parse_device_id
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import (
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
     Hold,
@@ -28,6 +26,8 @@ from tonnage.model.sharing import (
     SharedResource,
     Slot,
 )
+from tonnage.model.names import GPU, ResourceName, parse_device_id
+from tonnage.model.node.plugin_settings import MigStrategy
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.preference.prefer import prefer
+from tonnage.model.devices.sharing import PlannedResource, SharedPolicy, Slot
 from tonnage.model.names import GPU, parse_device_id
-from tonnage.model.sharing import PlannedResource, SharedPolicy, Slot
 
 DEVICES, REPLICAS = 4, 3
 IDS = [f"GPU-{i}::{n}" for i in range(DEVICES) for n in range(REPLICAS)]

@@ -32,8 +32,8 @@ from tonnage.decide.node.preference.whole_devices import (
     topology_of,
     worked_out,
 )
-from tonnage.model.devices import Inventory
-from tonnage.model.links import LinkMatrix
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.links import LinkMatrix
 
 pytestmark = pytest.mark.long
 

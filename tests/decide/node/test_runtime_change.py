@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
-from tonnage.model.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_config import RuntimeKind
 
 MAIN = "/etc/containerd/config.toml"
 PARTS = "/etc/containerd/conf.d"

@@ -12,8 +12,8 @@ import pytest
 from tonnage.decide.node.runtime.change import undo_plan
 from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_config import RuntimeKind
 
 MAIN = "/etc/containerd/config.toml"
 PARTS = "/etc/containerd/conf.d"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.runtime.detection import runtime_seen
-from tonnage.model.node_facts import RuntimeFacts
-from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.node.facts import RuntimeFacts
+from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
 
 PLAIN = RuntimeConfig(
     RuntimeKind.CONTAINERD, ("/etc/containerd/config.toml", "/etc/containerd/conf.d/a.toml")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.share import share
 from tonnage.decide.node.units import fits, mig_resource
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import NodePlan, PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import MigStrategy, NamePattern
-from tonnage.model.sharing import NodePlan, PluginConfig, SharedResource
+from tonnage.model.node.plugin_settings import MigStrategy, NamePattern
 
 A100, H100 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
 SMALL, LARGE = ResourceName("nvidia.com/mig-1g.10gb"), ResourceName("nvidia.com/mig-3g.40gb")

@@ -22,11 +22,9 @@ from tonnage.decide.node.inject import inject
 from tonnage.decide.node.ledger import Evidence, Ledger, gather, holds_of, settle
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
-from tonnage.model.health import FaultClass, HealthPolicy
-from tonnage.model.names import GPU, ResourceName, parse_device_id
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import (
+from tonnage.model.devices.health import FaultClass, HealthPolicy
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
+from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
     Hold,
@@ -36,6 +34,8 @@ from tonnage.model.sharing import (
     SharedResource,
     Slot,
 )
+from tonnage.model.names import GPU, ResourceName, parse_device_id
+from tonnage.model.node.plugin_settings import MigStrategy
 
 SHARED, SMALL = ResourceName("nvidia.com/gpu.shared"), ResourceName("nvidia.com/mig-1g.5gb")
 CONFIGS = (

@@ -34,9 +34,9 @@ from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.status import fleet as fleet_rows
 from tonnage.documents.lab_review import manifest_files
-from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Verdict
 from tonnage.reading.documents import manifests_from_documents
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

@@ -12,7 +12,7 @@ import pytest
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import KubernetesApi, PatchType
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock

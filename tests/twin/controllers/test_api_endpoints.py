@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.model.well_known import KUBERNETES_SERVICE
+from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE
 from tonnage.twin.apiserver.bootstrap import api_service, publish_api
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import PatchType
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.jobs.indexes import Indexes

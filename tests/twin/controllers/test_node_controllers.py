@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import micro_timestamp
+from tonnage.model.kubernetes.timestamps import micro_timestamp
 from tonnage.twin.controllers.nodes.health import wanted_taints
 from tonnage.twin.controllers.nodes.lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.nodes.taint_eviction import TaintEvictionController, eviction_in_s

@@ -17,7 +17,12 @@ from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
 from tonnage.decide.kubernetes.api.encoding.protobuf_writer import encode_envelope
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import canonical_quantity, integer_value, parse_quantity, round_up_milli
+from tonnage.model.kubernetes.quantity import (
+    canonical_quantity,
+    integer_value,
+    parse_quantity,
+    round_up_milli,
+)
 from tonnage.wire.schema import KindRow, load_schema
 
 

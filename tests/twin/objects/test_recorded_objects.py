@@ -28,7 +28,7 @@ from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
-from tonnage.model.quantity import canonical_quantity, round_up_milli
+from tonnage.model.kubernetes.quantity import canonical_quantity, round_up_milli
 from tonnage.wire.schema import KindRow, load_schema
 
 Request = dict[str, Any]

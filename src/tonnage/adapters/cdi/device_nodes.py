@@ -13,9 +13,9 @@ from typing import Final
 
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.actions.devices import MigStep, SetComputeMode
-from tonnage.model.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
-from tonnage.model.mig import DividedGpu
+from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
+from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind, Sample
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.ports import Clock, DeviceBackend
 
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"

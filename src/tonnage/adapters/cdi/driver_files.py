@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.vendors.driver_root import LIBRARY, LIBRARY_FOLDERS, place_inside, resolved_inside
-from tonnage.model.cdi import DriverFile, DriverFiles
-from tonnage.model.device_nodes import EXTRA_NODES
+from tonnage.model.devices.cdi import DriverFile, DriverFiles
+from tonnage.model.devices.device_nodes import EXTRA_NODES
 
 PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/bin", "bin")
 _CUDA: Final = "libcuda.so.1"

@@ -16,11 +16,11 @@ from tonnage.adapters.cdi.driver_files import PROGRAM_FOLDERS, find_driver_files
 from tonnage.adapters.checkpoints import file_problem, write_atomic
 from tonnage.adapters.host_paths import HostPaths, open_to_others
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
-from tonnage.model.cdi import LATER_HOOKS, DriverFiles, SpecFile
+from tonnage.model.devices.cdi import LATER_HOOKS, DriverFiles, SpecFile
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.names import CDI_MANAGEMENT_KIND, CDI_VENDOR
-from tonnage.model.plugin_settings import CdiSettings
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import CdiSettings
 
 SPEC_FOLDER: Final = "var/run/cdi"
 SPEC_FOLDERS: Final = ("/etc/cdi", f"/{SPEC_FOLDER}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.json import parsed_json
-from tonnage.model.sharing import Hold
 
 
 def holds_in(raw: bytes) -> tuple[Hold, ...]:

@@ -12,9 +12,9 @@ import grpc.aio
 
 from tonnage.adapters.kubelet.folder_watch import FolderWatch
 from tonnage.adapters.kubelet.plugin_server import PluginServer
+from tonnage.model.devices.sharing import Advertisement
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.names import ResourceName
-from tonnage.model.sharing import Advertisement
 from tonnage.ports import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods

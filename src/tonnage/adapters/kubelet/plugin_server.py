@@ -15,8 +15,8 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from tonnage.adapters.checkpoints import file_problem
+from tonnage.model.devices.sharing import Advertisement, Injection, Refusal
 from tonnage.model.errors import HardwareError, Problem, TonnageError
-from tonnage.model.sharing import Advertisement, Injection, Refusal
 from tonnage.ports import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods

@@ -20,8 +20,8 @@ from tonnage.adapters.child_process import ChildProcess
 from tonnage.adapters.mps.files import MpsFiles, end_left
 from tonnage.adapters.mps.program import CONTROL, ask_program
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
+from tonnage.model.devices.mps import PIPE_VARIABLE, MpsDaemon
 from tonnage.model.errors import ClusterError, HardwareError, Problem
-from tonnage.model.mps import PIPE_VARIABLE, MpsDaemon
 
 T = TypeVar("T")
 

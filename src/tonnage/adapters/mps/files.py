@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.host_paths import open_to_others
+from tonnage.model.devices.mps import PIPE_VARIABLE, MpsDaemon, mps_folder
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mps import PIPE_VARIABLE, MpsDaemon, mps_folder
 
 _SOCKET_PATH_BYTES: Final = 107
 _LONGEST_LOG: Final = 4 << 20

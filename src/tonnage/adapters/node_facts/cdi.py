@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.adapters.node_facts.files import Content, NodeFiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import DuplicateKeyError, JsonObject, JsonValue, parsed_json
-from tonnage.model.node_facts import CdiFacts, SpecDocument
+from tonnage.model.node.facts import CdiFacts, SpecDocument
 
 FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 _MOST_BYTES: Final = 4 << 20

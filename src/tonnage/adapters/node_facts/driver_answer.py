@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.cdi.device_nodes import read_device_nodes
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
-from tonnage.model.devices import MEMORY_IN_USE, GpuProcess, Inventory
+from tonnage.model.devices.inventory import MEMORY_IN_USE, GpuProcess, Inventory
 from tonnage.model.errors import HardwareError
-from tonnage.model.node_facts import DriverAnswer
+from tonnage.model.node.facts import DriverAnswer
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_process import Helpers

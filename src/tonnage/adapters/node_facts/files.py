@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.vendors.driver_root import place_inside
-from tonnage.model.node_facts import NodeFile, SocketFile
+from tonnage.model.node.facts import NodeFile, SocketFile
 
 CONFIG_BYTES: Final = 256 << 10
 _MOST_NAMES: Final = 20_000

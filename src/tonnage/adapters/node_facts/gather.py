@@ -26,8 +26,7 @@ from tonnage.adapters.node_facts.processes import containers_of, gpu_containers,
 from tonnage.adapters.node_facts.runtime import runtime_facts
 from tonnage.adapters.node_facts.runtime_version import runtime_version
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
-from tonnage.model.machine import Machine
-from tonnage.model.node_facts import (
+from tonnage.model.node.facts import (
     ClusterFacts,
     DriverAnswer,
     NodeFacts,
@@ -35,7 +34,8 @@ from tonnage.model.node_facts import (
     RuntimeFacts,
     WorkloadFacts,
 )
-from tonnage.model.plugin_settings import FeatureSettings
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.plugin_settings import FeatureSettings
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from typing import Final
 from tonnage.adapters.node_facts.files import NodeFiles, Numbers, device_numbers
 from tonnage.adapters.node_facts.loader_cache import cached_libraries
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS, resolved_inside
-from tonnage.model.device_nodes import CAPABILITY_FOLDER
-from tonnage.model.node_facts import (
+from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER
+from tonnage.model.node.facts import (
     DeviceNodeFacts,
     DriverFacts,
     HardwareFacts,

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import parsed_json
-from tonnage.model.node_facts import KubeletFacts
-from tonnage.model.sharing import Hold
+from tonnage.model.node.facts import KubeletFacts
 
 KUBELET: Final = "/var/lib/kubelet"
 PLUGINS: Final = f"{KUBELET}/device-plugins"

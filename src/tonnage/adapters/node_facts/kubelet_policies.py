@@ -15,7 +15,7 @@ from tonnage.documents.kubelet_config import (
     manager_policy,
 )
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.node_software import UNKNOWN, KubeletPolicies
+from tonnage.model.node.software import UNKNOWN, KubeletPolicies
 
 CONFIG: Final = "/var/lib/kubelet/config.yaml"
 STATES: Final = {CPU: "/var/lib/kubelet/cpu_manager_state", MEMORY: "/var/lib/kubelet/memory_manager_state"}

@@ -15,10 +15,10 @@ from tonnage.adapters.checkpoints import MAX_BYTES, payload_of
 from tonnage.adapters.http.address import parse_address
 from tonnage.adapters.node_facts.files import NOT_ROOT, NodeFiles, refusal
 from tonnage.adapters.node_facts.processes import option, plugin_processes
+from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import parsed_json
-from tonnage.model.node_facts import Page, PluginFacts
-from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.node.facts import Page, PluginFacts
 
 _STATE: Final = "/var/lib/tonnage"
 _CONFIG: Final = f"{_STATE}/device-plugin-config"

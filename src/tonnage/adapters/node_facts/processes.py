@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.adapters.node_facts.kubelet import KUBELET, PLUGINS
-from tonnage.model.node_facts import GpuContainer, PluginProcess
+from tonnage.model.node.facts import GpuContainer, PluginProcess
 
 _MOST: Final = 65_536
 _MOST_CONTAINERS: Final = 2000

@@ -18,7 +18,7 @@ import msgspec
 
 from tonnage.adapters.snapshots.bulk_reports import MOST_SHARED, Reports
 from tonnage.adapters.snapshots.quickly import quickly
-from tonnage.model.cluster import HeldAmounts, Node, Pod, PodStatus
+from tonnage.model.kubernetes.cluster import HeldAmounts, Node, Pod, PodStatus
 from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
 from tonnage.reading.nodes import with_manager
 from tonnage.reading.parts import Notes, Quantities, amounts, moment

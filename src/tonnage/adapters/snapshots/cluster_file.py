@@ -25,7 +25,7 @@ from tonnage.reading.object_names import ObjectNames, names_in, names_of
 
 if TYPE_CHECKING:
     from tonnage.adapters.snapshots.format import Header
-    from tonnage.model.cluster import Snapshot
+    from tonnage.model.kubernetes.cluster import Snapshot
 
 _USUAL: Final = Limit()
 _LARGE: Final = 4 << 20

@@ -16,7 +16,7 @@ from tonnage.wire.kinds import EVENT
 
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
-    from tonnage.model.cluster import Snapshot
+    from tonnage.model.kubernetes.cluster import Snapshot
     from tonnage.reading.cluster import Readable
     from tonnage.wire.kinds import Kind
     from tonnage.wire.reports import Event

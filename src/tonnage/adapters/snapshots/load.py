@@ -23,8 +23,8 @@ from tonnage.adapters.snapshots.objects import (
     decoded_leniently,
     kind_of,
 )
-from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.cluster import Readable, snapshot_from
 from tonnage.reading.parts import moment
 from tonnage.wire.decode import UNDECODABLE

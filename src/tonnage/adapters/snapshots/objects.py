@@ -12,8 +12,8 @@ import msgspec
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.format import Line
 from tonnage.adapters.snapshots.limit import Meter
-from tonnage.model.cluster import Snapshot
 from tonnage.model.json import JsonValue, parsed_json
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.cluster import Readable, snapshot_from
 from tonnage.reading.documents import READ
 from tonnage.reading.nulls import without_nulls

@@ -15,7 +15,7 @@ def quickly(cls: type[T]) -> Callable[..., T]:
     An object is made of a class with the same slots that lets fields be set, and then becomes one of `cls`:
     the constructor of a frozen class sets each field by its name.
 
-    >>> from tonnage.model.cluster import Owner
+    >>> from tonnage.model.kubernetes.cluster import Owner
     >>> quickly(Owner)("Job", "train")
     Owner(kind='Job', name='train')
     """

@@ -22,8 +22,8 @@ from tonnage.adapters.snapshots.quoting import without_values
 from tonnage.adapters.snapshots.secret_values import USERINFO, SecretValues, secret_values, texts_of
 from tonnage.model.catalog.messages import known_phrases
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
+from tonnage.model.kubernetes.well_known import NAMESPACE_NAME, OLD_STORAGE_CLASS
 from tonnage.model.redaction import REDACTED
-from tonnage.model.well_known import NAMESPACE_NAME, OLD_STORAGE_CLASS
 from tonnage.reading.nodes import is_hami_note
 from tonnage.reading.workloads import REVISION
 from tonnage.wire.kinds import NODE_GPU_STATUS

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tonnage.model.cdi import DRIVER_ROOTS
+from tonnage.model.devices.cdi import DRIVER_ROOTS
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 LIBRARY_FOLDERS: Final = (

@@ -19,10 +19,10 @@ from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
 from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
 from tonnage.model.actions.devices import MigStep, ResetGpu, SetComputeMode
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.model.devices.links import Link
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.links import Link
-from tonnage.model.mig import DividedGpu
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.ports import Clock
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import msgspec
 
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.devices import GpuProcess, RawEvent, Sample
+from tonnage.model.devices.inventory import GpuProcess, RawEvent, Sample
 
 _PR_SET_PDEATHSIG: Final = 1
 _WAIT_MS: Final = 1000

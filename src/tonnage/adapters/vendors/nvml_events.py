@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import Any, Final
 
-from tonnage.model.devices import RawEvent, RawEventKind
+from tonnage.model.devices.inventory import RawEvent, RawEventKind
 
 _WORTH_A_LOOK: Final = (
     "nvmlEventTypeDoubleBitEccError",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tonnage.adapters.vendors.nvml_reading import optional
 from tonnage.adapters.vendors.nvml_vitals import field_values
-from tonnage.model.devices import MEMORY_IN_USE, Sample
+from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 
 if TYPE_CHECKING:
     from tonnage.model.catalog.metrics import DeviceField

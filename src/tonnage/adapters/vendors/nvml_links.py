@@ -9,7 +9,7 @@ from typing import Any
 
 from tonnage.adapters.vendors.nvml_reading import optional
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 
 
 def read_links(session: NvmlSession, step: Callable[[int], None]) -> tuple[Link, ...]:

@@ -22,7 +22,7 @@ from tonnage.model.actions.devices import (
 )
 from tonnage.model.catalog.mig import MigProfile
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import ComputeInstance, DividedGpu, GpuInstance
+from tonnage.model.mig.layouts import ComputeInstance, DividedGpu, GpuInstance
 
 _MOST: Final = 64
 _COMPUTE_SIZES: Final = 8

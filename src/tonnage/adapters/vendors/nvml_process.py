@@ -15,7 +15,7 @@ import msgspec
 
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
 from tonnage.adapters.vendors.nvml_child import Reply, Request
-from tonnage.model.devices import RawEvent
+from tonnage.model.devices.inventory import RawEvent
 from tonnage.model.errors import HardwareError, Problem
 
 _MOST: Final = 4

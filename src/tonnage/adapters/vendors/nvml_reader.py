@@ -17,7 +17,7 @@ from tonnage.adapters.vendors.nvml_samples import SampleReader
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
 from tonnage.adapters.vendors.platforms import INSTEAD, is_integrated
-from tonnage.model.devices import Device, GpuProcess, RawEvent, Sample, Vitals
+from tonnage.model.devices.inventory import Device, GpuProcess, RawEvent, Sample, Vitals
 
 T = TypeVar("T")
 

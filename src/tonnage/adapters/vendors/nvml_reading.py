@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tonnage.model.devices import Device, GpuProcess, MigDevice
+from tonnage.model.devices.inventory import Device, GpuProcess, MigDevice
 
 T = TypeVar("T")
 

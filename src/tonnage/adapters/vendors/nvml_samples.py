@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tonnage.adapters.vendors.nvml_fields import FieldPlan, plans_of, read_fields
 from tonnage.adapters.vendors.nvml_reading import is_display, optional
 from tonnage.adapters.vendors.platforms import is_integrated
-from tonnage.model.devices import Sample
+from tonnage.model.devices.inventory import Sample
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_activity import ActivityReader

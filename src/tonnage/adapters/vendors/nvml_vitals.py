@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tonnage.adapters.vendors.nvml_reading import optional
-from tonnage.model.devices import Vitals
+from tonnage.model.devices.inventory import Vitals
 
 _UNCORRECTED: Final = 4
 _RETIREMENT_PENDING: Final = 31

@@ -16,8 +16,8 @@ import msgspec
 import tonnage
 from tonnage.agent.config.reading import Reading
 from tonnage.decide.node.choose_config import Choice, Wishes
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.sharing import PluginConfig
 
 READERS: Final = (
     "agent/config/reading.py",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from tonnage.agent.config.reading import Reading
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Problem
-from tonnage.model.plugin_settings import CdiSettings
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import CdiSettings
 
 _HOOK: Final = ("flags", "plugin", "nvidiaCTKPath")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tonnage.decide.node.choose_config import Wishes
-from tonnage.model.plugin_settings import LabelPlace, Override
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import LabelPlace, Override
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
 from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
-from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 from tonnage.wire.objects import ConfigMap, Node
 

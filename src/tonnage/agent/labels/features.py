@@ -14,9 +14,9 @@ from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.decide.node.share import share
 from tonnage.loop.beats import next_beat
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
-from tonnage.model.plugin_settings import FeatureSettings
+from tonnage.model.node.plugin_settings import FeatureSettings
 from tonnage.ports import LabelSink, MachineFacts
 
 _LOG: Final = logging.getLogger(__name__)

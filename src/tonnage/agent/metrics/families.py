@@ -7,8 +7,8 @@ from typing import Final
 
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, AgentMetrics
 from tonnage.agent.metrics.probes import Facts
+from tonnage.model.devices.mps import MpsState
 from tonnage.model.metric_families import Histogram, Metric, MetricFamily, MetricKind
-from tonnage.model.mps import MpsState
 from tonnage.model.names import ResourceName
 
 _PREFIX: Final = "tonnage_agent_"

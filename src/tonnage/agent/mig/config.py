@@ -15,8 +15,8 @@ from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
 from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
-from tonnage.model.mig import MigConfigs, MigOptions
-from tonnage.model.mig_hooks import HostWork
+from tonnage.model.mig.hooks import HostWork
+from tonnage.model.mig.layouts import MigConfigs, MigOptions
 from tonnage.model.names import MIG_CONFIG_LABEL
 from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.objects import ConfigMap

@@ -17,7 +17,7 @@ from tonnage.agent.mig.pause import NodePauses
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.status.node_condition import Finding
 from tonnage.agent.world import HostPrograms, World
-from tonnage.model.mig import MigOptions, MigState, MigWork
+from tonnage.model.mig.layouts import MigOptions, MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
 from tonnage.ports import DeviceBackend
 

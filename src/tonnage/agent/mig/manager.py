@@ -35,10 +35,10 @@ from tonnage.decide.node.mig.transitions import (
 )
 from tonnage.decide.node.mig.users import in_the_way
 from tonnage.decide.node.mig.wanted_layout import MigWish, goals_of, remark_on
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigWork
-from tonnage.model.sharing import Hold
+from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
 from tonnage.ports import DeviceBackend
 
 _LOG: Final = logging.getLogger(__name__)

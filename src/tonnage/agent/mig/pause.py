@@ -13,7 +13,7 @@ from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
 from tonnage.model.actions.node import PatchNode
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.model.mig import MigOptions, MigWork
+from tonnage.model.mig.layouts import MigOptions, MigWork
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node
 

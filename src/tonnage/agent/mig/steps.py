@@ -15,9 +15,9 @@ from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, Restar
 from tonnage.decide.node.mig.steps import permitted_step
 from tonnage.decide.node.mig.transitions import Event, refusal_of
 from tonnage.model.actions.devices import MigStep
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.mig import DividedGpu
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.ports import DeviceBackend
 
 _TRIES: Final = 3

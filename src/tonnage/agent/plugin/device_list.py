@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from tonnage.agent.world import World
 from tonnage.decide.node.device_list import device_list
+from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError
-from tonnage.model.runtime_config import NodeRuntime
-from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.ports import RuntimeView
 
 _LOG: Final = logging.getLogger(__name__)

@@ -23,11 +23,9 @@ from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
 from tonnage.loop.beats import next_beat
-from tonnage.model.devices import Inventory
-from tonnage.model.errors import ClusterError, HardwareError
-from tonnage.model.mps import MpsState
-from tonnage.model.names import ResourceName
-from tonnage.model.sharing import (
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.mps import MpsState
+from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
     Hold,
@@ -36,6 +34,8 @@ from tonnage.model.sharing import (
     PlannedResource,
     Refusal,
 )
+from tonnage.model.errors import ClusterError, HardwareError
+from tonnage.model.names import ResourceName
 from tonnage.ports import PluginSockets
 
 _LOG: Final = logging.getLogger(__name__)

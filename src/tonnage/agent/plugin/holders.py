@@ -24,8 +24,8 @@ from tonnage.decide.node.ledger import (
     unconfirmed,
 )
 from tonnage.loop.beats import next_beat
+from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError
-from tonnage.model.sharing import Allocation, Hold
 from tonnage.ports import KubeletHolds, Shown
 
 _LOG: Final = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Final
 
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.whole_devices import Topology, slowest_pair, topology_of, worked_out
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.links import Link
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.links import Link
+from tonnage.model.devices.sharing import NodePlan
 from tonnage.model.names import ResourceName
-from tonnage.model.sharing import NodePlan
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8

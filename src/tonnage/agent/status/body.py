@@ -17,10 +17,10 @@ from tonnage.documents.node_gpu_status import (
     ResourceStatus,
     RuntimeStatus,
 )
-from tonnage.model.devices import Sample
-from tonnage.model.mps import MpsState
-from tonnage.model.node_software import NodeSoftware, RuntimeInventory
-from tonnage.model.plugin_settings import SharingKind
+from tonnage.model.devices.inventory import Sample
+from tonnage.model.devices.mps import MpsState
+from tonnage.model.node.plugin_settings import SharingKind
+from tonnage.model.node.software import NodeSoftware, RuntimeInventory
 
 _LONGEST_TEXT: Final = 2048
 _MOST_PROBLEMS: Final = 64

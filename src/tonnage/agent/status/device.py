@@ -7,10 +7,10 @@ from typing import Final
 
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.documents.node_gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
-from tonnage.model.devices import MEMORY_IN_USE, Device, MigDevice, Sample
-from tonnage.model.links import NVSWITCH, PCI_WORDS, Link, PciLevel
+from tonnage.model.devices.inventory import MEMORY_IN_USE, Device, MigDevice, Sample
+from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link, PciLevel
+from tonnage.model.devices.sharing import Hold, PlannedResource, Slot
 from tonnage.model.names import parse_device_id
-from tonnage.model.sharing import Hold, PlannedResource, Slot
 
 _MOST_HOLDERS: Final = 2048
 _MOST_IDS: Final = 64

@@ -14,10 +14,10 @@ from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.loop.beats import next_beat
 from tonnage.model.actions.node import PatchNodeStatus
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 
 _LOG: Final = logging.getLogger(__name__)
 HEALTHY: Final = "GPUsHealthy"

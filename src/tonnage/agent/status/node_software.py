@@ -10,8 +10,8 @@ from typing import Final
 from tonnage.agent.world import World
 from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.beats import next_beat
-from tonnage.model.node_software import KubeletPolicies
-from tonnage.model.runtime_config import NodeRuntime
+from tonnage.model.node.runtime_config import NodeRuntime
+from tonnage.model.node.software import KubeletPolicies
 from tonnage.ports import SoftwareView
 
 _BEATS: Final = 60

@@ -9,10 +9,10 @@ from typing import Final
 
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.world import World
-from tonnage.model.devices import MEMORY_IN_USE, Sample
+from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
-from tonnage.model.node_software import NodeSoftware
+from tonnage.model.node.software import NodeSoftware
 from tonnage.ports import DeviceBackend, KubernetesApi
 from tonnage.wire.kinds import NODE_GPU_STATUS
 

@@ -11,8 +11,8 @@ import click
 from tonnage.cli.cdi.generate import Asked
 from tonnage.cli.options import Common, Words, common_options, examples
 from tonnage.cli.output import emit, say
-from tonnage.model.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
-from tonnage.model.plugin_settings import CDI_FEATURES, CDI_HOOKS, NO_SOCKETS
+from tonnage.model.devices.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
+from tonnage.model.node.plugin_settings import CDI_FEATURES, CDI_HOOKS, NO_SOCKETS
 
 _AUTO: Final = "auto"
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from tonnage.model.cdi import CdiMode, CdiOptions, NameStrategy
-from tonnage.model.plugin_settings import CDI_HOOKS, NO_SOCKETS, CdiSettings
+from tonnage.model.devices.cdi import CdiMode, CdiOptions, NameStrategy
+from tonnage.model.node.plugin_settings import CDI_HOOKS, NO_SOCKETS, CdiSettings
 
 if TYPE_CHECKING:
-    from tonnage.model.cdi import CdiSpec, DriverFiles
-    from tonnage.model.devices import Inventory
+    from tonnage.model.devices.cdi import CdiSpec, DriverFiles
+    from tonnage.model.devices.inventory import Inventory
     from tonnage.model.json import JsonObject, JsonValue
 
 
@@ -139,7 +139,7 @@ def _below(root: Path) -> Path | None:
 async def _files(asked: Asked, options: CdiOptions, root: Path | None, version: str) -> DriverFiles:
     """The driver's; the hooks' program is looked for on this machine, unless it is the host's container."""
     from tonnage.adapters.cdi.files import FolderCdi
-    from tonnage.model.sharing import PluginConfig
+    from tonnage.model.devices.sharing import PluginConfig
 
     cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
     host = Path("/") if asked["driver_root_ctr_path"] is None else None

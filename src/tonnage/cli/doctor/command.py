@@ -25,7 +25,7 @@ from tonnage.model.json import JsonValue
 if TYPE_CHECKING:
     from tonnage.adapters.node_facts.gather import Looking
     from tonnage.diagnose.doctor.finding import Report
-    from tonnage.model.node_facts import ClusterFacts, DriverAnswer, NodeFacts
+    from tonnage.model.node.facts import ClusterFacts, DriverAnswer, NodeFacts
 
 LAYERS: Final = (
     *("hardware", "driver", "device-nodes", "libraries", "runtime"),

@@ -12,8 +12,8 @@ from tonnage.cli.cluster import connected, snapshot_of, with_profiles
 from tonnage.cli.explain.message import WORD, explain_message
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.output import emit, line, lines, printable, say, styled
-from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation, Verdict
 
 _TYPES = {
@@ -147,7 +147,7 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
 
 def _workload(asked: tuple[str, str], snapshot: Snapshot, namespace: str, version: str) -> Explanation:
     from tonnage.diagnose.explain.workloads import explain_workload, find_workload
-    from tonnage.model.workloads import WorkloadKey
+    from tonnage.model.kubernetes.workloads import WorkloadKey
     from tonnage.reading.documents import manifest_of
 
     kind, name = asked

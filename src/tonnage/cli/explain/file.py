@@ -8,7 +8,7 @@ from tonnage.cli.api_rules import api_server
 from tonnage.cli.library import read_text
 from tonnage.diagnose.explain.explain import explain_manifests
 from tonnage.diagnose.explain.refused_objects import explain_objects, refused_objects
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import objects_in
 from tonnage.reading.manifests import added_manifests, read_manifests

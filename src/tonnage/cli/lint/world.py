@@ -10,15 +10,15 @@ from tonnage.cli.options import Common
 from tonnage.diagnose.lint.items import items_of
 from tonnage.diagnose.lint.lint import Given
 from tonnage.diagnose.lint.world import Cluster, Shapes
-from tonnage.model.cluster import Manifest
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
     from tonnage.diagnose.lint.items import Item
     from tonnage.diagnose.lint.sheet import Sheet
-    from tonnage.model.cluster import Snapshot
+    from tonnage.model.kubernetes.cluster import Snapshot
     from tonnage.reading.object_names import Name, ObjectNames
 
 _MINOR: Final = 35

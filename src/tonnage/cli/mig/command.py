@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
     from tonnage.diagnose.mig.resets import Resets
     from tonnage.model.json import JsonObject, JsonValue
-    from tonnage.model.mig import MigConfigs
+    from tonnage.model.mig.layouts import MigConfigs
 
 _DEMAND: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,7})(Mi|Gi)?B?")
 _MOST_GPUS: Final = 64

@@ -26,12 +26,12 @@ from tonnage.cli.node.plugin_flags import (
 )
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.model.names import CONFIG_LABEL
-from tonnage.model.plugin_settings import FALLBACKS, LabelPlace
+from tonnage.model.node.plugin_settings import FALLBACKS, LabelPlace
 
 if TYPE_CHECKING:
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.options import AgentOptions
-    from tonnage.model.plugin_settings import Override
+    from tonnage.model.node.plugin_settings import Override
     from tonnage.ports import KubernetesApi
 
 _FILE = click.Path(dir_okay=False, path_type=Path)

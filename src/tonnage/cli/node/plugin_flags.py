@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, PluginFlag
 from tonnage.model.json import JsonValue
-from tonnage.model.plugin_settings import Override
+from tonnage.model.node.plugin_settings import Override
 
 F = TypeVar("F", bound=Callable[..., Any])
 

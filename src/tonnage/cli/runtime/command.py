@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tonnage.adapters.runtime_files import RuntimeConfigFiles
-    from tonnage.model.node_facts import RuntimeFacts
-    from tonnage.model.runtime_change import RuntimePlan, RuntimeSeen
+    from tonnage.model.node.facts import RuntimeFacts
+    from tonnage.model.node.runtime_change import RuntimePlan, RuntimeSeen
 
 
 _FOUND: Final = "found"
@@ -162,7 +162,7 @@ def _done(
 ) -> int:
     """Carry the plan out and show it. Raises HardwareError."""
     from tonnage.adapters.units import restart_unit
-    from tonnage.model.runtime_change import Standing
+    from tonnage.model.node.runtime_change import Standing
 
     changes = plan.standing is Standing.CHANGE
     if changes:
@@ -195,7 +195,7 @@ def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     from tonnage.adapters.runtime_files import RuntimeConfigFiles
     from tonnage.decide.node.runtime.containerd_files import templates_of
     from tonnage.decide.node.runtime.detection import runtime_seen
-    from tonnage.model.runtime_config import RuntimeKind
+    from tonnage.model.node.runtime_config import RuntimeKind
 
     root, config, runtime = asked["root"], asked["config"] or "", asked["runtime"] or ""
     if not root.is_dir():
@@ -216,7 +216,7 @@ def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
 
 def _show(common: Common, seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
     """The plan, and the exit status that belongs to it while it is one."""
-    from tonnage.model.runtime_change import Standing
+    from tonnage.model.node.runtime_change import Standing
 
     if common.output != "text":
         emit(plan_json(seen, plan, restarted=restarted), common.output)

@@ -12,7 +12,7 @@ from tonnage.cli.output import printable, say
 if TYPE_CHECKING:
     from tonnage.model.errors import Problem
     from tonnage.model.json import JsonObject, JsonValue
-    from tonnage.model.runtime_change import FileEdit, NriAnswer, RuntimePlan, RuntimeSeen
+    from tonnage.model.node.runtime_change import FileEdit, NriAnswer, RuntimePlan, RuntimeSeen
 
 _BY_CDI: Final = (
     "Tonnage does without it: by CDI a container gets the same devices, and just those that kubelet counted."

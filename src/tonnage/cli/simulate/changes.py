@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 from tonnage.cli.library import read_text
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
 from tonnage.model import changes as m
-from tonnage.model.cluster import Manifest, Snapshot
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 
 AFTER: Final = "after"
 _MOST: Final = 1_000_000

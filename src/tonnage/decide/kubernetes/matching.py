@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
-from tonnage.model.cluster import Node, Pod, PodTerm
-from tonnage.model.name_words import wrong_in_value
-from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Requirement
+from tonnage.model.kubernetes.cluster import Node, Pod, PodTerm
+from tonnage.model.kubernetes.name_words import wrong_in_value
+from tonnage.model.kubernetes.selectors import Labels, LabelSelector, NodeSelectorTerm, Requirement
 
 _INT64: Final = re.compile(r"[+-]?[0-9]{1,63}")
 _LARGEST: Final = 2**63

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.model.cluster import Container, Pod, Requests
+from tonnage.model.kubernetes.cluster import Container, Pod, Requests
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

@@ -11,9 +11,9 @@ from tonnage.decide.kubernetes.claims.allocating import Allocator
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
 from tonnage.decide.kubernetes.versions import Profile, profile_for
-from tonnage.model.cluster import Node, Pod, Requests, Snapshot
-from tonnage.model.scheduler_profile import SchedulerProfile
-from tonnage.model.selectors import Labels
+from tonnage.model.kubernetes.cluster import Node, Pod, Requests, Snapshot
+from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
+from tonnage.model.kubernetes.selectors import Labels
 
 _REGION: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 _ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tonnage.decide.kubernetes.matching import selector_matches, term_matches
-from tonnage.model.cluster import Node
-from tonnage.model.selectors import NodeSelectorTerm
-from tonnage.model.volumes import Volume, VolumeClaim
+from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm
+from tonnage.model.kubernetes.volumes import Volume, VolumeClaim
 
 
 def reaches(terms: tuple[NodeSelectorTerm, ...] | None, node: Node) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.volumes import Disk, PodVolume, VolumeClaim
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.volumes import Disk, PodVolume, VolumeClaim
 
 NAME: Final = "VolumeBinding"
 BY_HAND: Final = ("", "kubernetes.io/no-provisioner")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tonnage.decide.node.units import Unit, index_of, parts_of
-from tonnage.model.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig
+from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig
 
 CDI: Final = frozenset({DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI})
 

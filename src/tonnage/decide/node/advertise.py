@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from tonnage.model.devices.sharing import Advertisement, Hold, NodePlan, PlannedResource, Slot
 from tonnage.model.names import parse_device_id
-from tonnage.model.sharing import Advertisement, Hold, NodePlan, PlannedResource, Slot
 
 
 @dataclass(frozen=True, slots=True)

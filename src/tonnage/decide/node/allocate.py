@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from tonnage.decide.node.advertise import Uses, conflict, describe, uses_of
-from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal, Slot
+from tonnage.model.devices.sharing import Allocation, Hold, PlannedResource, Refusal, Slot
 
 
 def allocate(

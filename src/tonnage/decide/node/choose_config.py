@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.model.errors import Problem
 from tonnage.model.names import CONFIG_LABEL
-from tonnage.model.plugin_settings import FALLBACKS
+from tonnage.model.node.plugin_settings import FALLBACKS
 
 DEFAULT_KEY: Final = "default"
 _KNOWN: Final = ("named", "single", "empty")

@@ -15,8 +15,8 @@ from tonnage.decide.node.runtime.versions import (
     runtime_kind,
     version_of,
 )
-from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
-from tonnage.model.sharing import DeviceListStrategy
+from tonnage.model.devices.sharing import DeviceListStrategy
+from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 
 _LONGEST: Final = 60
 Settled = tuple[DeviceListStrategy | None, str]

@@ -8,9 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.access import only_cdi
 from tonnage.decide.node.mps.daemons import mps_edits
-from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
-from tonnage.model.plugin_settings import CdiSettings
-from tonnage.model.sharing import (
+from tonnage.model.devices.sharing import (
     Access,
     Allocation,
     DeviceIdStrategy,
@@ -20,6 +18,8 @@ from tonnage.model.sharing import (
     Mount,
     PluginConfig,
 )
+from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
+from tonnage.model.node.plugin_settings import CdiSettings
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 IMEX_CHANNELS: Final = "NVIDIA_IMEX_CHANNELS"

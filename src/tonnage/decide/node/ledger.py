@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tonnage.model.sharing import Allocation, Hold
+from tonnage.model.devices.sharing import Allocation, Hold
 
 UNSEEN_S: Final = 10.0
 """How long an answered allocation may be in none of kubelet's books before it counts as never made.

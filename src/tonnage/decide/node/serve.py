@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tonnage.model.devices.sharing import Advertisement
 from tonnage.model.names import ResourceName
-from tonnage.model.sharing import Advertisement
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from tonnage.decide.node.access import access_to, missing_channels, obstacle
 from tonnage.decide.node.mps.daemons import unshareable, uses_mps
 from tonnage.decide.node.units import Unit, parts_of, units_of
-from tonnage.model.devices import Inventory
-from tonnage.model.names import ResourceName
-from tonnage.model.sharing import (
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import (
     Access,
     NodePlan,
     PlannedResource,
@@ -18,6 +17,7 @@ from tonnage.model.sharing import (
     SharedResource,
     Slot,
 )
+from tonnage.model.names import ResourceName
 
 
 def share(inventory: Inventory, config: PluginConfig) -> NodePlan:

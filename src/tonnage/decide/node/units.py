@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.names import GPU, MIG_PREFIX, ResourceName, parse_resource_name
-from tonnage.model.plugin_settings import MigStrategy, NamePattern
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import MigStrategy, NamePattern
 
 _WHOLE: Final = "whole devices"
 """The kind of a device that is not divided; those of divided ones are profiles."""

@@ -21,11 +21,11 @@ from tonnage.diagnose.doctor.finding import (
     listed,
     warning,
 )
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import CDI_GPU_KIND, CDI_VENDOR
-from tonnage.model.node_facts import CdiFacts, SpecDocument
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.facts import CdiFacts, SpecDocument
 
 _LAYER: Final = Layer.CDI
 _LIBRARY: Final = re.compile(r"/lib(?:cuda|nvidia-[a-z0-9-]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")

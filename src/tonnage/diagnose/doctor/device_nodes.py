@@ -16,9 +16,9 @@ from tonnage.diagnose.doctor.finding import (
     error,
     listed,
 )
-from tonnage.model.device_nodes import CAPABILITY_FOLDER
-from tonnage.model.devices import Inventory
-from tonnage.model.node_facts import DeviceNodeFacts
+from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.node.facts import DeviceNodeFacts
 from tonnage.model.severity import Severity
 
 _LAYER: Final = Layer.DEVICE_NODES

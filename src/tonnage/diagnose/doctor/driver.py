@@ -16,7 +16,7 @@ from tonnage.diagnose.doctor.finding import (
 )
 from tonnage.diagnose.doctor.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
 from tonnage.diagnose.doctor.kernels import kernel_findings, next_kernel_findings
-from tonnage.model.node_facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
+from tonnage.model.node.facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
 
 _LAYER: Final = Layer.DRIVER
 _PASSED_ON: Final = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pciback"})

@@ -17,8 +17,8 @@ from tonnage.diagnose.doctor.libraries import judge_libraries
 from tonnage.diagnose.doctor.plugin import judge_plugin
 from tonnage.diagnose.doctor.runtime import judge_runtime
 from tonnage.diagnose.doctor.workload import judge_workload
-from tonnage.model.node_facts import NodeFacts
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.facts import NodeFacts
 
 _PRETENDED: Final = "the devices are pretended, so that there is nothing to look at"
 _NO_BUS: Final = "whether there is a GPU is not known"

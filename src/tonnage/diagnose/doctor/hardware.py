@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, counted, error, listed
-from tonnage.model.node_facts import HardwareFacts, PciGpu
+from tonnage.model.node.facts import HardwareFacts, PciGpu
 
 NVIDIA: Final = "10de"
 AMD: Final = "1002"

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.decide.node.runtime.versions import version_of
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
 
 _SINCE: Final = (
     ((12, 1), (12, 9)),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
-from tonnage.model.node_facts import DriverFacts
+from tonnage.model.node.facts import DriverFacts
 
 _NUMBER: Final = re.compile(r"\d+")
 _DEBIAN: Final = frozenset({"debian", "ubuntu"})

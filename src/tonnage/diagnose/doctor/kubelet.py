@@ -16,7 +16,7 @@ from tonnage.diagnose.doctor.finding import (
     note,
     warning,
 )
-from tonnage.model.node_facts import KubeletFacts, PluginFacts
+from tonnage.model.node.facts import KubeletFacts, PluginFacts
 
 _LAYER: Final = Layer.KUBELET
 _FOLDER: Final = "/var/lib/kubelet/device-plugins"

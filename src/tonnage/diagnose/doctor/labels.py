@@ -8,9 +8,9 @@ from typing import Final
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, counted, listed, warning
-from tonnage.model.devices import Inventory
-from tonnage.model.machine import Machine
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.machine import Machine
 
 _LAYER: Final = Layer.LABELS
 _PREFIX: Final = "nvidia.com/"

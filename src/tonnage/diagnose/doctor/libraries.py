@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, error, warning
-from tonnage.model.node_facts import DriverAnswer, LibraryFacts
+from tonnage.model.node.facts import DriverAnswer, LibraryFacts
 
 _LAYER: Final = Layer.LIBRARIES
 _NVML: Final = "libnvidia-ml.so.1"

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.decide.node.runtime.versions import version_of
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, warning
 from tonnage.model.catalog.gpu_operator import operator_releases
-from tonnage.model.node_facts import NodeFacts
+from tonnage.model.node.facts import NodeFacts
 
 _OPERATOR: Final = ("gpu-operator-validator", "gpu-operator")
 _TOOLKIT: Final = "container-toolkit"

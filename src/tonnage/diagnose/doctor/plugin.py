@@ -18,7 +18,7 @@ from tonnage.diagnose.doctor.finding import (
     warning,
 )
 from tonnage.diagnose.doctor.kubelet import up
-from tonnage.model.node_facts import ClusterFacts, KubeletFacts, NodeFacts, PluginFacts
+from tonnage.model.node.facts import ClusterFacts, KubeletFacts, NodeFacts, PluginFacts
 
 _LAYER: Final = Layer.PLUGIN
 _FOLDER: Final = "/var/lib/kubelet/device-plugins"

@@ -33,9 +33,9 @@ from tonnage.diagnose.doctor.finding import (
 from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
 from tonnage.diagnose.doctor.versions import runtime_of
-from tonnage.model.node_facts import NodeFacts, RuntimeFacts
-from tonnage.model.runtime_config import CDI_FOLDER, RuntimeConfig, RuntimeKind
-from tonnage.model.sharing import DeviceListStrategy
+from tonnage.model.devices.sharing import DeviceListStrategy
+from tonnage.model.node.facts import NodeFacts, RuntimeFacts
+from tonnage.model.node.runtime_config import CDI_FOLDER, RuntimeConfig, RuntimeKind
 
 _LAYER: Final = Layer.RUNTIME
 _CONFIGURE: Final = "tonnage runtime apply --nvidia-runtime --restart"

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, note, warning
-from tonnage.model.runtime_config import ToolkitConfig
+from tonnage.model.node.runtime_config import ToolkitConfig
 
 _LAYER: Final = Layer.RUNTIME
 _MODES: Final = ("auto", "legacy", "csv", "cdi", "jit-cdi")

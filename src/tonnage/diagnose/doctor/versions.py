@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tonnage.decide.node.runtime.versions import runtime_kind
-from tonnage.model.node_facts import ClusterFacts, RuntimeFacts
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.facts import ClusterFacts, RuntimeFacts
+from tonnage.model.node.runtime_config import RuntimeKind
 
 
 def runtime_of(facts: RuntimeFacts, cluster: ClusterFacts | None) -> tuple[RuntimeKind | None, str]:

@@ -18,10 +18,10 @@ from tonnage.diagnose.doctor.finding import (
     warning,
 )
 from tonnage.diagnose.doctor.images import image_findings
-from tonnage.model.devices import Inventory
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.names import NVIDIA, parse_device_id
-from tonnage.model.node_facts import DriverAnswer, GpuContainer, WorkloadFacts
-from tonnage.model.sharing import Hold
+from tonnage.model.node.facts import DriverAnswer, GpuContainer, WorkloadFacts
 
 _LAYER: Final = Layer.WORKLOAD
 _CROWDED: Final = 0.9

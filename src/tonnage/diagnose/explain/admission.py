@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import FieldError, device_needs
 from tonnage.diagnose.remedies.corrected_amounts import amended
-from tonnage.model.cluster import Manifest
+from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import FieldAmountReason, ResourceNotInteger, Unreadable
 from tonnage.model.reasons.reason import Reason

@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.admission.webhooks import Unreachable, asked
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
-from tonnage.model.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import ApiNotServed, NamespaceMissing, WebhookMayRefuse
 from tonnage.model.reasons.reason import Reason

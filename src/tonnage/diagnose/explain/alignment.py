@@ -20,12 +20,12 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.remedies.edits import shrink
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.cluster import Pod
-from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.node_software import KubeletPolicies
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.node.software import KubeletPolicies
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import TopologyAffinity
-from tonnage.model.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.verdict import Remedy
 
 HOSTNAME: Final = "kubernetes.io/hostname"

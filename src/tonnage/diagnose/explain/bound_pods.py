@@ -14,7 +14,7 @@ from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.alignment import kubelet_reasons
 from tonnage.diagnose.explain.missing_node import node_gone
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.kubelet import KubeletRejected
 from tonnage.model.reasons.pods import KindNotRead

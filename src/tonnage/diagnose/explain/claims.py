@@ -10,11 +10,11 @@ from tonnage.decide.kubernetes.claims.surveying import Exclusion, RequestSurvey,
 from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.claims import ClaimNotAllocatable
 from tonnage.model.reasons.facts import ExcludedDevice, RequestShortage
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.resource_claims import ResourceClaim
 
 _MOST_DEVICES: Final = 64
 _MOST_NODES: Final = 1024

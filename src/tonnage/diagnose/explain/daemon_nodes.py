@@ -15,10 +15,10 @@ from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
 from tonnage.diagnose.remedies.edits import edits_for
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import NodeAffinityMismatch, TaintNotTolerated
-from tonnage.model.selectors import Toleration
 from tonnage.model.verdict import Remedy
 
 _MOST_ASKED: Final = 64

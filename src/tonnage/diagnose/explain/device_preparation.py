@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.decide.kubernetes.claims.waiting import claims_of
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import DraDriverGone, RuntimeHandlerMissing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tonnage.decide.kubernetes.scheduler.preemption import covers
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.cluster import DisruptionBudget, Pod
+from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod
 
 
 def broken(victims: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[str, ...]:

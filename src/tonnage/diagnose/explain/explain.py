@@ -41,9 +41,9 @@ from tonnage.diagnose.remedies.scheduler_names import served
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import own, summary
-from tonnage.model.api_answer import ApiAnswer, ApiServer
-from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiServer
+from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pods import (
     ConditionDiffers,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.kubelet import NodeMissing
 from tonnage.model.reasons.pods import KindNotRead

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.catalog.xids import xids
-from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.digits import whole_number
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.reasons.driver_symptoms import (
     CudaOutOfMemory,
     CudaProgramError,

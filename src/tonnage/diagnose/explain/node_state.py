@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from tonnage.model.cluster import Node, NodeCondition
+from tonnage.model.kubernetes.cluster import Node, NodeCondition
 from tonnage.model.reasons.kubelet import NodeNotReady
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import NodeUnschedulable, TaintNotTolerated

@@ -18,8 +18,8 @@ from tonnage.diagnose.explain.node_state import CORDONED, told_state
 from tonnage.diagnose.related_resources import related_on
 from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.wording import listed_own
-from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue
+from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import Unreadable
 from tonnage.model.reasons.claims import ClaimNotAllocatable

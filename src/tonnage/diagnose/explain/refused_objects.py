@@ -8,9 +8,9 @@ from typing import Final
 
 from tonnage.diagnose.case import FieldError
 from tonnage.diagnose.field_help import field_help, kind_help
-from tonnage.model.api_answer import ApiAnswer, ApiFault, ApiServer
-from tonnage.model.cluster import Manifest
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiFault, ApiServer
+from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import ObjectRefused
 from tonnage.model.reasons.reason import Reason

@@ -16,7 +16,7 @@ from tonnage.diagnose.explain.unhealthy_devices import held_ills
 from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.diagnose.topo.families import Boards
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import ContainerWait, Pod, Snapshot
+from tonnage.model.kubernetes.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.kubelet import ContainerFailed, ContainerWaiting, KubeletRejected, NodeMissing
 from tonnage.model.reasons.pods import KindNotRead

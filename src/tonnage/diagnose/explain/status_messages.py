@@ -8,9 +8,9 @@ from typing import Final
 
 from tonnage.diagnose.messages import Heard, heard_by_reason, heard_in
 from tonnage.model.catalog.messages import messages
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.workloads import Happening, WorkloadKey
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.workloads import Happening, WorkloadKey
 
 _CRASHING: Final = "CrashLoopBackOff"
 _LONGEST_LINE: Final = 300

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.resource_claims import ClaimTemplate, PodClaim, ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import ClaimTemplate, PodClaim, ResourceClaim
 
 
 def with_made_claims(pod: Pod, snapshot: Snapshot) -> tuple[Pod, Snapshot]:

@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.kubelet.admission import Untold, devices_of, layo
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.explain.alignment import aligned_remedies, asked
-from tonnage.model.cluster import Pod, PodStatus, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Remedy

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tonnage.diagnose.rules.devices_ill import named_ills
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.reasons.devices import DeviceUnhealthy
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tonnage.diagnose.explain.workload_pods import Family
-from tonnage.model.cluster import Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.workloads import Workload
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
 from tonnage.model.reasons.reason import Reason
@@ -21,7 +22,6 @@ from tonnage.model.reasons.workloads import (
     WorkloadWantsNone,
 )
 from tonnage.model.verdict import Explanation
-from tonnage.model.workloads import Workload
 
 _DENIED: Final = re.compile(
     r'admission webhook "([^"]{1,253})" denied the request(?: without explanation|: ?)(.*)', re.DOTALL

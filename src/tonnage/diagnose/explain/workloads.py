@@ -16,12 +16,12 @@ from tonnage.diagnose.explain.explain import explain_new, for_template
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.explain.workload_pods import Family, family_of, groups_of, worst_of
 from tonnage.diagnose.explain.workload_state import aside_reasons, refused_before, state_reasons
-from tonnage.model.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.workloads import Workload, WorkloadKey
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.workloads import WorkloadNotActedOn, WorkloadWantsNone
 from tonnage.model.verdict import Explanation, PodGroup, Remedy, Subject, Verdict
-from tonnage.model.workloads import Workload, WorkloadKey
 
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
 

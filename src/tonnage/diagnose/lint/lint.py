@@ -16,10 +16,10 @@ from tonnage.diagnose.lint.world import Cluster, Shapes, World
 from tonnage.documents.mig_parted import MigParted
 from tonnage.documents.source import validate
 from tonnage.documents.yaml_reader import Path, only_one
-from tonnage.model.api_answer import ApiServer
-from tonnage.model.cluster import Manifest
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.api_answer import ApiServer
+from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity
 

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.documents.yaml_reader import Path
 from tonnage.model.catalog.mig import mig_profiles
-from tonnage.model.name_words import wrong_in_container_resource
+from tonnage.model.kubernetes.name_words import wrong_in_container_resource
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
 from tonnage.model.severity import Severity
 

@@ -15,7 +15,7 @@ from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.documents.yaml_reader import Path
 from tonnage.model.json import JsonValue
-from tonnage.model.resource_claims import Device
+from tonnage.model.kubernetes.resource_claims import Device
 from tonnage.model.severity import Severity
 
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")

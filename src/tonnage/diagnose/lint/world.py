@@ -9,9 +9,9 @@ from typing import Protocol
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, PodSite
-from tonnage.model.api_answer import ApiServer
-from tonnage.model.cluster import Manifest
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.api_answer import ApiServer
+from tonnage.model.kubernetes.cluster import Manifest
 
 
 class FieldShape(Protocol):

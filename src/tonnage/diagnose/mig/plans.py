@@ -14,10 +14,10 @@ from tonnage.diagnose.mig.products import Product, board_of, product_named
 from tonnage.diagnose.mig.resets import Resets, reset_json, reset_lines
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import usable_mib
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject
-from tonnage.model.mig_names import parse_profile
+from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import parse_device_id
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 _NOWHERE = -1
 """The start of an instance of which nobody tells it: it cannot be kept."""

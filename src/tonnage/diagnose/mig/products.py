@@ -15,7 +15,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, mig_boards, usable_mib
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.mig_names import parse_profile
+from tonnage.model.mig.profile_names import parse_profile
 
 _SHORT: Final = re.compile(r"[A-Z]+[0-9]+-[0-9]{2,3}")
 """A model and the GB of its board; other GB are another board, or none."""

@@ -9,10 +9,10 @@ from typing import Final
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
 from tonnage.model.catalog.mig import mig_board
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.links import NVSWITCH, Link
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 Resets = Mapping[int, tuple[MigGpu, ...]]
 """The others that may be reset with a GPU, by its index. GPUs that turn without a reset are not in it."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tonnage.decide.kubernetes.admission.limit_ranges import with_amounts
 from tonnage.decide.kubernetes.requests import is_extended
-from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import parse_quantity
+from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.reasons.admission import LimitMissing, RequestLimitUnequal
 from tonnage.model.reasons.reason import Reason
 

@@ -16,7 +16,8 @@ from tonnage.diagnose.explain.node_state import CORDONED
 from tonnage.diagnose.related_resources import is_same_device, misspelt
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.remedies.labelling import label_node
-from tonnage.model.cluster import Container, Node, Pod, SpreadConstraint
+from tonnage.model.kubernetes.cluster import Container, Node, Pod, SpreadConstraint
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import (
@@ -33,7 +34,6 @@ from tonnage.model.reasons.scheduling import (
     TopologySkew,
 )
 from tonnage.model.reasons.symptoms import TopologyAffinity
-from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
 _COMPARING: Final = ("Gt", "Lt")

@@ -19,10 +19,10 @@ from tonnage.decide.kubernetes.admission.references import NotThere
 from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
 from tonnage.diagnose.sibling_pods import kept_pods
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Manifest, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.policies import RuntimeClass
-from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
+from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot, WrittenAmounts
+from tonnage.model.kubernetes.policies import RuntimeClass
+from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
 
 _SECURE: Final[JsonObject] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 _SECURE_CONTAINER: Final[JsonObject] = {

@@ -9,8 +9,8 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import failing_requirements, node_is_selected
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.remedies.edit import Edit
-from tonnage.model.cluster import Node, Pod
-from tonnage.model.selectors import Requirement
+from tonnage.model.kubernetes.cluster import Node, Pod
+from tonnage.model.kubernetes.selectors import Requirement
 
 MAKERS: Final = {
     "nvidia.com/": "GPU feature discovery sets it: does it, or Tonnage's agent, run on the GPU nodes",

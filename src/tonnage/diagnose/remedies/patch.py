@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tonnage.decide.kubernetes.requests import CPU
-from tonnage.model.cluster import Container, Pod, SpreadConstraint
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
-from tonnage.model.well_known import REQUIRED
+from tonnage.model.kubernetes.cluster import Container, Pod, SpreadConstraint
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Toleration
+from tonnage.model.kubernetes.well_known import REQUIRED
 
 
 def patch_of(before: Pod, after: Pod) -> JsonObject:

@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.edit import Edit
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 _TOGETHER_COST: Final = 10
 """What needing several changes at once adds for each but the first."""

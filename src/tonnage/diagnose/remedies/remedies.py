@@ -18,8 +18,8 @@ from tonnage.diagnose.remedies.plan import Plan, applied
 from tonnage.diagnose.remedies.waiting_plans import waiting
 from tonnage.diagnose.rules.devices_ill import repairs
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import SharedRequestTooLarge
 from tonnage.model.verdict import Remedy

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError, UnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.model.resource_claims import Device
+from tonnage.model.kubernetes.resource_claims import Device
 
 _DRIVER: Final = re.compile(r"device\.driver\s*==\s*(['\"])([A-Za-z0-9.-]{1,63})\1")
 _AS_DOMAIN: Final = re.compile(

@@ -12,9 +12,9 @@ from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.diagnose.wording import listed
+from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.reasons.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.resource_claims import PodClaim, ResourceClaim
 
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z0-9_./-]{1,128})")
 _MISSING_CLASS: Final = re.compile(r"device class (\S+) does not exist")

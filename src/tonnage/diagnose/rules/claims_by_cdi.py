@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
-from tonnage.model.node_software import Switch
+from tonnage.model.node.software import Switch
 from tonnage.model.reasons.claims import ClaimWithoutCdi
 from tonnage.model.reasons.reason import Reason
 

@@ -12,7 +12,7 @@ from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed
-from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.devices import DeviceUnhealthy
 from tonnage.model.reasons.reason import Reason
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.case import Case
+from tonnage.model.kubernetes.workloads import QueuedWorkload
 from tonnage.model.reasons.pods import SchedulingGated
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.workloads import QueuedWorkload
 
 _KUEUE: Final = "kueue.x-k8s.io"
 _QUEUE: Final = f"{_KUEUE}/queue-name"

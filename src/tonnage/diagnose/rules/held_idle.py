@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.reasons.pods import HeldAndIdle
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import InsufficientResource

@@ -9,9 +9,9 @@ from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Node
-from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.layer import Layer
+from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import ResourceNotAdvertised
 

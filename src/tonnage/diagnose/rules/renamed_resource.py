@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import related_names
 from tonnage.diagnose.wording import listed
-from tonnage.model.cluster import Node
+from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.reasons.devices import ResourceRenamed
 from tonnage.model.reasons.reason import Reason
 

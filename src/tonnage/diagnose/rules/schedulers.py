@@ -9,10 +9,10 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.node_state import utc
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.reasons.pods import OtherScheduler, SchedulerSilent
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.scheduler_profile import DEFAULT_NAME
 
 _KNOWN: Final = {
     "volcano": ("Volcano", "volcano-scheduler"),

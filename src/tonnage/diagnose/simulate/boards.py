@@ -11,11 +11,10 @@ from tonnage.decide.node.mig.layouts import Layout, NoLayout, layout_of
 from tonnage.decide.node.share import share
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import is_undivided, mig_board, mig_boards
-from tonnage.model.cluster import Node
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.errors import Problem
-from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.machine import Machine
+from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.names import (
     GPU,
     MIG_PREFIX,
@@ -25,8 +24,9 @@ from tonnage.model.names import (
     ResourceName,
     parse_resource_name,
 )
-from tonnage.model.plugin_settings import MigStrategy
-from tonnage.model.sharing import PluginConfig, SharedResource
+from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.plugin_settings import MigStrategy
 
 MOST_GPUS: Final = 64
 _COUNT: Final = f"{NVIDIA}/gpu.count"

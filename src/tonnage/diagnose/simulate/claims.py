@@ -12,16 +12,16 @@ from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.simulate.forks import Candidate, Fork
-from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.model.errors import Problem
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     Allocation,
     NodeScope,
     ResourceClaim,
     ResourceSlice,
 )
-from tonnage.model.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 
 _NVIDIA: Final = "gpu.nvidia.com"
 _NOT_DERIVED: Final = "its GPUs are set otherwise; what its DRA driver then publishes is not derived here"

@@ -11,8 +11,8 @@ from tonnage.decide.kubernetes.requests import pod_requests
 from tonnage.decide.kubernetes.view import View, as_kept
 from tonnage.diagnose.simulate.boards import Board, Offer
 from tonnage.diagnose.simulate.quotas import Purse
-from tonnage.model.cluster import Node, Pod, PodStatus, Requests
 from tonnage.model.errors import Problem
+from tonnage.model.kubernetes.cluster import Node, Pod, PodStatus, Requests
 from tonnage.model.reasons.reason import Reason
 
 _STAYS_WITH_NODE: Final = ("DaemonSet", "Node")

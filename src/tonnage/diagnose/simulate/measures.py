@@ -33,7 +33,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
 from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE, Refused, counted
 from tonnage.diagnose.simulate.outcomes import ResourceFigures, Stranded
 from tonnage.diagnose.simulate.shapes import Reference
-from tonnage.model.cluster import Affinity, Pod
+from tonnage.model.kubernetes.cluster import Affinity, Pod
 
 _OTHER: Final = "other"
 _CAUSES: Final = {

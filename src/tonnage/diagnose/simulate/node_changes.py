@@ -22,11 +22,11 @@ from tonnage.model.changes import (
     SetMig,
     SetSharing,
 )
-from tonnage.model.cluster import Node, Pod
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Problem
+from tonnage.model.kubernetes.cluster import Node, Pod
+from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.names import GPU, MIG_PREFIX
-from tonnage.model.selectors import Taint
-from tonnage.model.sharing import PluginConfig
 
 MOST_NODES: Final = 50_000
 _HOSTNAME: Final = "kubernetes.io/hostname"

@@ -12,8 +12,8 @@ from tonnage.decide.kubernetes.admission.quota import pod_refusals
 from tonnage.decide.kubernetes.admission.scopes import counts
 from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.simulate.shapes import group_of
-from tonnage.model.cluster import Pod, Quota, Snapshot
-from tonnage.model.quantity import parse_quantity, write_quantity
+from tonnage.model.kubernetes.cluster import Pod, Quota, Snapshot
+from tonnage.model.kubernetes.quantity import parse_quantity, write_quantity
 from tonnage.model.reasons.reason import Reason
 
 _NOTHING: Final = Fraction(0)

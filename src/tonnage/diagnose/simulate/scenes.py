@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.simulate.claims import snapshot_after, supply_for, with_allocated
 from tonnage.diagnose.simulate.forks import Fork
 from tonnage.diagnose.simulate.shapes import group_of, stays_refused
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 MOST_JUDGED: Final = 2_000_000
 """Pairs of a pod and a node that are judged one by one; what is left then is not known."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended, pod_requests
-from tonnage.model.cluster import Container, Pod
+from tonnage.model.kubernetes.cluster import Container, Pod
 
 _COVERED: Final = 0.95
 MOST_SHAPES: Final = 48

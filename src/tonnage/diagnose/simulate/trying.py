@@ -20,8 +20,8 @@ from tonnage.diagnose.simulate.shapes import Reference, references_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
 from tonnage.diagnose.wording import listed
 from tonnage.model.changes import AddWorkload, Alternative, Cordon, Drain, Replay, Scale
-from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError
+from tonnage.model.kubernetes.cluster import Snapshot
 
 Tell = Callable[[str, int, int], None]
 """Is told the alternative, how many pods were tried, and how many there are."""

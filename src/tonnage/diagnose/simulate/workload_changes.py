@@ -14,8 +14,8 @@ from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
 from tonnage.diagnose.simulate.forks import Candidate, Fork, Origin, fresh
 from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange
-from tonnage.model.cluster import Manifest, Pod
 from tonnage.model.errors import Problem
+from tonnage.model.kubernetes.cluster import Manifest, Pod
 
 MOST_PODS: Final = 1_000_000
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.topo.families import numbered
 from tonnage.diagnose.wording import listed
-from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.node.gpu_status import GpuStatus
 
 _MOST_NAMED: Final = 3
 

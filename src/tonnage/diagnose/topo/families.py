@@ -10,9 +10,9 @@ from typing import Final
 
 from tonnage.decide.node.preference.board import Board, board_of, is_amd
 from tonnage.diagnose.wording import listed
-from tonnage.model.devices import Device
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.links import NVSWITCH, Link
+from tonnage.model.devices.inventory import Device
+from tonnage.model.devices.links import NVSWITCH, Link
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 
 class FamilyKind(StrEnum):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from tonnage.model.actions.retry import Retry
-from tonnage.model.devices import ComputeMode
-from tonnage.model.mig import GpuInstance
+from tonnage.model.devices.inventory import ComputeMode
+from tonnage.model.mig.layouts import GpuInstance
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tonnage.model.actions.retry import Retry
-from tonnage.model.mps import MpsDaemon
+from tonnage.model.devices.mps import MpsDaemon
 
 
 @dataclass(frozen=True, slots=True)

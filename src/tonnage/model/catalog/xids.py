@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from types import MappingProxyType
 
-from tonnage.model.health import FaultClass
+from tonnage.model.devices.health import FaultClass
 
 
 @dataclass(frozen=True, slots=True)

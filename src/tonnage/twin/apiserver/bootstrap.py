@@ -10,9 +10,9 @@ import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put, text
+from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.model.timestamps import timestamp
-from tonnage.model.well_known import KUBERNETES_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring

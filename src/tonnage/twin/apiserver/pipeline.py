@@ -21,8 +21,8 @@ from tonnage.decide.kubernetes.api.warnings.by_kind import notices
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, drop, items, mapping, number, put, text
-from tonnage.model.timestamps import timestamp
-from tonnage.model.well_known import SAFE_LETTERS
+from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.kubernetes.well_known import SAFE_LETTERS
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission.chain import Plugin

@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.api.validation.metadata import namespaced_metadat
 from tonnage.decide.kubernetes.api.validation.pods.pod import binding
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, mapping, mappings, number, opened, put, text
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.twin.apiserver.expectations import check_name, other_uid
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable

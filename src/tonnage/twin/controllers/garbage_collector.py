@@ -14,7 +14,7 @@ from tonnage.loop.refusals import or_none, passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.well_known import FOREGROUND, ORPHAN
+from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
 from tonnage.twin.controllers.ownership import owner_as_json

@@ -18,7 +18,7 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import merge_status, patch_as_seen
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.timestamps import moment_of, timestamp
+from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind

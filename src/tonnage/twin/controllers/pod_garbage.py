@@ -14,7 +14,7 @@ from tonnage.loop.refusals import or_none, passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import tell_of_pod
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.nodes.health import ready_status
 from tonnage.twin.controllers.nodes.taint_eviction import disruption

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from tonnage.model.timestamps import moment_of
-from tonnage.model.well_known import DELETION_COST
+from tonnage.model.kubernetes.timestamps import moment_of
+from tonnage.model.kubernetes.well_known import DELETION_COST
 from tonnage.wire.objects import Condition, Pod
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from tonnage.model.well_known import SYSTEM_NAMESPACES
+from tonnage.model.kubernetes.well_known import SYSTEM_NAMESPACES
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import NAMESPACE

@@ -9,7 +9,7 @@ import msgspec
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
-from tonnage.model.well_known import SAFE_LETTERS
+from tonnage.model.kubernetes.well_known import SAFE_LETTERS
 
 """Letters and digits that spell no word, as Kubernetes uses for generated names."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tonnage.model.devices import MEMORY_IN_USE
+from tonnage.model.devices.inventory import MEMORY_IN_USE
 from tonnage.model.errors import ConfigError, HardwareError
-from tonnage.model.node_facts import DriverAnswer
+from tonnage.model.node.facts import DriverAnswer
 from tonnage.ports import Clock
 from tonnage.twin.devices.scenario import ScenarioBackend
 

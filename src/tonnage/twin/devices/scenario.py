@@ -15,7 +15,8 @@ from tonnage.documents.source import parse_document
 from tonnage.documents.yaml_reader import MAX_BYTES
 from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import (
+from tonnage.model.devices.health import RecoveryAction
+from tonnage.model.devices.inventory import (
     ComputeMode,
     Device,
     Inventory,
@@ -25,11 +26,10 @@ from tonnage.model.devices import (
     Sample,
     Vitals,
 )
+from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.health import RecoveryAction
 from tonnage.model.json import parsed_json
-from tonnage.model.links import NVSWITCH, PCI_WORDS, Link
-from tonnage.model.mig import DividedGpu
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.ports import Clock
 from tonnage.twin.devices.bounded_files import bounded_bytes
 from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid

@@ -24,7 +24,7 @@ from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_board
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.json import parsed_json
-from tonnage.model.mig import ComputeInstance, DividedGpu, GpuInstance
+from tonnage.model.mig.layouts import ComputeInstance, DividedGpu, GpuInstance
 from tonnage.twin.devices.bounded_files import bounded_bytes
 
 _UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.metrics import fields_named
-from tonnage.model.devices import MEMORY_IN_USE, ComputeMode, Device, Sample
-from tonnage.model.health import RecoveryAction
+from tonnage.model.devices.health import RecoveryAction
+from tonnage.model.devices.inventory import MEMORY_IN_USE, ComputeMode, Device, Sample
 
 
 def samples_of(

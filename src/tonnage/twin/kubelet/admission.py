@@ -15,8 +15,8 @@ from tonnage.decide.kubernetes.kubelet.node_admission import broken_rules, short
 from tonnage.decide.kubernetes.requests import PODS, pod_requests
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import integer_value, milli_value
-from tonnage.model.well_known import MIRROR
+from tonnage.model.kubernetes.quantity import integer_value, milli_value
+from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.reading.cluster import node_from, pod_from
 from tonnage.twin.kubelet.pod_conditions import OWN
 from tonnage.wire.objects import Container, Node, Pod

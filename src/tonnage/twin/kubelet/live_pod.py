@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tonnage.loop.events import reference_to
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.containers.port import ContainerRuntime

@@ -15,9 +15,9 @@ from typing import Any, Final
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import canonical_quantity, parse_quantity
-from tonnage.model.timestamps import micro_timestamp, timestamp
-from tonnage.model.well_known import LEASE_NAMESPACE
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.timestamps import micro_timestamp, timestamp
+from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
 from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.kubelet.admission import amounts_of
 from tonnage.twin.kubelet.containers.port import ContainerRuntime

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.twin.kubelet.containers.images import full_image, image_id
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.restarts import starts_again

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus, spread_cpus
 from tonnage.decide.kubernetes.kubelet.topology_manager import Topology, TopologyPolicy, TopologyScope
-from tonnage.model.quantity import parse_quantity
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.wire.objects import Taint
 
 KUBELET_VERSION: Final = "v1.35.8"

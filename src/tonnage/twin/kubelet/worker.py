@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
 from tonnage.twin.kubelet.containers.lifecycle import keep
 from tonnage.twin.kubelet.containers.port import RunningContainer

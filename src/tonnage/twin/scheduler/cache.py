@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.claims.allocating import Allocator
 from tonnage.decide.kubernetes.versions import Profile
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.loop.informer import Key
-from tonnage.model.cluster import Node, Pod, Snapshot
+from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.twin.scheduler.columns import SchedulerColumns
 
 

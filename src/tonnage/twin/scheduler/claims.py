@@ -19,10 +19,10 @@ from tonnage.decide.kubernetes.view import View
 from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers
 from tonnage.loop.writing import patch_as_seen
-from tonnage.model import resource_claims as model
-from tonnage.model.cluster import Node, Pod
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes import resource_claims as model
+from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.ports import KubernetesApi, PatchType
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.scheduler.device_grants import allocation_of

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tonnage.decide.kubernetes.view import View, as_kept
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 if TYPE_CHECKING:
     from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet

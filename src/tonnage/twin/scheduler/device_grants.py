@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tonnage.decide.kubernetes.claims.allocating import Picked
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number, text, texts
-from tonnage.model.resource_claims import DeviceId
+from tonnage.model.kubernetes.resource_claims import DeviceId
 
 
 def allocation_of(

@@ -15,7 +15,7 @@ import msgspec
 from tonnage.loop.events import reference_body, reference_to
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import micro_timestamp
+from tonnage.model.kubernetes.timestamps import micro_timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object

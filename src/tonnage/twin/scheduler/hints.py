@@ -30,7 +30,7 @@ from tonnage.decide.kubernetes.scheduler.filters import (
     volumes,
 )
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision
-from tonnage.model.cluster import Node, Pod, PodTerm, SpreadConstraint
+from tonnage.model.kubernetes.cluster import Node, Pod, PodTerm, SpreadConstraint
 from tonnage.wire.claims import ResourceClaim
 
 GATES: Final = "SchedulingGates"

@@ -15,9 +15,9 @@ from tonnage.decide.kubernetes.scheduler.filters import claims, volumes
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
-from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.reading.cluster import node_from, pod_from, snapshot_from
 from tonnage.twin.scheduler.cache import SchedulerCache

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.loop.writing import tell_of_pod
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.scheduler.events import SeriesRecorder, Telling
 from tonnage.wire import objects as w

@@ -10,8 +10,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.scheduler.filters import volume_use, volumes
 from tonnage.loop.informer import Delta
-from tonnage.model.cluster import Pod
-from tonnage.model.quantity import integer_value
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.quantity import integer_value
 from tonnage.wire import objects as w
 from tonnage.wire.claims import (
     CSINode,

@@ -17,11 +17,11 @@ from tonnage.decide.kubernetes.volume_matching import matched
 from tonnage.loop.claims import BOUND, SELECTED_NODE, reservation
 from tonnage.loop.informer import Delta, Informer, Informers, key_of
 from tonnage.loop.writing import patch_as_seen
-from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
-from tonnage.model.volumes import Volume
+from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
+from tonnage.model.kubernetes.volumes import Volume
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.reading.volumes import class_of
 from tonnage.wire import kinds

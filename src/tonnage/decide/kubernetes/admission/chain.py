@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.admission.pod_security import Insecure, violation
 from tonnage.decide.kubernetes.admission.quota import OverQuota, QuotaRefusal, claim_refusals, pod_refusals
 from tonnage.decide.kubernetes.admission.references import Lookup, lookups, with_runtime_class
 from tonnage.decide.kubernetes.admission.webhooks import Unreachable, unreachable
-from tonnage.model.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 
 Refusal = Lookup | OutOfRange | Insecure | Unreachable | QuotaRefusal
 

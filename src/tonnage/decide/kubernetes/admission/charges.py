@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended, pod_limits, pod_requests
-from tonnage.model.cluster import Pod
-from tonnage.model.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
 
 Charges = Mapping[str, Fraction]
 

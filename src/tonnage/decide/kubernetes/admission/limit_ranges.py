@@ -12,17 +12,17 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission.written_pod import mapping
 from tonnage.decide.kubernetes.requests import pod_limits, pod_requests
-from tonnage.model.cluster import Container, Manifest, Requests, WrittenAmounts
 from tonnage.model.json import JsonObject
-from tonnage.model.policies import LimitItem, LimitRange
-from tonnage.model.quantity import (
+from tonnage.model.kubernetes.cluster import Container, Manifest, Requests, WrittenAmounts
+from tonnage.model.kubernetes.policies import LimitItem, LimitRange
+from tonnage.model.kubernetes.quantity import (
     integer_value,
     milli_value,
     parse_quantity,
     quantity_format,
     write_quantity,
 )
-from tonnage.model.selectors import Labels
+from tonnage.model.kubernetes.selectors import Labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import parse_quantity
-from tonnage.model.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.quantity import parse_quantity
+from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
 
 Resource = tuple[str, str]
 """(API group, plural)."""

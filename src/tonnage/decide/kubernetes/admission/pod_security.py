@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.admission import security_checks as usual
 from tonnage.decide.kubernetes.admission import security_options as rare
 from tonnage.decide.kubernetes.admission.written_pod import Finding, WrittenPod, written_pod
 from tonnage.model.json import JsonObject
-from tonnage.model.selectors import Labels
+from tonnage.model.kubernetes.selectors import Labels
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 ENFORCE: Final = f"{PREFIX}enforce"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.kubernetes.admission.written_pod import mapping
-from tonnage.model.cluster import Manifest, PriorityClass, Snapshot
+from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot
 from tonnage.model.names import SYSTEM_PRIORITIES
 
 _MAY: Final = "PreemptLowerPriority"

@@ -19,9 +19,9 @@ from tonnage.decide.kubernetes.admission.charges import (
     pod_charges,
 )
 from tonnage.decide.kubernetes.admission.scopes import counts
-from tonnage.model.cluster import Container, Pod, Quota, Snapshot
-from tonnage.model.quantity import canonical_quantity, parse_quantity, write_quantity
-from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.cluster import Container, Pod, Quota, Snapshot
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity, write_quantity
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
 _DECLARED: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 """Keys that make every container declare the amount."""

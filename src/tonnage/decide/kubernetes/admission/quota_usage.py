@@ -20,10 +20,10 @@ from tonnage.decide.kubernetes.admission.charges import (
 from tonnage.decide.kubernetes.admission.object_charges import UNCOUNTED, Resource, counted_by, object_charges
 from tonnage.decide.kubernetes.admission.quota import Formats, form_of
 from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
-from tonnage.model.cluster import Pod, Quota
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
-from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod, Quota
+from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
 _DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
 _POD: Final[Resource] = ("", "pods")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tonnage.decide.kubernetes.admission.priority import OtherPriority, other_priority
-from tonnage.model.cluster import Manifest, Pod, Snapshot
-from tonnage.model.policies import RuntimeClass
-from tonnage.model.selectors import Toleration
+from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
+from tonnage.model.kubernetes.policies import RuntimeClass
+from tonnage.model.kubernetes.selectors import Toleration
 
 
 @dataclass(frozen=True, slots=True)

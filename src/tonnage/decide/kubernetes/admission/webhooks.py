@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import selector_matches
-from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.policies import Webhook
-from tonnage.model.selectors import Labels
-from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.policies import Webhook
+from tonnage.model.kubernetes.selectors import Labels
+from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
 
 _CREATE: Final = ("CREATE", "*")
 _CORE: Final = ("", "*")

@@ -22,9 +22,9 @@ from tonnage.decide.kubernetes.api.strategies.pods import complete_pod
 from tonnage.decide.kubernetes.api.strategies.services import drop_for_type, pair_addresses
 from tonnage.decide.kubernetes.api.validate import validate_create
 from tonnage.decide.kubernetes.api.warnings.by_kind import notices
-from tonnage.model.api_answer import ApiAnswer, ApiFault
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, put, text
+from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiFault
 from tonnage.wire.schema import KindRow, load_schema
 
 _POD: Final = ("", "pods")

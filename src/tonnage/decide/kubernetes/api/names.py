@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from tonnage.model.name_words import (
+from tonnage.model.kubernetes.name_words import (
     LABEL,
     OF_LABEL,
     OF_SUBDOMAIN,

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, text
-from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
+from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
 
 Amounts = dict[str, Fraction]
 

@@ -30,7 +30,7 @@ from google.protobuf import (
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError
 from tonnage.decide.kubernetes.claims.semver_problems import semver_problem
-from tonnage.model.quantity import parse_quantity
+from tonnage.model.kubernetes.quantity import parse_quantity
 
 PACKAGE: Final = "kubernetes"
 DEVICE: Final = f"{PACKAGE}.DRADevice"

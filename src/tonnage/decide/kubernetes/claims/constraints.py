@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tonnage.model.resource_claims import Attribute, Constraint, Device
+from tonnage.model.kubernetes.resource_claims import Attribute, Constraint, Device
 
 
 @dataclass(slots=True)

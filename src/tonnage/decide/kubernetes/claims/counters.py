@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tonnage.decide.kubernetes.claims.gathering import Pool
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.model.resource_claims import Device
+from tonnage.model.kubernetes.resource_claims import Device
 
 Left: TypeAlias = dict[tuple[str, str], Fraction]
 """What is left, by counter set and counter."""

@@ -33,7 +33,7 @@ from tonnage.decide.kubernetes.claims.cel_wording import (
     runtime_error,
     written_type,
 )
-from tonnage.model.resource_claims import Device, Version
+from tonnage.model.kubernetes.resource_claims import Device, Version
 
 LONGEST: Final = 10 * 1024
 """Bytes of an expression that the API server takes."""

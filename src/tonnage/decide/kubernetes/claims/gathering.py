@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from tonnage.decide.kubernetes.claims.supply import Gates, Supply
 from tonnage.decide.kubernetes.matching import term_matches
-from tonnage.model.cluster import Node
-from tonnage.model.resource_claims import NodeScope, Quantities, ResourceSlice
+from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.kubernetes.resource_claims import NodeScope, Quantities, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)

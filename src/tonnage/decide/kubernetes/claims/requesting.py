@@ -13,8 +13,8 @@ from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError
 from tonnage.decide.kubernetes.claims.gathering import Pool, scope_takes
 from tonnage.decide.kubernetes.claims.sharing import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.model.cluster import Node
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.kubernetes.resource_claims import (
     Device,
     DeviceClass,
     DeviceId,

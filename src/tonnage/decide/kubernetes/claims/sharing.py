@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tonnage.model.resource_claims import Capacity, Device, Quantities, RequestPolicy
+from tonnage.model.kubernetes.resource_claims import Capacity, Device, Quantities, RequestPolicy
 
 
 def consumption(device: Device, asked: Quantities | None) -> dict[str, Fraction] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.resource_claims import (
     Device,
     DeviceClass,
     DeviceId,

@@ -23,8 +23,8 @@ from tonnage.decide.kubernetes.claims.requesting import (
 from tonnage.decide.kubernetes.claims.sharing import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
-from tonnage.model.cluster import Node
-from tonnage.model.resource_claims import Constraint, DeviceId, ResourceClaim
+from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.kubernetes.resource_claims import Constraint, DeviceId, ResourceClaim
 
 
 class Why(StrEnum):

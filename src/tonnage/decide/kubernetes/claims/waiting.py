@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.model.cluster import Pod
-from tonnage.model.resource_claims import PodClaim, ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 
 
 @dataclass(frozen=True, slots=True)

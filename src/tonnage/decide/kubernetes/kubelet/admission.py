@@ -28,9 +28,9 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import (
 )
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView
-from tonnage.model.cluster import Container, Pod
-from tonnage.model.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.node_software import KubeletPolicies
+from tonnage.model.kubernetes.cluster import Container, Pod
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.node.software import KubeletPolicies
 
 _MOST_NUMA_NODES: Final = 8
 """With more, hints are too many to be walked through for an answer."""

@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.matching import node_is_selected, untolerated
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity, ports, taints
 from tonnage.decide.kubernetes.view import NodeView
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 _NATIVE: Final = (PODS, CPU, MEMORY, EPHEMERAL)
 Amounts = Mapping[str, int]

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, Filter, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
 from tonnage.decide.kubernetes.volumes import volumes_stop
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.scheduler.filtering import Filtered, first_refusa
 from tonnage.decide.kubernetes.scheduler.refusal import Refusal
 from tonnage.decide.kubernetes.scheduler.sampling import may_choose
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import DisruptionBudget, Pod
+from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod
 
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _PRIORITY_OFFSET: Final = 2**31

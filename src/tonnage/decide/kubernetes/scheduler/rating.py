@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol, TypeAlias
 
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 HIGHEST: Final = 100
 Feasible: TypeAlias = Mapping[str, NodeView]

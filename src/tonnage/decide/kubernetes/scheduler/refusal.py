@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 
 

@@ -20,8 +20,8 @@ from tonnage.decide.kubernetes.scheduler.scores import node_affinity
 from tonnage.decide.kubernetes.scheduler.scores.order import SCORES
 from tonnage.decide.kubernetes.view import View, as_kept, view_of
 from tonnage.decide.kubernetes.volumes import undecided_volumes, volumes_stop
-from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
 _AFTER_VOLUMES: Final = frozenset((topology_spread.NAME, pod_affinity.NAME, claims_filter.NAME))
 """Filters whose words a node gives only if its volumes are fine."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from tonnage.decide.node.cdi.hooks import common_hooks, finds_libraries
 from tonnage.decide.node.cdi.rules import minimum_version
-from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFile, DriverFiles
-from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
+from tonnage.model.devices.cdi import CdiOptions, CdiSpec, DriverFile, DriverFiles
+from tonnage.model.devices.device_nodes import CONTROL_NODES, DeviceNodes
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from posixpath import dirname, relpath
 from typing import Final
 
-from tonnage.model.cdi import LATER_HOOKS, CdiOptions, DriverFile, DriverFiles
+from tonnage.model.devices.cdi import LATER_HOOKS, CdiOptions, DriverFile, DriverFiles
 from tonnage.model.json import JsonObject, JsonValue
 
 _EVERY: Final = "all"

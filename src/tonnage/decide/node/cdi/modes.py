@@ -8,12 +8,12 @@ from typing import Final
 
 from tonnage.decide.node.cdi.edits import ALL, common_edits, device_edits, plain_spec, spec_of
 from tonnage.decide.node.cdi.hooks import NO_NODES
-from tonnage.model.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles
-from tonnage.model.device_nodes import EXTRA_NODES, IMEX_FOLDER, DeviceNodes
+from tonnage.model.devices.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles
+from tonnage.model.devices.device_nodes import EXTRA_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.names import cdi_device
-from tonnage.model.plugin_settings import ExtraDevice
+from tonnage.model.node.plugin_settings import ExtraDevice
 
 _NOT_MANAGED: Final = ("/dev/nvidia-fs", "/dev/nvidia-nvswitch", "/dev/nvidia-nvlink")
 _SWITCHES: Final = "/dev/nvidia-nvswitch"

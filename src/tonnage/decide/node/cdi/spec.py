@@ -22,19 +22,19 @@ from tonnage.decide.node.cdi.hooks import device_hooks
 from tonnage.decide.node.cdi.modes import mode_spec
 from tonnage.decide.node.cdi.rules import device_problems
 from tonnage.decide.node.units import index_of, parts_of
-from tonnage.model.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles, NameStrategy
-from tonnage.model.device_nodes import (
+from tonnage.model.devices.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles, NameStrategy
+from tonnage.model.devices.device_nodes import (
     CAPABILITY_FOLDER,
     EXTRA_NODES,
     IMEX_FOLDER,
     DeviceNodes,
 )
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.names import CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
-from tonnage.model.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.node.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
 
 _MOST_TOLD: Final = 20
 

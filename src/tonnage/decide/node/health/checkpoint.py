@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from tonnage.decide.node.health.faults import MOST, Baseline, Fault, HealthState, Sighting
-from tonnage.model.health import FaultClass
+from tonnage.model.devices.health import FaultClass
 from tonnage.model.json import JsonObject, JsonValue
 
 _VERSION: Final = 1

@@ -21,8 +21,8 @@ from tonnage.decide.node.health.readings import (
     was_reset,
 )
 from tonnage.decide.node.health.xids import is_xid, meant
-from tonnage.model.devices import Device, Inventory, MigDevice, Vitals
-from tonnage.model.health import FaultClass, HealthPolicy
+from tonnage.model.devices.health import FaultClass, HealthPolicy
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Vitals
 
 _STEADY_MOST_S: Final = 600.0
 _RECOVER_MOST_S: Final = 3600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.model.health import SEVERITY, FaultClass
+from tonnage.model.devices.health import SEVERITY, FaultClass
 
 DAY_S: Final = 86_400.0
 _SAME_S: Final = 1.0

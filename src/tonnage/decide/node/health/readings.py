@@ -8,9 +8,9 @@ from typing import Final
 
 from tonnage.decide.node.health.faults import Baseline
 from tonnage.decide.node.health.xids import NEEDS
-from tonnage.model.devices import Device, Inventory, Vitals
-from tonnage.model.health import FaultClass, HealthPolicy, RecoveryAction, Signal
-from tonnage.model.links import NVSWITCH
+from tonnage.model.devices.health import FaultClass, HealthPolicy, RecoveryAction, Signal
+from tonnage.model.devices.inventory import Device, Inventory, Vitals
+from tonnage.model.devices.links import NVSWITCH
 
 UNREADABLE: Final = "unreadable"
 HANGS: Final = "hangs"

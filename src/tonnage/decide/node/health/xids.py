@@ -7,8 +7,8 @@ from typing import Final
 
 from tonnage.decide.node.health.faults import Fault, HealthState, seen_again, with_fault
 from tonnage.model.catalog.xids import xids
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind
-from tonnage.model.health import SEVERITY, FaultClass, HealthPolicy, Signal
+from tonnage.model.devices.health import SEVERITY, FaultClass, HealthPolicy, Signal
+from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
 
 UNLISTED: Final = FaultClass.RESET
 """A newer driver's error: not given out, and again after a time in which nothing more happened."""

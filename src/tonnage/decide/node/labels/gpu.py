@@ -15,11 +15,11 @@ from typing import Final
 from tonnage.decide.node.labels.machine import mode_label, vgpu_labels
 from tonnage.decide.node.labels.syntax import joined, sanitised, shortened
 from tonnage.decide.node.units import Unit, units_of
-from tonnage.model.devices import Device, Inventory, MigDevice
-from tonnage.model.machine import Machine
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.sharing import NodePlan, PlannedResource, PluginConfig
 from tonnage.model.names import NVIDIA
-from tonnage.model.plugin_settings import MigStrategy, SharingKind
-from tonnage.model.sharing import NodePlan, PlannedResource, PluginConfig
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
 
 OWN: Final = "tonnage.dev/gpu."
 """Before a model in labels that NVIDIA does not have."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tonnage.decide.node.labels.syntax import LONGEST, sanitised, shortened
-from tonnage.model.machine import Machine, PciDevice
+from tonnage.model.node.machine import Machine, PciDevice
 
 FEATURE: Final = "feature.node.kubernetes.io/"
 NVIDIA_VENDOR: Final = "10de"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import Inventory
-from tonnage.model.links import NVSWITCH
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.links import NVSWITCH
 
 _LAST: Final = 8
 """The major compute capability of those that take another MIG mode by a reset; newer ones do without."""

@@ -17,10 +17,10 @@ from tonnage.model.actions.devices import (
     ResetGpu,
     SetMigMode,
 )
-from tonnage.model.mig import DividedGpu, GpuInstance
-from tonnage.model.mig_hooks import HostWork
+from tonnage.model.devices.sharing import Hold
+from tonnage.model.mig.hooks import HostWork
+from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 from tonnage.model.names import parse_device_id
-from tonnage.model.sharing import Hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.decide.node.mig.layouts import NoLayout
-from tonnage.model.mig_names import parse_profile
+from tonnage.model.mig.profile_names import parse_profile
 
 Split = tuple[int, ...]
 """Compute slices of the compute instances in a GPU instance, the largest first; (): one has them all."""

@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.node.mig.layouts import NoLayout, layout_of
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, told_board
-from tonnage.model.mig import MigEntry
+from tonnage.model.mig.layouts import MigEntry
 
 INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
 """What there is for a product that cannot be divided."""

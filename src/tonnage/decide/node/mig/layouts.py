@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.catalog.mig import MigBoard, MigProfile
-from tonnage.model.mig_names import nearest_profile
+from tonnage.model.mig.profile_names import nearest_profile
 
 DISABLED: Final = "all-disabled"
 ENABLED: Final = "all-enabled"

@@ -20,9 +20,9 @@ from tonnage.decide.node.mig.obstacles import (
 )
 from tonnage.decide.node.mig.users import in_the_way
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep, ResetGpu
-from tonnage.model.devices import Inventory
-from tonnage.model.mig import DividedGpu, GpuInstance
-from tonnage.model.sharing import Hold
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import Hold
+from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 
 
 def permitted_step(

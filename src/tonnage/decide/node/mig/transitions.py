@@ -14,8 +14,8 @@ from typing import Final
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, RestartNeeded
 from tonnage.model.actions.devices import MigStep, ResetGpu
+from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug, Problem
-from tonnage.model.sharing import Hold
 
 _MANY_RESUMES: Final = 3
 """After so many agents that ended during a change it goes back; after twice as many it is given up."""

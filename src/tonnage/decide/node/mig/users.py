@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tonnage.decide.node.mig.change import GpuShape, MigChange, pods_with, surplus
-from tonnage.model.mig import DividedGpu
-from tonnage.model.sharing import Hold
+from tonnage.model.devices.sharing import Hold
+from tonnage.model.mig.layouts import DividedGpu
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu, goals_by_entries, goals_by_layout
 from tonnage.decide.node.mig.layouts import DISABLED, NoLayout
-from tonnage.model.devices import Inventory
-from tonnage.model.mig import DividedGpu, MigConfigs, MigEntry
-from tonnage.model.mig_hooks import HostWork
-from tonnage.model.sharing import Hold
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import Hold
+from tonnage.model.mig.hooks import HostWork
+from tonnage.model.mig.layouts import DividedGpu, MigConfigs, MigEntry
 
 
 @dataclass(frozen=True, slots=True)

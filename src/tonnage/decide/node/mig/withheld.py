@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.model.devices import Device, Inventory
+from tonnage.model.devices.inventory import Device, Inventory
 
 CHANGING: Final = "its MIG layout is being changed"
 

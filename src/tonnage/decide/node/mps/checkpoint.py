@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from tonnage.model.devices.mps import MpsDaemon, MpsDevice
 from tonnage.model.json import JsonObject
-from tonnage.model.mps import MpsDaemon, MpsDevice
 from tonnage.model.names import parse_resource_name
 
 _MOST: Final = 256

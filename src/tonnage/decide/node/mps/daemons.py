@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.node.units import Unit
-from tonnage.model.devices import Inventory
-from tonnage.model.mps import (
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.mps import (
     MOST_MPS_CLIENTS,
     MPS_IN_CONTAINER,
     PIPE_VARIABLE,
@@ -21,9 +21,9 @@ from tonnage.model.mps import (
     MpsState,
     mps_folder,
 )
+from tonnage.model.devices.sharing import Mount, NodePlan, PlannedResource, PluginConfig, Slot
 from tonnage.model.names import ResourceName
-from tonnage.model.plugin_settings import SharingKind
-from tonnage.model.sharing import Mount, NodePlan, PlannedResource, PluginConfig, Slot
+from tonnage.model.node.plugin_settings import SharingKind
 
 _FEWER_CLIENTS: Final = 16
 _MORE_FROM: Final = (7, 5)

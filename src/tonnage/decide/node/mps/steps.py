@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from tonnage.model.actions.mps import StartDaemon, StopDaemon
-from tonnage.model.mps import MpsDaemon, MpsState
+from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.names import ResourceName
 
 BACK_OFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -15,8 +15,8 @@ from tonnage.decide.node.preference.whole_devices import (
     topology_of,
     worked_out,
 )
-from tonnage.model.devices import Device
-from tonnage.model.links import NVSWITCH, PCI_WORDS, Link
+from tonnage.model.devices.inventory import Device
+from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
 
 _ALWAYS_EXACT: Final = 8
 """Devices of which the best set is worked out in 2 ms."""

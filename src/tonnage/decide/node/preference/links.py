@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.model.devices import Device
-from tonnage.model.links import NVSWITCH, Link, LinkMatrix, PciLevel
+from tonnage.model.devices.inventory import Device
+from tonnage.model.devices.links import NVSWITCH, Link, LinkMatrix, PciLevel
 
 NVLINK_TENTHS: Final = ((100, 401), (90, 206), (87, 200), (86, 120), (80, 200), (70, 200), (60, 180))
 """Of one NVLink in tenths of GB/s one way, by the least compute capability (times ten) that has it.

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.links import LinkMatrix, Row
+from tonnage.model.devices.links import LinkMatrix, Row
 
 FUTURE_SIZES: Final = (1, 2, 4, 8)
 

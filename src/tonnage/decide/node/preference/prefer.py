@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tonnage.decide.node.preference.replicas import in_order, prefer_replicas
 from tonnage.decide.node.preference.whole_devices import Topology, prefer_whole
-from tonnage.model.sharing import PlannedResource, SharedPolicy
+from tonnage.model.devices.sharing import PlannedResource, SharedPolicy
 
 
 def prefer(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 
+from tonnage.model.devices.sharing import PlannedResource, SharedPolicy, Slot
 from tonnage.model.names import parse_device_id
-from tonnage.model.sharing import PlannedResource, SharedPolicy, Slot
 
 
 def prefer_replicas(

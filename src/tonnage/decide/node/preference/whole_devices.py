@@ -16,7 +16,7 @@ from tonnage.decide.node.preference.class_tables import (
 from tonnage.decide.node.preference.heuristic import nearly_best
 from tonnage.decide.node.preference.objective import Pairs, pairs_of
 from tonnage.decide.node.preference.subset_tables import MOST_DEVICES, SubsetTables, subset_tables
-from tonnage.model.links import LinkMatrix
+from tonnage.model.devices.links import LinkMatrix
 
 T = TypeVar("T")
 

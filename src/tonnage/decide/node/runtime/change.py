@@ -23,9 +23,9 @@ from tonnage.decide.node.runtime.versions import (
 )
 from tonnage.documents.runtime_config import containerd_config, crio_config
 from tonnage.model.errors import Problem
-from tonnage.model.node_software import KubeletPolicies, RuntimeInventory
-from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
-from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.software import KubeletPolicies, RuntimeInventory
 
 _KEY: Final = "enable_cdi"
 _BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container toolkit"

@@ -20,8 +20,8 @@ from typing import Any, Final
 from tonnage.decide.node.runtime.versions import Version
 from tonnage.documents.runtime_config import imports_of, parsed_toml
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_change import ConfigFile
-from tonnage.model.runtime_config import TEMPLATES
+from tonnage.model.node.runtime_change import ConfigFile
+from tonnage.model.node.runtime_config import TEMPLATES
 
 _RUNTIME: Final = "io.containerd.cri.v1.runtime"
 _CRI: Final = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: _RUNTIME, 4: _RUNTIME}

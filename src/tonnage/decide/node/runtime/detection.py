@@ -6,9 +6,9 @@ from typing import Final
 
 from tonnage.decide.node.runtime.versions import runtime_kind
 from tonnage.model.errors import Problem
-from tonnage.model.node_facts import RuntimeFacts
-from tonnage.model.runtime_change import ConfigFile, RuntimeSeen
-from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.node.facts import RuntimeFacts
+from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
+from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
 
 _MAIN: Final = {
     RuntimeKind.CONTAINERD: "/etc/containerd/config.toml",

@@ -14,8 +14,8 @@ from tonnage.decide.node.runtime.toml_block import Settings, tables_body, whole_
 from tonnage.decide.node.runtime.versions import Version, version_of
 from tonnage.documents.runtime_config import crio_config
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_config import RuntimeKind
 
 HANDLER: Final = "nvidia"
 _PROGRAM: Final = "nvidia-container-runtime"

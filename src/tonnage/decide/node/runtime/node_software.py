@@ -15,8 +15,8 @@ from tonnage.decide.node.runtime.versions import (
     runtime_kind,
     version_of,
 )
-from tonnage.model.node_software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
-from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 
 _LONGEST: Final = 60
 _LONGEST_REASON: Final = 500

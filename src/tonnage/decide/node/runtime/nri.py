@@ -8,9 +8,9 @@ from typing import Final
 from tonnage.decide.node.runtime.change import inventory, unknown
 from tonnage.decide.node.runtime.versions import NRI_NEEDS, can_nri, kubelet_cdi, version_of
 from tonnage.model.errors import Problem
-from tonnage.model.node_software import Switch
-from tonnage.model.runtime_change import NriAnswer, RuntimeSeen
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_change import NriAnswer, RuntimeSeen
+from tonnage.model.node.runtime_config import RuntimeKind
+from tonnage.model.node.software import Switch
 
 _BY_CDI: Final = "deviceListStrategy: cdi-cri does the same without NRI"
 _BY_VARIABLES: Final = "deviceListStrategy: envvar with NVIDIA's container toolkit does without NRI and CDI"

@@ -13,7 +13,7 @@ from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, contai
 from tonnage.decide.node.runtime.toml_block import has_block, whole_file, without_blocks
 from tonnage.decide.node.runtime.versions import Version
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_change import ConfigFile, FileEdit
+from tonnage.model.node.runtime_change import ConfigFile, FileEdit
 
 _DROP_IN: Final = "99-tonnage.toml"
 _BASE: Final = '{{ template "base" . }}\n'

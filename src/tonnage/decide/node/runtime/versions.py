@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
 
 _NUMBERS: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
 

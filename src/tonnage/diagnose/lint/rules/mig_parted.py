@@ -23,7 +23,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.mig_names import nearest_profile, parse_profile
+from tonnage.model.mig.profile_names import nearest_profile, parse_profile
 from tonnage.model.severity import Severity
 
 _KEY: Final = "mig-configs"

@@ -23,10 +23,10 @@ from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml_reader import Path
-from tonnage.model.cluster import Manifest, Node, Pod
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import Manifest, Node, Pod
+from tonnage.model.kubernetes.selectors import Requirement, Taint
 from tonnage.model.layer import Layer
-from tonnage.model.selectors import Requirement, Taint
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Verdict
 

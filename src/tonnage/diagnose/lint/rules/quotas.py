@@ -19,8 +19,8 @@ from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml_reader import Path
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, is_label_key
-from tonnage.model.quantity import parse_quantity
 from tonnage.model.severity import Severity
 
 _STANDARD: Final = frozenset({

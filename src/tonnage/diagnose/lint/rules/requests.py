@@ -17,10 +17,10 @@ from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.container_fields import claim_name_faults
 from tonnage.documents.yaml_reader import Path
-from tonnage.model.cluster import WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import WrittenAmounts
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import SHARED_SUFFIX
-from tonnage.model.quantity import parse_quantity
 from tonnage.model.reasons.admission import (
     FieldAmountReason,
     LimitMissing,

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, number, put, text
+from tonnage.model.kubernetes.well_known import MIRROR, NOT_READY
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.model.well_known import MIRROR, NOT_READY
 from tonnage.twin.apiserver.admission.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.admission.limits import LimitBounds, LimitDefaults
 from tonnage.twin.apiserver.admission.pod_security import PodSecurity

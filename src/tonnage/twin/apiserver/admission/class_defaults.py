@@ -11,8 +11,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, put, text, texts
-from tonnage.model.quantity import parse_quantity
-from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_INGRESS_CLASS, OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.quantity import parse_quantity
+from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS, OLD_INGRESS_CLASS, OLD_STORAGE_CLASS
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import CLAIM, VOLUME
 from tonnage.twin.apiserver.statuses import forbidden

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, breaches, claim_breaches
-from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, put, text
-from tonnage.model.policies import LimitRange
-from tonnage.model.quantity import canonical_quantity
+from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
+from tonnage.model.kubernetes.policies import LimitRange
+from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import CLAIM, POD

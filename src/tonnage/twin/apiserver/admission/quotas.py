@@ -23,11 +23,11 @@ from tonnage.decide.kubernetes.admission.quota import (
 )
 from tonnage.decide.kubernetes.admission.quota_usage import added, bounds, charges_of, counted
 from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
-from tonnage.model import cluster
-from tonnage.model.cluster import Quota, Snapshot
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, opened, put, text
-from tonnage.model.quantity import quantity_format
+from tonnage.model.kubernetes import cluster
+from tonnage.model.kubernetes.cluster import Quota, Snapshot
+from tonnage.model.kubernetes.quantity import quantity_format
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.apiserver.admission.limits import written_manifest

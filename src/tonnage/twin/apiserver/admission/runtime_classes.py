@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put
-from tonnage.model.quantity import parse_quantity
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.statuses import StatusError, forbidden, shown_name

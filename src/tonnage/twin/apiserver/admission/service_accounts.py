@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, text
-from tonnage.model.well_known import MIRROR
+from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.twin.apiserver.rbac.pod_references import secret_names
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import POD, SERVICE_ACCOUNT

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, flag, mapping, mappings, number, put, text, texts
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, named, with_condition
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries

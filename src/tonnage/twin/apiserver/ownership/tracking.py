@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.api.custom.validation import validate_custom
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, text
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.applying import tell_repeated
 from tonnage.twin.apiserver.codec import Codec

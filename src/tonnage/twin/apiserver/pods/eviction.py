@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invali
 from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, flag, mapping, mappings, number, put, text, texts
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.twin.apiserver.deletion import delete, expect
 from tonnage.twin.apiserver.deletion_options import deletion_options
 from tonnage.twin.apiserver.pipeline import Pipeline

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, items, mapping, text, texts
-from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     UNSET,

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, mapping, mappings, text, texts
-from tonnage.model.well_known import LEASE_NAMESPACE, MIRROR
+from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE, MIRROR
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.pod_references import first_reference

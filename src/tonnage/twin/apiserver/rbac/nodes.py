@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from tonnage.model.json_access import mapping, mappings, text
-from tonnage.model.well_known import LEASE_NAMESPACE
+from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
 from tonnage.twin.apiserver.authentication.users import NODE, NODES
 from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
 from tonnage.twin.apiserver.rbac.decisions import Decision

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, text
-from tonnage.model.well_known import MIRROR
+from tonnage.model.kubernetes.well_known import MIRROR
 
 _SECRET_REFERENCES: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 

@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.api.strategies.pods import complete_pod
 from tonnage.decide.kubernetes.api.strategies.volumes import date_phase
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, items, mapping, number, opened, put, text
-from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
 from tonnage.twin.apiserver.pods.statuses import complete_status
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import (

@@ -16,7 +16,7 @@ from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import replace_status, tell_of_pod
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import moment_of, timestamp
+from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.budgets.plan import (
     Expected,

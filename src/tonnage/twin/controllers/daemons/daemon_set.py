@@ -13,7 +13,7 @@ from tonnage.loop.writing import merge_status
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
-from tonnage.model.well_known import CONTROLLER_REVISION_HASH
+from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.daemons.history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemons.plan import Failed, node_of, plan, status_of

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonnage.model.well_known import CONTROLLER_REVISION_HASH
+from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.daemons.template import Fit, fit_of
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready

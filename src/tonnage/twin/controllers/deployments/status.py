@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from tonnage.model.timestamps import moment_of, timestamp
+from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.twin.controllers.deployments.replica_sets import Sets, limits_of
 from tonnage.wire.objects import Condition, Deployment, WorkloadStatus
 

@@ -20,7 +20,7 @@ from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import replace_status
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.model.timestamps import moment_of, timestamp
+from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.jobs.cron import Schedule, schedule_of
 from tonnage.twin.controllers.jobs.cron_plan import due, job_body, job_name, next_in_s, surplus

@@ -11,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.controllers.jobs.cron import Schedule
 from tonnage.twin.controllers.jobs.plan import condition
 from tonnage.twin.controllers.ownership import controller_reference

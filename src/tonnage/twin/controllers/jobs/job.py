@@ -19,7 +19,7 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import replace_status
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.jobs.plan import (

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tonnage.model.digits import whole_number
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import Job
 

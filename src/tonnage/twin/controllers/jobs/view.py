@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.jobs.indexes import Indexes
 from tonnage.twin.controllers.jobs.pods import (

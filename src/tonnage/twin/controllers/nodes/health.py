@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
-from tonnage.model.well_known import NOT_READY
+from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.kubernetes.well_known import NOT_READY
 from tonnage.wire.objects import Condition, Node, Taint
 
 GRACE_S: Final = 50.0

@@ -11,8 +11,8 @@ from tonnage.loop.informer import Delta, Informer, Informers, Key, following, ke
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import patch_as_seen, tell_of_pod
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.timestamps import timestamp
-from tonnage.model.well_known import LEASE_NAMESPACE
+from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
 from tonnage.ports import Clock, KubernetesApi, PatchType
 from tonnage.twin.controllers.nodes.health import (
     GRACE_S,

@@ -14,7 +14,7 @@ from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import tell_of_pod
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, ObjectReference, Pod, Taint, Toleration

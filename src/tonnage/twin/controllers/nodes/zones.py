@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.model.well_known import ZONE
+from tonnage.model.kubernetes.well_known import ZONE
 from tonnage.twin.controllers.nodes.health import ready_status
 from tonnage.wire.objects import Node
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from tonnage.model.json import JsonObject
-from tonnage.model.timestamps import timestamp
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready
 from tonnage.wire.objects import Condition, Pod, ReplicaSet, WorkloadStatus
 from tonnage.wire.workloads import Replication

@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.loop.informer import Delta, Informers, following
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number
-from tonnage.model.well_known import KUBERNETES_SERVICE, SLICE_SERVICE
+from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, SLICE_SERVICE
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE

@@ -12,7 +12,7 @@ from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.well_known import SLICE_MANAGER, SLICE_SERVICE, ZONE
+from tonnage.model.kubernetes.well_known import SLICE_MANAGER, SLICE_SERVICE, ZONE
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.ownership import controller_reference

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.model.json import JsonObject
-from tonnage.model.well_known import SLICE_MANAGER, SLICE_SERVICE, TOPOLOGY_HINTS, TOPOLOGY_MODE
+from tonnage.model.kubernetes.well_known import SLICE_MANAGER, SLICE_SERVICE, TOPOLOGY_HINTS, TOPOLOGY_MODE
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.services.ports import (
     HEADLESS,

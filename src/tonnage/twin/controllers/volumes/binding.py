@@ -17,7 +17,7 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.loop.writing import patch_as_seen
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.model.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.reading.volumes import class_of
 from tonnage.twin.controllers.volumes.plan import (

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import parse_quantity
-from tonnage.model.well_known import DEFAULT_STORAGE_CLASS
+from tonnage.model.kubernetes.quantity import parse_quantity
+from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS
 from tonnage.reading.volumes import class_of
 from tonnage.twin.controllers.selection import takes
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.waiting import foreign, unnamed
-from tonnage.model.cluster import Pod
 from tonnage.model.errors import ClusterError
-from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.ports import KubernetesApi
 from tonnage.reading.cluster import pod_from, snapshot_from
 from tonnage.twin.kubelet.live_pod import LivePod

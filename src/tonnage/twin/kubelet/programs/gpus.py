@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.devices import Device, Inventory, Sample
+from tonnage.model.devices.inventory import Device, Inventory, Sample
 from tonnage.model.errors import TonnageError
 from tonnage.twin.kubelet.containers.port import ContainerContext
 

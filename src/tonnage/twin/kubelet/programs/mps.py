@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from tonnage.model.mps import PIPE_VARIABLE
+from tonnage.model.devices.mps import PIPE_VARIABLE
 from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.programs.basic import complain, read_all, say
 

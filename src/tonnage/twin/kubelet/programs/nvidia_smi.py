@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
-from tonnage.model.devices import Device, Sample
+from tonnage.model.devices.inventory import Device, Sample
 from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.programs.gpus import VisibleGpus, visible_gpus
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tonnage.model.digits import whole_number
-from tonnage.model.timestamps import moment_of
+from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.kubelet.containers.logs import ContainerLog, LogLine
 
 _PARTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.defaults.constants import DEFAULTS
 from tonnage.decide.kubernetes.api.defaults.rules import RULES
 from tonnage.decide.kubernetes.api.encoding.body import copy_json
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import round_up_milli
+from tonnage.model.kubernetes.quantity import round_up_milli
 from tonnage.wire.schema import Field, KindRow, Schema
 
 

@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.api.encoding.body import copy_json
 from tonnage.decide.kubernetes.api.pod_amounts import together
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
-from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
 
 _NAMES: Final[tuple[str, ...]] = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 """Names of a custom kind, in Go's order."""

@@ -17,7 +17,7 @@ import msgspec
 
 from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.timestamps import micro_timestamp, timestamp
+from tonnage.model.kubernetes.timestamps import micro_timestamp, timestamp
 from tonnage.wire.schema import Field, ObjectType, Schema
 
 MAGIC: Final = b"k8s\x00"

@@ -16,7 +16,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.durations import nanoseconds
 from tonnage.model.json import JsonValue
-from tonnage.model.quantity import canonical_quantity
+from tonnage.model.kubernetes.quantity import canonical_quantity
 
 ZERO: Final[dict[str, JsonValue]] = {
     "string": "",

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.decide.kubernetes.api.validation.pods.security_contexts import APP_ARMOR_OF, app_armor_profile
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, drop, items, mapping, mappings, put, text, texts
-from tonnage.model.well_known import PREFERRED, REQUIRED
+from tonnage.model.kubernetes.well_known import PREFERRED, REQUIRED
 
 TEMPLATES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("", "podtemplates"): ("template",),

@@ -20,7 +20,7 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import number, text
-from tonnage.model.name_words import pattern_complaint
+from tonnage.model.kubernetes.name_words import pattern_complaint
 
 STATES: Final = ("False", "True", "Unknown")
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"

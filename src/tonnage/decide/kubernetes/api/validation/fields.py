@@ -20,7 +20,7 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, number, text, texts
-from tonnage.model.name_words import pattern_complaint
+from tonnage.model.kubernetes.name_words import pattern_complaint
 
 Found = Iterator[FieldError]
 NEGATIVE: Final = "must be greater than or equal to 0"

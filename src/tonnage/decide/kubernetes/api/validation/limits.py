@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.validation.resources import (
 )
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, text
-from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
 
 _LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 _BOUNDS: Final = (

@@ -24,8 +24,8 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.validation.fields import NEGATIVE, Found
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
-from tonnage.model.name_words import COUNTS, HUGE_PAGES, OF_CONTAINERS
-from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.name_words import COUNTS, HUGE_PAGES, OF_CONTAINERS
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
 
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _POD_LEVEL: Final = ("cpu", "memory")

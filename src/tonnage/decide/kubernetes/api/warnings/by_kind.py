@@ -25,7 +25,7 @@ from tonnage.decide.kubernetes.api.warnings.pods import (
 )
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
-from tonnage.model.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
 
 _OPTIONS_ONCE: Final = "volume.beta.kubernetes.io/mount-options"
 _CLASS_WORDS: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'

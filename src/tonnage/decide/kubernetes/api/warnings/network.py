@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.validation.network.addresses import parsed, parsed_range
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, items, mapping, mappings, text, texts
-from tonnage.model.well_known import OLD_INGRESS_CLASS, TOPOLOGY_HINTS, TOPOLOGY_MODE
+from tonnage.model.kubernetes.well_known import OLD_INGRESS_CLASS, TOPOLOGY_HINTS, TOPOLOGY_MODE
 
 _LATER: Final = "will be considered invalid in a future Kubernetes release"
 

@@ -19,8 +19,8 @@ from tonnage.decide.kubernetes.api.warnings.network import odd_address
 from tonnage.decide.kubernetes.api.warnings.paths import overlapping_paths
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, mappings, number, text, texts
-from tonnage.model.quantity import canonical_quantity, parse_quantity
-from tonnage.model.well_known import PREFERRED, REQUIRED
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.well_known import PREFERRED, REQUIRED
 
 _OLD_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

@@ -10,11 +10,11 @@ from tonnage.decide.kubernetes.claims.waiting import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
 from tonnage.model.reasons.pods import NotModelled
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.resource_claims import ResourceClaim
 
 NAME: Final = "DynamicResources"
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"

@@ -13,11 +13,11 @@ from tonnage.decide.kubernetes.matching import (
 )
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Node, Pod
+from tonnage.model.kubernetes.cluster import Node, Pod
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.reasons.facts import FailingRequirement
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import NodeAffinityMismatch, NodeNotPinned
-from tonnage.model.selectors import NodeSelectorTerm, Requirement
 
 NAME: Final = "NodeAffinity"
 TEXT: Final = "node(s) didn't match Pod's node affinity/selector"

@@ -6,7 +6,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.scheduling import NodeNameMismatch
 
 NAME: Final = "NodeName"

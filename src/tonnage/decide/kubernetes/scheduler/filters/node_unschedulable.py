@@ -7,9 +7,9 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import tolerates
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.reasons.scheduling import NodeUnschedulable
-from tonnage.model.selectors import Taint
 
 NAME: Final = "NodeUnschedulable"
 TEXT: Final = "node(s) were unschedulable"

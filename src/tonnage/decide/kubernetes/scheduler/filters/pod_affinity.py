@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 from tonnage.decide.kubernetes.matching import pod_term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod, PodTerm
+from tonnage.model.kubernetes.cluster import Pod, PodTerm
+from tonnage.model.kubernetes.selectors import Labels
 from tonnage.model.reasons.scheduling import PodAffinityMismatch, PodAntiAffinity, PodAntiAffinityOfOthers
-from tonnage.model.selectors import Labels
 
 NAME: Final = "InterPodAffinity"
 AFFINITY: Final = "node(s) didn't match pod affinity rules"

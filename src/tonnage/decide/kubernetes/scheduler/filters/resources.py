@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.requests import (
 )
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import (
     InsufficientResource,

@@ -10,10 +10,10 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import TaintNotTolerated
-from tonnage.model.selectors import Taint
 
 NAME: Final = "TaintToleration"
 TEXT: Final = "node(s) had untolerated taint(s)"

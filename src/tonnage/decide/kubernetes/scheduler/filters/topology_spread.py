@@ -8,10 +8,10 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import node_is_selected, selector_matches, untolerated
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Node, Pod, SpreadConstraint
+from tonnage.model.kubernetes.cluster import Node, Pod, SpreadConstraint
+from tonnage.model.kubernetes.scheduler_profile import DefaultSpread
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
 from tonnage.model.reasons.scheduling import TopologyLabelMissing, TopologySkew
-from tonnage.model.scheduler_profile import DefaultSpread
-from tonnage.model.selectors import LabelSelector, Requirement
 
 NAME: Final = "PodTopologySpread"
 SKEWED: Final = "node(s) didn't match pod topology spread constraints"

@@ -14,7 +14,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.volumes import VolumeInUse
 

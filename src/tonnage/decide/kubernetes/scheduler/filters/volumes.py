@@ -16,11 +16,11 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.decide.kubernetes.volume_matching import matched, reaches
 from tonnage.decide.kubernetes.volumes import BY_HAND
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm
+from tonnage.model.kubernetes.volumes import StorageClass, Volume, VolumeClaim
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.volumes import StorageShort, VolumeElsewhere, VolumeLimit, VolumeNotAvailable
-from tonnage.model.selectors import NodeSelectorTerm
-from tonnage.model.volumes import StorageClass, Volume, VolumeClaim
 
 NAME: Final = "VolumeBinding"
 LIMITS: Final = "NodeVolumeLimits"

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.ma
 from numpy.typing import NDArray
 
-from tonnage.model.cluster import Node
-from tonnage.model.selectors import Labels, Taint
+from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.kubernetes.selectors import Labels, Taint
 
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]

@@ -25,7 +25,7 @@ from tonnage.decide.kubernetes.scheduler.preemption import Preemption, not_eligi
 from tonnage.decide.kubernetes.scheduler.refusal import Refusal
 from tonnage.decide.kubernetes.scheduler.scored import TOTAL, Scores
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 _ENOUGH: Final = 0
 _NONE: Final = 1

@@ -40,8 +40,8 @@ from tonnage.decide.kubernetes.scheduler.scores import (
 )
 from tonnage.decide.kubernetes.scheduler.scores import node_affinity as preferred_nodes
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Container, Pod, SpreadConstraint, WorkloadSelector
-from tonnage.model.selectors import LabelSelector, Requirement
+from tonnage.model.kubernetes.cluster import Container, Pod, SpreadConstraint, WorkloadSelector
+from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
 
 NOWHERE = -1
 NEVER = -1

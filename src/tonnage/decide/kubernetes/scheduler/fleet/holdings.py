@@ -13,8 +13,8 @@ from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
 from tonnage.decide.kubernetes.scheduler.fleet.columns import MOST, Amounts, Columns
 from tonnage.decide.kubernetes.view import NodeView
-from tonnage.model.cluster import HostPort, Pod, PodTerm, Requests
-from tonnage.model.selectors import Labels
+from tonnage.model.kubernetes.cluster import HostPort, Pod, PodTerm, Requests
+from tonnage.model.kubernetes.selectors import Labels
 
 Counts: TypeAlias = NDArray[np.int64]
 ByRow: TypeAlias = dict[int, int]

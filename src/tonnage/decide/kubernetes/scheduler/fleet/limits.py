@@ -31,7 +31,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
     Rows,
     counted,
 )
-from tonnage.model.cluster import Pod, PodTerm, SpreadConstraint
+from tonnage.model.kubernetes.cluster import Pod, PodTerm, SpreadConstraint
 
 _NO_LIMIT: Final = 2**62
 

@@ -26,8 +26,8 @@ from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
     Refused,
 )
 from tonnage.decide.kubernetes.scheduler.fleet.selecting import blocked, selected
-from tonnage.model.cluster import Pod, PodTerm, SpreadConstraint
-from tonnage.model.selectors import Labels, LabelSelector
+from tonnage.model.kubernetes.cluster import Pod, PodTerm, SpreadConstraint
+from tonnage.model.kubernetes.selectors import Labels, LabelSelector
 
 _EFFECTS = ("NoSchedule", "NoExecute")
 

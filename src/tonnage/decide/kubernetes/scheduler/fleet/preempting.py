@@ -33,7 +33,7 @@ from tonnage.decide.kubernetes.scheduler.preemption import (
     nobody_goes,
 )
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from tonnage.decide.kubernetes.scheduler.fleet.refusing import Rows
 from tonnage.decide.kubernetes.scheduler.fleet.selecting import blocked, meets
 from tonnage.decide.kubernetes.scheduler.rating import HIGHEST
 from tonnage.decide.kubernetes.scheduler.scores.image_locality import full_name
-from tonnage.model.cluster import Pod, SpreadConstraint
-from tonnage.model.selectors import LabelSelector
-from tonnage.model.well_known import ZONE
+from tonnage.model.kubernetes.cluster import Pod, SpreadConstraint
+from tonnage.model.kubernetes.selectors import LabelSelector
+from tonnage.model.kubernetes.well_known import ZONE
 
 Ratings: TypeAlias = NDArray[np.int64]
 

@@ -25,8 +25,8 @@ from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask, int
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import Holdings, Need
 from tonnage.decide.kubernetes.scheduler.fleet.selecting import blocked, selected
 from tonnage.decide.kubernetes.versions import Profile
-from tonnage.model.cluster import HostPort, Pod
-from tonnage.model.selectors import Taint
+from tonnage.model.kubernetes.cluster import HostPort, Pod
+from tonnage.model.kubernetes.selectors import Taint
 
 Rows: TypeAlias = NDArray[np.intp]
 FEASIBLE: Final = -1

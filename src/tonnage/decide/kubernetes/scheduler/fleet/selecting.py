@@ -8,8 +8,8 @@ import numpy as np
 
 from tonnage.decide.kubernetes.matching import is_readable, requirement_holds, untolerated
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask
-from tonnage.model.cluster import Pod
-from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Toleration
 
 
 def selected(columns: Columns, pod: Pod) -> Mask:

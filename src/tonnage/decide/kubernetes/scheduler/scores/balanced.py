@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, pod_requests
 from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "NodeResourcesBalancedAllocation"
 WEIGHT: Final = 1

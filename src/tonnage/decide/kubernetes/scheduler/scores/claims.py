@@ -8,8 +8,8 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.waiting import PodClaims, claims_of
 from tonnage.decide.kubernetes.scheduler.rating import Feasible, scaled
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
-from tonnage.model.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
 NAME: Final = "DynamicResources"
 WEIGHT: Final = 2

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import NO_INTEGER, term_matches, wrong_values
 from tonnage.decide.kubernetes.scheduler.rating import Feasible, scaled
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "NodeAffinity"
 WEIGHT: Final = 2

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import pod_term_matches
 from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Pod, PodTerm
+from tonnage.model.kubernetes.cluster import Pod, PodTerm
 
 NAME: Final = "InterPodAffinity"
 WEIGHT: Final = 2

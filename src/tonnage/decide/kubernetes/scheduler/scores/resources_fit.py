@@ -9,8 +9,8 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, asked_for_scores
 from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod
-from tonnage.model.scheduler_profile import FitRating, Strategy
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.scheduler_profile import FitRating, Strategy
 
 NAME: Final = "NodeResourcesFit"
 WEIGHT: Final = 1

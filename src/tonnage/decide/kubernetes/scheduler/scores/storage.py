@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.scheduler.rating import Feasible
 from tonnage.decide.kubernetes.view import View
-from tonnage.model.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "VolumeBinding"
 WEIGHT: Final = 1

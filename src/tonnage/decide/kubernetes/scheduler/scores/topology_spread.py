@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.scheduler.filters.topology_spread import (
 )
 from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.model.cluster import Pod, SpreadConstraint
+from tonnage.model.kubernetes.cluster import Pod, SpreadConstraint
 
 NAME: Final = "PodTopologySpread"
 WEIGHT: Final = 2

@@ -26,7 +26,7 @@ from tonnage.decide.kubernetes.api.validation.network.addresses import (
 from tonnage.decide.kubernetes.api.validation.pods.containers import port_or_name
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
-from tonnage.model.well_known import TOPOLOGY_HINTS, TOPOLOGY_MODE
+from tonnage.model.kubernetes.well_known import TOPOLOGY_HINTS, TOPOLOGY_MODE
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _OF_LOAD_BALANCERS: Final = "may only be used when `type` is 'LoadBalancer'"

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.decide.kubernetes.api.validation.file_paths import no_backsteps
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, text
-from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
 
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _FIELD_PATHS: Final = (

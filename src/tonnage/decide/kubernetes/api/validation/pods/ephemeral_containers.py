@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.decide.kubernetes.api.validation.pods.containers import PodFacts, container_rules, image_rules
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
-from tonnage.model.well_known import MIRROR
+from tonnage.model.kubernetes.well_known import MIRROR
 
 _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _FORBIDDEN: Final = (

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.api.problems import invalid
 from tonnage.decide.kubernetes.api.validation.fields import Found
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import items, mapping, mappings
-from tonnage.model.well_known import REQUIRED
+from tonnage.model.kubernetes.well_known import REQUIRED
 
 _TERMS: Final = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 

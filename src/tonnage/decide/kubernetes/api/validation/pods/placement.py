@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.validation.fields import Found, label_selector, one_of_if_set
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import items, mapping, mappings, number, text, texts
-from tonnage.model.well_known import PREFERRED, REQUIRED
+from tonnage.model.kubernetes.well_known import PREFERRED, REQUIRED
 
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES: Final = ("Honor", "Ignore")

@@ -31,7 +31,7 @@ from tonnage.decide.kubernetes.api.validation.storage.volume_sources import (
 )
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, number, text
-from tonnage.model.quantity import parse_quantity
+from tonnage.model.kubernetes.quantity import parse_quantity
 
 Volumes = dict[str, JsonObject]
 """Good volumes by name."""

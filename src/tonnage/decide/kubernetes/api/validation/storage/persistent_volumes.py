@@ -28,7 +28,7 @@ from tonnage.decide.kubernetes.api.validation.storage.volume_sources import (
 )
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, items, mapping, mappings, text
-from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
 
 _SOURCES: Final = (
     "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte",

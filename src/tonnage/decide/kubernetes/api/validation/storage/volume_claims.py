@@ -20,8 +20,8 @@ from tonnage.decide.kubernetes.api.validation.fields import (
 )
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, items, mapping, put, text, texts
-from tonnage.model.quantity import canonical_quantity, parse_quantity
-from tonnage.model.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
+from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
 
 NOT_POSITIVE: Final = "must be greater than zero"
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

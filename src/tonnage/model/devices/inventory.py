@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from tonnage.model.device_nodes import DeviceNodes
-from tonnage.model.links import Link
+from tonnage.model.devices.device_nodes import DeviceNodes
+from tonnage.model.devices.links import Link
 
 
 @dataclass(frozen=True, slots=True)

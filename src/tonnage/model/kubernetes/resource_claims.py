@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from tonnage.model.errors import Problem
-from tonnage.model.selectors import NodeSelectorTerm, Taint, Toleration
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Taint, Toleration
 
 
 class DeviceId(NamedTuple):

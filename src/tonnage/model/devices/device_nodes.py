@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.model.plugin_settings import ExtraDevice
+from tonnage.model.node.plugin_settings import ExtraDevice
 
 CONTROL_NODES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 """What a container needs beside the nodes of its devices; not every driver has all of them."""

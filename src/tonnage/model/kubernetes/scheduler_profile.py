@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tonnage.model.selectors import NodeSelectorTerm
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm
 
 DEFAULT_NAME: Final = "default-scheduler"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.model.selectors import Labels, LabelSelector, Toleration
+from tonnage.model.kubernetes.selectors import Labels, LabelSelector, Toleration
 
 
 @dataclass(frozen=True, slots=True)

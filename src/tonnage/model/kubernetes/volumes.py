@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm
+from tonnage.model.kubernetes.selectors import Labels, LabelSelector, NodeSelectorTerm
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tonnage.model.errors import Problem
-from tonnage.model.node_software import RuntimeInventory
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.node.runtime_config import RuntimeKind
+from tonnage.model.node.software import RuntimeInventory
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.names import CDI_GPU_KIND, CDI_MANAGEMENT_KIND, CDI_NVIDIA_KIND
-from tonnage.model.plugin_settings import ExtraDevice
+from tonnage.model.node.plugin_settings import ExtraDevice
 
 DRIVER_ROOTS: Final = ("/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/usr/local/nvidia")
 """Where a driver is installed: on the host, by NVIDIA's driver container, by clouds' nodes."""

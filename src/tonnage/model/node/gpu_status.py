@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.model.links import PciLevel
-from tonnage.model.node_software import NodeSoftware
+from tonnage.model.devices.links import PciLevel
+from tonnage.model.node.software import NodeSoftware
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from datetime import datetime
 from typing import TypeAlias
 
 from tonnage.model.errors import Problem
-from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonObject
-from tonnage.model.policies import LimitRange, QuotaScope, RuntimeClass, Webhook
-from tonnage.model.resource_claims import (
+from tonnage.model.kubernetes.policies import LimitRange, QuotaScope, RuntimeClass, Webhook
+from tonnage.model.kubernetes.resource_claims import (
     ClaimTemplate,
     DeviceClass,
     PodClaim,
@@ -23,9 +22,9 @@ from tonnage.model.resource_claims import (
     ResourceSlice,
     TaintRule,
 )
-from tonnage.model.scheduler_profile import SchedulerProfile
-from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
-from tonnage.model.volumes import (
+from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
+from tonnage.model.kubernetes.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
+from tonnage.model.kubernetes.volumes import (
     Attachments,
     Disk,
     PodVolume,
@@ -36,7 +35,8 @@ from tonnage.model.volumes import (
     VolumeClaim,
     VolumeLimits,
 )
-from tonnage.model.workloads import Happening, QueuedWorkload, Workload
+from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Workload
+from tonnage.model.node.gpu_status import GpuStatus
 
 Requests: TypeAlias = Mapping[str, int]
 """Amount by resource name; `cpu` in thousandths of a core, the others in whole units."""

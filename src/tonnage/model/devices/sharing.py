@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tonnage.model.health import HealthPolicy
+from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.names import ResourceName
-from tonnage.model.plugin_settings import (
+from tonnage.model.node.plugin_settings import (
     CdiSettings,
     ExtraDevice,
     FeatureSettings,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.model.devices import GpuProcess, Inventory
+from tonnage.model.devices.inventory import GpuProcess, Inventory
+from tonnage.model.devices.sharing import Hold, PluginConfig
 from tonnage.model.json import JsonObject
-from tonnage.model.machine import Machine
-from tonnage.model.runtime_config import RuntimeConfig, ToolkitConfig
-from tonnage.model.sharing import Hold, PluginConfig
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.runtime_config import RuntimeConfig, ToolkitConfig
 
 
 @dataclass(frozen=True, slots=True)
