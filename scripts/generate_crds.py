@@ -8,11 +8,11 @@ from typing import Final
 
 import yaml
 
-from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "deploy" / "helm" / "tonnage" / "files" / "crds"
-_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.documents.node_gpu_status.\n"
+_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.documents.node.gpu_status.\n"
 
 
 def files() -> dict[Path, str]:

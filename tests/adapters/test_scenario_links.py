@@ -10,7 +10,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.decide.node.preference.board import board_of
 from tonnage.documents.hardware import Hardware
 from tonnage.documents.scenario import parse_scenario
-from tonnage.documents.source import parse_document
+from tonnage.documents.yaml.source import parse_document
 from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.errors import ConfigError
 from tonnage.twin.devices.scenario import ScenarioBackend

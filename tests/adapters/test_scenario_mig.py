@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.documents.hardware import Hardware
-from tonnage.documents.source import parse_document
+from tonnage.documents.yaml.source import parse_document
 from tonnage.model.errors import ConfigError
 from tonnage.twin.devices.scenario import ScenarioBackend
 

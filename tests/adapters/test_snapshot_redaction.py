@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
 
 Body = dict[str, Any]
 KINDS = {kind.kind: kind for kind in CAPTURED}

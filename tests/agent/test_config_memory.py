@@ -14,7 +14,7 @@ import tonnage
 from tonnage.agent.config.checkpoint import mark_of, reader_files, recalled, remembered
 from tonnage.agent.config.reading import Reading
 from tonnage.decide.node.choose_config import Choice, Wishes
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.plugin_settings import Override
 
@@ -83,7 +83,7 @@ def test_another_version_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_module_that_reads_is_in_the_mark() -> None:
-    program = "import sys, tonnage.documents.device_plugin_config\n"
+    program = "import sys, tonnage.documents.device_plugin.config\n"
     program += "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('tonnage.')), sep='\\n')"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {Path(line) for line in said.stdout.splitlines() if not line.endswith("__init__.py")}

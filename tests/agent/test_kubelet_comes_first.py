@@ -127,7 +127,7 @@ async def test_the_same_configuration_is_not_read_again(
         read.append(text)
         raise AssertionError(text)
 
-    monkeypatch.setattr("tonnage.documents.device_plugin_config.parse_device_plugin_config", parse)
+    monkeypatch.setattr("tonnage.documents.device_plugin.config.parse_device_plugin_config", parse)
     async with agent(node, hardware, cluster), asyncio.timeout(PATIENCE_S):
         assert (await node.registered.get()).resource_name == SHARED
         await cluster.until(lambda: "GPUConfigApplied" in cluster.conditions("node-1"))

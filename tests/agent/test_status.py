@@ -28,7 +28,7 @@ from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.share import share
-from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
+from tonnage.documents.node.gpu_status import NodeGPUStatusBody, node_gpu_status_crd
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Sample
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 from tonnage.model.devices.mps import MpsState

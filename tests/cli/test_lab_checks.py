@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.cli.lab.checks import Absent, Observation, checks_of, value_at
-from tonnage.documents.lab import Expectation
+from tonnage.documents.lab.steps import Expectation
 
 JSON = '{"status": {"phase": "Running", "n": 4, "on": true, "nothing": null}, "labels": {"a.b/c": "d"}}'
 

@@ -14,8 +14,8 @@ import pytest
 from scripts.find_helm import MAJORS, Major, helm_binary
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.main import COMMANDS
-from tonnage.documents.lab_options import Kind
-from tonnage.documents.lab_permitted import PERMITTED
+from tonnage.documents.lab.options import Kind
+from tonnage.documents.lab.permitted import PERMITTED
 
 pytestmark = pytest.mark.long
 

@@ -25,7 +25,7 @@ from tonnage.cli.lab.report import (
 )
 from tonnage.cli.lab.runner import MAX_OUTPUT_BYTES, Listener, run_lab
 from tonnage.cli.lab.surroundings import Surroundings, surroundings
-from tonnage.documents.lab import Lab, parse_lab
+from tonnage.documents.lab.steps import Lab, parse_lab
 
 FAKE = textwrap.dedent(
     f"""\

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.cli.lab.servers import lab_servers
-from tonnage.documents.lab import parse_lab
+from tonnage.documents.lab.steps import parse_lab
 from tonnage.model.errors import ConfigError, HardwareError
 
 PRETENDED = textwrap.dedent(

@@ -13,7 +13,7 @@ from tonnage.cli.node.command import Told, command, told_by
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
 from tonnage.cli.node.plugin_flags import Surroundings
 from tonnage.decide.node.choose_config import Wishes
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.health import FaultClass, HealthPolicy, Signal
 from tonnage.model.devices.sharing import DeviceIdStrategy, DeviceListStrategy, PluginConfig, SharedPolicy
 from tonnage.model.errors import ConfigError

@@ -16,7 +16,7 @@ from tonnage.cli.node.command import command
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS
 from tonnage.cli.node.plugin_flags import EnvironmentOption
 from tonnage.cli.up.pretended_options import SIDES, Side, told_on_the_twin
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 from tonnage.twin.host_programs import PretendedPrograms
 from tonnage.twin.kubelet.containers.port import ContainerContext

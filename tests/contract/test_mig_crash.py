@@ -18,7 +18,7 @@ from support.crash.transitions import CREATE, DESTROY, KINDS, MODE, SHORT, Trans
 from support.crash.trial import attempt, chosen, different, fuses, moments, sort_of
 from support.driver_root import Driver
 from support.nvml.state import DriverState
-from tonnage.documents.mig_parted import parse_mig_parted
+from tonnage.documents.mig.layouts import parse_mig_parted
 
 ALL = {change.kind: change for change in transitions(1, len(KINDS))}
 LAYOUTS = {"all-1g.10gb", "all-2g.20gb", "all-3g.40gb", "all-7g.80gb", "all-balanced"}

@@ -13,7 +13,7 @@ from scripts.generate_chart_reference import values
 from scripts.generate_crds import main as generate_crds
 from support.helm import CHART, IMAGE, Helm, assert_valid
 from tonnage.cli.main import tonnage
-from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
 
 EVERYTHING = """
 imagePullSecrets: [{name: registry}]

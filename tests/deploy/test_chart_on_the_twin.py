@@ -14,7 +14,7 @@ import pytest
 from support.helm import CHART, NAMESPACE, RELEASE, Helm
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.documents.node_gpu_status import GROUP, PLURAL
+from tonnage.documents.node.gpu_status import GROUP, PLURAL
 from tonnage.model.errors import ApiError
 from tonnage.ports import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

@@ -12,7 +12,7 @@ from scripts.generate_chart_reference import main as generate_reference
 from scripts.generate_chart_reference import refused
 from support.helm import CHART, RELEASE, Helm
 from tonnage.cli.node.command import command, told_by
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.node.plugin_settings import ImexSettings
 
 REFUSED = {

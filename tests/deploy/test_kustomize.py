@@ -15,7 +15,7 @@ from scripts.render_chart import BASE, for_kubectl, namespace
 from scripts.render_chart import main as render
 from support.helm import Helm, Manifest, Rendered, assert_valid
 from tonnage.cli.kubectl import kubectl_binary
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.sharing import SharedResource
 
 EXAMPLE = BASE.parent / "overlays" / "example"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from support.plugin_configs import fields
 from tonnage.cli.node.command import command
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS
-from tonnage.documents.device_plugin_schema import DevicePluginConfig, Flags, PluginFlags
+from tonnage.documents.device_plugin.schema import DevicePluginConfig, Flags, PluginFlags
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/device-plugin-config.md").read_text(
     encoding="utf-8"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.device_plugin_health import Health
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.device_plugin.health import Health
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import FaultClass, Signal
 

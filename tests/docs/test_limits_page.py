@@ -9,10 +9,10 @@ import pytest
 
 from tonnage.adapters.snapshots.limit import Limit
 from tonnage.adapters.snapshots.load import LONGEST_LINE
-from tonnage.documents import bounds
-from tonnage.documents.syntax import MAX_DEPTH
 from tonnage.documents.trace import MAX_ROWS
-from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.documents.yaml import bounds
+from tonnage.documents.yaml.reader import MAX_BYTES
+from tonnage.documents.yaml.syntax import MAX_DEPTH
 from tonnage.model.json import MOST_DEPTH
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/limits.md").read_text(encoding="utf-8")

@@ -37,10 +37,10 @@ _MADE_HERE: Final = "what Tonnage itself encoded in this process"
 _SNAPSHOT: Final = "lines and items that `limit.Meter` has seen; callers take RecursionError"
 ALLOWED: Final = {
     # the bounded readers
-    "documents/yaml_reader.py": "the reader of YAML, after documents/bounds.py",
-    "documents/bounds.py": "the bounds, on events",
-    "documents/spans.py": "places in a text that the reader took before",
-    "documents/runtime_config.py": "the reader of TOML: files of a bounded size, dots counted before",
+    "documents/yaml/reader.py": "the reader of YAML, after documents/yaml/bounds.py",
+    "documents/yaml/bounds.py": "the bounds, on events",
+    "documents/yaml/spans.py": "places in a text that the reader took before",
+    "documents/node/runtime_config.py": "the reader of TOML: files of a bounded size, dots counted before",
     "documents/trace.py": "the reader of CSV: a text within --max-size, rows counted",
     "model/json.py": "the reader of JSON",
     "wire/decode.py": "the reader of JSON as a wire object",

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from support.plugin_configs import fields
-from tonnage.documents.device_plugin_schema import DevicePluginConfig
-from tonnage.documents.mig_hooks import _Clients, _Hook
+from tonnage.documents.device_plugin.schema import DevicePluginConfig
+from tonnage.documents.mig.hooks import _Clients, _Hook
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/explanation/security.md").read_text(encoding="utf-8")

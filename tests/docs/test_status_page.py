@@ -9,7 +9,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from tonnage.documents.node_gpu_status import NodeGPUStatusBody
+from tonnage.documents.node.gpu_status import NodeGPUStatusBody
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/node-gpu-status.md"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.peak_memory import peak_mib
-from tonnage.documents.bounds import MAX_DOCUMENTS
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.mig_parted import parse_mig_parted
-from tonnage.documents.yaml_reader import parse_yaml, parse_yaml_all
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.mig.layouts import parse_mig_parted
+from tonnage.documents.yaml.bounds import MAX_DOCUMENTS
+from tonnage.documents.yaml.reader import parse_yaml, parse_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 
 LONG = "x" * 35_000
@@ -153,7 +153,7 @@ def test_the_agents_readers_refuse_many_values(read: object) -> None:
 _READ = """
 import sys
 from contextlib import suppress
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 with suppress(ConfigError):
     parse_device_plugin_config(sys.stdin.read(), source="f")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tonnage.decide.node.health.xids import classes_of
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.health import HealthPolicy, Signal
 from tonnage.model.errors import ConfigError
 from tonnage.model.node.plugin_settings import Override

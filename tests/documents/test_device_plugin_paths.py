@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.plugin_configs import parsed, refused
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 from tonnage.model.node.plugin_settings import Override
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
+from tonnage.documents.node.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
 from tonnage.model.errors import ConfigError
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

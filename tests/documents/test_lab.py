@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.documents.lab import Lab, json_path, parse_lab
-from tonnage.documents.lab_command import parse_command
-from tonnage.documents.lab_review import manifest_files
+from tonnage.documents.lab.command import parse_command
+from tonnage.documents.lab.review import manifest_files
+from tonnage.documents.lab.steps import Lab, json_path, parse_lab
 from tonnage.model.errors import ConfigError
 
 GOOD = """\

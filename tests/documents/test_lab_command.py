@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.lab_command import parse_command
+from tonnage.documents.lab.command import parse_command
 
 
 @pytest.mark.parametrize(

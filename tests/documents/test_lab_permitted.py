@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.lab import parse_lab
-from tonnage.documents.lab_command import parse_command
-from tonnage.documents.lab_options import Argument, Kind, Option, read_words
-from tonnage.documents.lab_permitted import PERMITTED
-from tonnage.documents.lab_review import review
-from tonnage.documents.source import FieldError
+from tonnage.documents.lab.command import parse_command
+from tonnage.documents.lab.options import Argument, Kind, Option, read_words
+from tonnage.documents.lab.permitted import PERMITTED
+from tonnage.documents.lab.review import review
+from tonnage.documents.lab.steps import parse_lab
+from tonnage.documents.yaml.source import FieldError
 from tonnage.model.errors import ConfigError
 
 FILES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
+from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 from tonnage.model.errors import ConfigError
 from tonnage.model.mig.hooks import MigHook
 

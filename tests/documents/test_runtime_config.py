@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
+from tonnage.documents.node.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
 from tonnage.model.node.runtime_config import Handler, RuntimeConfig
 
 MAIN = "/etc/containerd/config.toml"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.documents.scheduler_config import scheduler_profiles
+from tonnage.documents.scheduler.config import scheduler_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.kubernetes.scheduler_profile import DefaultSpread, FitRating, SchedulerProfile, Strategy
 

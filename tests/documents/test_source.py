@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, field_validator
 
-from tonnage.documents.source import Document, FieldError, parse_document
-from tonnage.documents.yaml_reader import Mark, field_path, parse_yaml, parse_yaml_all
+from tonnage.documents.yaml.reader import Mark, field_path, parse_yaml, parse_yaml_all
+from tonnage.documents.yaml.source import Document, FieldError, parse_document
 from tonnage.model.errors import ConfigError, Problem
 
 

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.spans import Parts
+from tonnage.documents.yaml.spans import Parts
 
 TEXT = """\
 # über 😀

@@ -30,9 +30,9 @@ from tonnage.cli.lab.consent import _objects
 from tonnage.cli.state import StateFolder
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
 from tonnage.decide.node.mig.pause import ANNOTATION, NodeNow, restore, resume
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.lab import Expectation
-from tonnage.documents.lab_review import chart_problem, plain_names
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.lab.review import chart_problem, plain_names
+from tonnage.documents.lab.steps import Expectation
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.reading.documents import manifest_of

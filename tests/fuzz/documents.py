@@ -17,9 +17,9 @@ from tonnage.decide.node.share import share
 from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.lint.repair import repaired_texts
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.lab import parse_lab
-from tonnage.documents.lab_command import parse_command
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.lab.command import parse_command
+from tonnage.documents.lab.steps import parse_lab
 from tonnage.documents.scenario import parse_scenario
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import NodePlan

@@ -120,7 +120,8 @@ OWN: Final[dict[str, str]] = {
         _VALID,
     ),
     **dict.fromkeys(
-        ("documents/container_fields.py:field_fault", "documents/pod_placement.py:placement_fault"), _WORDS
+        ("documents/pods/container_fields.py:field_fault", "documents/pods/placement.py:placement_fault"),
+        _WORDS,
     ),
     "adapters/kubelet/folder_watch.py:_names": "what the kernel says of a folder",
     "adapters/vendors/nvml_child.py:main": "questions of the process that started this one",

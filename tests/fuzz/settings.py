@@ -20,11 +20,11 @@ from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
-from tonnage.documents.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
-from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
-from tonnage.documents.mig_parted import parse_mig_parted
-from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
-from tonnage.documents.scheduler_config import scheduler_profiles
+from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
+from tonnage.documents.mig.layouts import parse_mig_parted
+from tonnage.documents.node.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
+from tonnage.documents.node.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
+from tonnage.documents.scheduler.config import scheduler_profiles
 from tonnage.documents.trace import jobs_from, machines_from
 from tonnage.model.devices.cdi import SpecFile
 from tonnage.model.errors import ConfigError

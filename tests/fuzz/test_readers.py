@@ -65,8 +65,8 @@ def test_reasons_are_given_for_readers_alone(code: frozenset[str]) -> None:
 @pytest.mark.parametrize(
     "reader",
     [
-        pytest.param("documents/mig_parted.py:parse_mig_parted", id="a parser of a document"),
-        pytest.param("documents/lab_command.py:parse_command", id="a parser without a reader of a format"),
+        pytest.param("documents/mig/layouts.py:parse_mig_parted", id="a parser of a document"),
+        pytest.param("documents/lab/command.py:parse_command", id="a parser without a reader of a format"),
         pytest.param("adapters/kubernetes/answers.py:decoded", id="the API server's answers"),
         pytest.param("twin/kubelet/streams/spdy.py:SpdyCodec.receive", id="frames"),
         pytest.param("agent/mig/journal.py:MigJournal.restore", id="a checkpoint"),

@@ -32,7 +32,7 @@ async def _captured(name: str) -> None:
     from tonnage.cli.lab.runner import Listener, run_lab
     from tonnage.cli.lab.surroundings import surroundings
     from tonnage.cli.library import load_lab
-    from tonnage.documents.lab import Step
+    from tonnage.documents.lab.steps import Step
 
     found = load_lab(name)
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:

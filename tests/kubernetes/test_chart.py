@@ -32,7 +32,7 @@ from support.installed_agent import (
 )
 from support.rights import granted, needed
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.documents.node_gpu_status import GROUP, PLURAL
+from tonnage.documents.node.gpu_status import GROUP, PLURAL
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import NODE_GPU_STATUS

@@ -17,7 +17,7 @@ from support.leftovers import own_folder
 from support.random_manifests import Manifests
 from support.scheduler_duel import Duel
 from tonnage.cli.binaries import chosen_minor
-from tonnage.documents.scheduler_config import scheduler_profiles
+from tonnage.documents.scheduler.config import scheduler_profiles
 
 pytestmark = pytest.mark.kubernetes
 

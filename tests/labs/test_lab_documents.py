@@ -19,9 +19,9 @@ from tonnage.cli.library import (
     load_scenario,
     scenario_names,
 )
-from tonnage.documents.lab import parse_lab
-from tonnage.documents.lab_permitted import PERMITTED
-from tonnage.documents.lab_review import manifest_files
+from tonnage.documents.lab.permitted import PERMITTED
+from tonnage.documents.lab.review import manifest_files
+from tonnage.documents.lab.steps import parse_lab
 from tonnage.model.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,7 +27,7 @@ from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.preference.whole_devices import Topology, finished, topology_of, worked_out
 from tonnage.decide.node.share import share
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
 from tonnage.model.devices.links import NVSWITCH, Link

@@ -16,7 +16,7 @@ from tonnage.adapters.kubernetes.answers import STATUS, decoded, refusal
 from tonnage.adapters.vendors.driver_root import place_inside
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
 from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
-from tonnage.documents.runtime_config import containerd_config
+from tonnage.documents.node.runtime_config import containerd_config
 from tonnage.model.digits import whole_number
 from tonnage.model.errors import ClusterError
 from tonnage.twin.apiserver.serving.pod_streams import _retold

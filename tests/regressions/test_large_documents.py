@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.yaml_reader import MAX_PROBLEMS, parse_yaml
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.yaml.reader import MAX_PROBLEMS, parse_yaml
 from tonnage.model.errors import ConfigError
 
 

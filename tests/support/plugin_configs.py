@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.sharing import (
     PluginConfig,
 )

@@ -123,7 +123,7 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
 def wrong_overrides(options: AgentOptions) -> Iterator[Problem]:
     """What no configuration could be read with: told here beside other problems, else when one is read."""
     if options.overrides:
-        from tonnage.documents.device_plugin_config import parse_device_plugin_config
+        from tonnage.documents.device_plugin.config import parse_device_plugin_config
 
         try:
             parse_device_plugin_config("", source="--config", overrides=options.overrides)

@@ -88,7 +88,7 @@ def with_profiles(snapshot: Snapshot, path: Path | None) -> Snapshot:
     if path is None:
         return snapshot
     from tonnage.cli.library import read_text
-    from tonnage.documents.scheduler_config import scheduler_profiles
+    from tonnage.documents.scheduler.config import scheduler_profiles
     from tonnage.reading.documents import with_schedulers
 
     return with_schedulers(snapshot, scheduler_profiles(read_text(path), str(path)))

@@ -14,7 +14,7 @@ import tonnage
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from tonnage.documents.lab import Lab
+    from tonnage.documents.lab.steps import Lab
     from tonnage.documents.scenario import Scenario
 
 LAB_FILE: Final = "lab.yaml"
@@ -59,7 +59,7 @@ def load_lab(name: str) -> FoundLab:
     Raises:
         ConfigError: no such lab, or a lab that cannot be run as written.
     """
-    from tonnage.documents.lab import parse_lab
+    from tonnage.documents.lab.steps import parse_lab
 
     path = labs_folder() / name / LAB_FILE
     if name not in lab_names():

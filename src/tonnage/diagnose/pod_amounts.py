@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.diagnose import quantities
 from tonnage.diagnose.case import FieldError
-from tonnage.documents.pod_placement import mapping, mappings
+from tonnage.documents.pods.placement import mapping, mappings
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
 from tonnage.model.kubernetes.quantity import (

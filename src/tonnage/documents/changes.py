@@ -24,9 +24,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tonnage.documents.scenario import parse_taint
-from tonnage.documents.source import Document, FieldError, validate
-from tonnage.documents.yaml_reader import Located, parse_yaml
-from tonnage.documents.yaml_reader import Path as FieldPath
+from tonnage.documents.yaml.reader import Located, parse_yaml
+from tonnage.documents.yaml.reader import Path as FieldPath
+from tonnage.documents.yaml.source import Document, FieldError, validate
 from tonnage.model import changes as m
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.quantity import integer_value, milli_value

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Document, FieldError
+from tonnage.documents.yaml.source import Document, FieldError
 from tonnage.model.catalog.gpus import gpu_models
 
 MAX_DEVICES = 256

@@ -23,11 +23,11 @@ from typing import Annotated, Final, Literal
 import yaml
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigProfile
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Document, FieldError, validate
-from tonnage.documents.yaml_reader import Located, field_path, parse_yaml
+from tonnage.documents.yaml.reader import Located, field_path, parse_yaml
+from tonnage.documents.yaml.source import Document, FieldError, validate
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.quantity import parse_quantity

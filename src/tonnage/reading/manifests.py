@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import Located, Path, parse_yaml_all
+from tonnage.documents.yaml.reader import Located, Path, parse_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer

@@ -130,8 +130,8 @@ def refused_placement(spec: w.PodSpec) -> tuple[str, ...]:
     affinity = spec.affinity or w.Affinity()
     if not (spec.topology_spread_constraints or affinity.pod_affinity or affinity.pod_anti_affinity):
         return ()
-    from tonnage.documents.pod_fields import written_path
-    from tonnage.documents.pod_placement import placement_faults
+    from tonnage.documents.pods.fields import written_path
+    from tonnage.documents.pods.placement import placement_faults
 
     written: JsonObject = {
         "affinity": {"podAffinity": affinity.pod_affinity, "podAntiAffinity": affinity.pod_anti_affinity},

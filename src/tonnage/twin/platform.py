@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, items, mappings, text
 from tonnage.twin.world import LIGHT_LABEL

@@ -15,8 +15,8 @@ import yaml
 from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, TopologyScope
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.scenario import NodeGroup, Scenario
-from tonnage.documents.source import parse_document
-from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.documents.yaml.reader import MAX_BYTES
+from tonnage.documents.yaml.source import parse_document
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec

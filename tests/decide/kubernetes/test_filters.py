@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.scheduler.refusal import Filter
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import NodeView
-from tonnage.documents import scheduler_plugins
+from tonnage.documents.scheduler import plugins
 from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
@@ -56,7 +56,7 @@ def pod(name: str, gpus: int = 0, **fields: object) -> Pod:
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=lambda filter_: filter_.NAME)
 def test_a_filter_is_known_to_profiles_and_to_the_columns(filter_: Filter) -> None:
-    assert filter_.NAME in scheduler_plugins.FILTERS
+    assert filter_.NAME in plugins.FILTERS
     # Pods with claims or volumes are never judged on columns.
     assert filter_ in vars(refusing).values() or filter_ in (claims, volume_use, volumes)
 

@@ -32,7 +32,7 @@ from tonnage.adapters.certificates import Authority
 from tonnage.adapters.checkpoints import payload_of
 from tonnage.adapters.clock import SystemClock
 from tonnage.decide.node.mig.pause import ANNOTATION
-from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

@@ -33,7 +33,7 @@ from tonnage.diagnose.lint import world as lint_cluster
 from tonnage.diagnose.lint.lint import Given, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.status import fleet as fleet_rows
-from tonnage.documents.lab_review import manifest_files
+from tonnage.documents.lab.review import manifest_files
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot

@@ -17,8 +17,8 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
-from tonnage.documents.syntax import NO_YAML
-from tonnage.documents.yaml_reader import Located, read_yaml_all
+from tonnage.documents.yaml.reader import Located, read_yaml_all
+from tonnage.documents.yaml.syntax import NO_YAML
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

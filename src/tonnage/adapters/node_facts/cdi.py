@@ -55,7 +55,7 @@ def _spec(found: Content, path: str, rank: int) -> SpecDocument:
 
 
 def _yaml(text: str, path: str) -> JsonValue:
-    from tonnage.documents.yaml_reader import parse_yaml_all  # takes a while, and specs mostly are JSON
+    from tonnage.documents.yaml.reader import parse_yaml_all  # takes a while, and specs mostly are JSON
 
     documents = parse_yaml_all(text, source=path)
     return documents[0].value if documents else None

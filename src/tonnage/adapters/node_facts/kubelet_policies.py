@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tonnage.adapters.node_facts.files import NodeFiles
-from tonnage.documents.kubelet_config import (
+from tonnage.documents.node.kubelet_config import (
     CPU,
     MEMORY,
     SCOPE,

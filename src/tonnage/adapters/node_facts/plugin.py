@@ -114,7 +114,7 @@ def _settled(files: NodeFiles, config: PluginConfig) -> PluginConfig:
 def _parsed(text: str, source: str) -> PluginConfig:
     if not text:
         return PluginConfig()
-    from tonnage.documents.device_plugin_config import parse_device_plugin_config  # takes a while
+    from tonnage.documents.device_plugin.config import parse_device_plugin_config  # takes a while
 
     return parse_device_plugin_config(text, source=source, lenient=True)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.adapters.node_facts.processes import command_line, option
-from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
+from tonnage.documents.node.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
 from tonnage.model.errors import Problem
 from tonnage.model.node.facts import RuntimeFacts
 from tonnage.model.node.runtime_config import TEMPLATES, RuntimeConfig, ToolkitConfig

@@ -125,7 +125,7 @@ def _documents(content: bytes, source: str, limit: Limit) -> list[JsonValue]:
     if content[:_HEAD].lstrip(_BLANKS)[:1] in (b"{", b"["):
         limit.check_values(content, source, "it is no List, or has a fault, and so is read as a whole")
         return [_parsed_json(content, source)]
-    from tonnage.documents.yaml_reader import MAX_BYTES, parse_yaml_all
+    from tonnage.documents.yaml.reader import MAX_BYTES, parse_yaml_all
 
     if len(content) > MAX_BYTES:
         why = f"YAML of more than {MAX_BYTES >> 20} MiB takes minutes to read"

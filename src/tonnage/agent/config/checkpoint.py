@@ -21,14 +21,18 @@ from tonnage.model.json import JsonObject, JsonValue
 
 READERS: Final = (
     "agent/config/reading.py",
-    "documents/bounds.py",
-    "documents/device_plugin_*.py",
+    "documents/yaml/bounds.py",
+    "documents/device_plugin/*.py",
     "documents/durations.py",
     "documents/nearest.py",
-    "documents/source.py",
-    "documents/syntax.py",
-    "documents/yaml_reader.py",
+    "documents/yaml/source.py",
+    "documents/yaml/syntax.py",
+    "documents/yaml/reader.py",
     "model/*.py",
+    "model/devices/*.py",
+    "model/kubernetes/*.py",
+    "model/mig/*.py",
+    "model/node/*.py",
     "model/catalog/xids.py",
     "model/catalog/xids.toml",
 )

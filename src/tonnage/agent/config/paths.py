@@ -32,7 +32,7 @@ def own_hook(reading: Reading) -> bool:
 def open_paths(config: PluginConfig, source: str, reading: Reading, host: HostOwners) -> tuple[Problem, ...]:
     """Paths of a text that somebody else than root may fill. Blocks.
 
-    The text names only folders that should be root's (`documents.device_plugin_paths`); this looks whether
+    The text names only folders that should be root's (`documents.device_plugin.paths`); this looks whether
     they are. What the agent's own flags name is theirs to name: who sets them is root on the node.
     """
     own = {each.path for each in reading.overrides}

@@ -28,7 +28,7 @@ class Reading:
         """What the text decides. Raises ConfigError. Its reader is loaded only if needed: start-up counts."""
         if not text and not self.overrides:
             return PluginConfig()
-        from tonnage.documents.device_plugin_config import parse_device_plugin_config
+        from tonnage.documents.device_plugin.config import parse_device_plugin_config
 
         read = parse_device_plugin_config(text, source=source, overrides=self.overrides, lenient=self.lenient)
         meant = LabelPlace.OBJECT if read.features.use_api else LabelPlace.FILE

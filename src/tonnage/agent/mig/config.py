@@ -136,7 +136,7 @@ class NodeMigConfig:
         """What the host does around a change, out of the ConfigMap; why that cannot be done."""
         if not data.get(_HOOKS) and not data.get(_CLIENTS):
             return HostWork(), ""
-        from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
+        from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 
         try:
             hooks = (
@@ -156,7 +156,7 @@ class NodeMigConfig:
         return HostWork(), refusal
 
     def _parsed(self, text: str) -> tuple[MigConfigs, str]:
-        from tonnage.documents.mig_parted import parse_mig_parted  # only where there is one to read
+        from tonnage.documents.mig.layouts import parse_mig_parted  # only where there is one to read
 
         if text != self._read[0]:
             try:

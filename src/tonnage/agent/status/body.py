@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.status.device import cut, devices_of
 from tonnage.decide.node.mps.daemons import most_clients
-from tonnage.documents.node_gpu_status import (
+from tonnage.documents.node.gpu_status import (
     ConfigStatus,
     KubeletStatus,
     MpsDeviceStatus,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.agent.plugin.device_plugin import Offer
-from tonnage.documents.node_gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
+from tonnage.documents.node.gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Device, MigDevice, Sample
 from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link, PciLevel
 from tonnage.model.devices.sharing import Hold, PlannedResource, Slot

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.lab import Expectation, json_path, line_pattern
+from tonnage.documents.lab.steps import Expectation, json_path, line_pattern
 from tonnage.model.json import JsonValue, parsed_json
 
 _SHOWN: Final = 120

@@ -28,7 +28,7 @@ from tonnage.cli.output import emit, line, say, shell_word
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.cli.up.options import Serving
-from tonnage.documents.lab import Step
+from tonnage.documents.lab.steps import Step
 from tonnage.model.json import JsonValue
 
 

@@ -11,9 +11,9 @@ import click
 
 from tonnage.cli.library import FoundLab, read_text
 from tonnage.cli.output import lines, say
-from tonnage.documents.lab import Step
-from tonnage.documents.lab_review import review
-from tonnage.documents.yaml_reader import parse_yaml_all
+from tonnage.documents.lab.review import review
+from tonnage.documents.lab.steps import Step
+from tonnage.documents.yaml.reader import parse_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 
 _MOST_OBJECTS: Final = 10

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.cli.lab.checks import Check
 from tonnage.cli.output import SafeText, indented, line, lines, printable, styled
-from tonnage.documents.lab import Lab, Step
+from tonnage.documents.lab.steps import Lab, Step
 from tonnage.model.json import JsonObject
 
 _LONGEST_LINES: Final = 32

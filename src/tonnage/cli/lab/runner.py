@@ -13,9 +13,9 @@ from typing import BinaryIO, Final
 from tonnage.cli.lab.checks import Check, Observation, checks_of
 from tonnage.cli.lab.report import LabReport, StepReport
 from tonnage.cli.lab.surroundings import Surroundings
-from tonnage.documents.lab import Lab, Step
-from tonnage.documents.lab_review import MAX_VALUE
-from tonnage.documents.source import FieldError
+from tonnage.documents.lab.review import MAX_VALUE
+from tonnage.documents.lab.steps import Lab, Step
+from tonnage.documents.yaml.source import FieldError
 from tonnage.ports import Clock
 
 MAX_OUTPUT_BYTES: Final = 1 << 20

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.cli.places import cache_folder
-from tonnage.documents.lab import SERVERS
+from tonnage.documents.lab.steps import SERVERS
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 
 _READY_S: Final = 30

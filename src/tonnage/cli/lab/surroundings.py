@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tonnage.cli.kubectl import kubectl_binary
-from tonnage.documents.lab import Lab
-from tonnage.documents.lab_command import Command
-from tonnage.documents.lab_review import review
+from tonnage.documents.lab.command import Command
+from tonnage.documents.lab.review import review
+from tonnage.documents.lab.steps import Lab
 from tonnage.model.errors import ConfigError, Problem
 
 _LEFT_OUT: Final = ("KUBE", "HELM", "KREW", "TONNAGE", "EDITOR", "VISUAL")

@@ -12,7 +12,7 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
-from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.model.errors import ConfigError, Problem
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -9,7 +9,7 @@ from tonnage.cli.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.lint.finding import Finding
 from tonnage.diagnose.lint.lint import Report
-from tonnage.documents.yaml_reader import field_path
+from tonnage.documents.yaml.reader import field_path
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity

@@ -182,7 +182,7 @@ def _goals(
 
 def _read(name: str) -> MigConfigs:
     from tonnage.cli.lint.files import read_files
-    from tonnage.documents.mig_parted import parse_mig_parted
+    from tonnage.documents.mig.layouts import parse_mig_parted
 
     files = read_files((name,), recursive=False)
     if files.problems or len(files.texts) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonnage.documents.yaml_reader import Path, field_path
+from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonObject
 from tonnage.model.layer import Layer
 from tonnage.model.severity import Severity

@@ -20,8 +20,8 @@ from tonnage.diagnose.lint.finding import (
 from tonnage.diagnose.lint.items import Item, at_path, mapping
 from tonnage.diagnose.lint.lint import Located, Report
 from tonnage.diagnose.lint.sheet import Edit
-from tonnage.documents.spans import Part, Span
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
+from tonnage.documents.yaml.spans import Part, Span
 
 _STEP: Final = 2
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
 
 _DEEPEST_LIST: Final = 4

@@ -13,9 +13,9 @@ from tonnage.diagnose.lint.items import Item, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
-from tonnage.documents.mig_parted import MigParted
-from tonnage.documents.source import validate
-from tonnage.documents.yaml_reader import Path, only_one
+from tonnage.documents.mig.layouts import MigParted
+from tonnage.documents.yaml.reader import Path, only_one
+from tonnage.documents.yaml.source import validate
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiServer

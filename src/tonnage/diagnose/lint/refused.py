@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
 from tonnage.diagnose.lint.items import Item, at_path, mapping
-from tonnage.documents.source import unknown_fields
-from tonnage.documents.yaml_reader import Path, field_path
+from tonnage.documents.yaml.reader import Path, field_path
+from tonnage.documents.yaml.source import unknown_fields
 from tonnage.model.errors import ConfigError, Problem
 
 PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, LintCode
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.kubernetes.name_words import wrong_in_container_resource
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX

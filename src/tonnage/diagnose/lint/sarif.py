@@ -13,7 +13,7 @@ from urllib.parse import quote
 from tonnage.diagnose.lint.codes import FACTS
 from tonnage.diagnose.lint.finding import Finding, LintCode
 from tonnage.diagnose.lint.fix import Repair
-from tonnage.documents.yaml_reader import field_path
+from tonnage.documents.yaml.reader import field_path
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.severity import Severity

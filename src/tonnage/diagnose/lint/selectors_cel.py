@@ -13,7 +13,7 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.remedies.selector_advice import advised
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.resource_claims import Device
 from tonnage.model.severity import Severity

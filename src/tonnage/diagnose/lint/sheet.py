@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.documents.spans import Parts, Span
-from tonnage.documents.yaml_reader import Located, Path, read_yaml_all
+from tonnage.documents.yaml.reader import Located, Path, read_yaml_all
+from tonnage.documents.yaml.spans import Parts, Span
 from tonnage.model.errors import ConfigError, Problem
 
 

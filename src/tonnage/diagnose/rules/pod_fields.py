@@ -9,9 +9,9 @@ from typing import Final
 
 from tonnage.diagnose import pod_amounts, quantities
 from tonnage.diagnose.case import FieldError
-from tonnage.documents.container_fields import field_fault
-from tonnage.documents.pod_fields import faults, written_path
-from tonnage.documents.pod_placement import FieldPath, PodFault, label_faults, mapping, text_of
+from tonnage.documents.pods.container_fields import field_fault
+from tonnage.documents.pods.fields import faults, written_path
+from tonnage.documents.pods.placement import FieldPath, PodFault, label_faults, mapping, text_of
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.name_words import wrong_in_subdomain
 from tonnage.model.reasons.admission import PodFieldInvalid

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
-from tonnage.documents.source import parse_document
-from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.documents.yaml.reader import MAX_BYTES
+from tonnage.documents.yaml.source import parse_document
 from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices.health import RecoveryAction

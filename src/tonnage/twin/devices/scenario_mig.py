@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
-from tonnage.documents.yaml_reader import MAX_BYTES
+from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.model.actions.devices import (
     CreateComputeInstance,
     CreateGpuInstance,

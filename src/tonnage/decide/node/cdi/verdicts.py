@@ -10,7 +10,7 @@ from tonnage.decide.node.cdi.folders import conflicts
 from tonnage.decide.node.cdi.remarks import spec_remarks
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.shape import normal_spec
-from tonnage.documents.cdi_spec import SpecText
+from tonnage.documents.node.cdi_spec import SpecText
 from tonnage.model.devices.cdi import SpecFile, SpecVerdict
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue

@@ -21,7 +21,7 @@ from tonnage.decide.node.runtime.versions import (
     kubelet_cdi,
     version_of,
 )
-from tonnage.documents.runtime_config import containerd_config, crio_config
+from tonnage.documents.node.runtime_config import containerd_config, crio_config
 from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
 from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind

@@ -18,7 +18,7 @@ from posixpath import dirname, join
 from typing import Any, Final
 
 from tonnage.decide.node.runtime.versions import Version
-from tonnage.documents.runtime_config import imports_of, parsed_toml
+from tonnage.documents.node.runtime_config import imports_of, parsed_toml
 from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import ConfigFile
 from tonnage.model.node.runtime_config import TEMPLATES

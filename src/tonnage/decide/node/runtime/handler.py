@@ -12,7 +12,7 @@ from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, contai
 from tonnage.decide.node.runtime.place import Change, linked, placed
 from tonnage.decide.node.runtime.toml_block import Settings, tables_body, whole_file, with_tables
 from tonnage.decide.node.runtime.versions import Version, version_of
-from tonnage.documents.runtime_config import crio_config
+from tonnage.documents.node.runtime_config import crio_config
 from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
 from tonnage.model.node.runtime_config import RuntimeKind

@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tonnage.documents.runtime_config import parsed_toml
+from tonnage.documents.node.runtime_config import parsed_toml
 from tonnage.model.errors import Problem
 
 _BLOCK: Final = re.compile(

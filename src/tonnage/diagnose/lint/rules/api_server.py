@@ -10,8 +10,8 @@ from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, at_path, is_variable, pods_of
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.pod_fields import faults, written_path
-from tonnage.documents.yaml_reader import Path, field_path
+from tonnage.documents.pods.fields import faults, written_path
+from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")

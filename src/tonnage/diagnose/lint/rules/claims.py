@@ -13,8 +13,8 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, WrapEntries
 from tonnage.diagnose.lint.items import Item, PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.nearest import nearest
-from tonnage.documents.pod_fields import claim_entry_faults
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.pods.fields import claim_entry_faults
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 

@@ -13,7 +13,7 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey,
 from tonnage.diagnose.lint.items import Item, at_path, mapping
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.cluster_policy import Fields, policy_fields
 from tonnage.model.json import JsonObject, JsonValue
 

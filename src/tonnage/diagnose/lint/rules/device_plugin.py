@@ -10,9 +10,9 @@ from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, mapping, mappings
 from tonnage.diagnose.lint.refused import PLACED, refused
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.device_plugin_schema import DevicePluginConfig
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.device_plugin.schema import DevicePluginConfig
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue
 

@@ -11,7 +11,7 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey,
 from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.severity import Severity
 

@@ -16,9 +16,9 @@ from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.mig_parted import MOST_DEVICES, MigParted, filtered_device, is_filter
-from tonnage.documents.source import validate
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.mig.layouts import MOST_DEVICES, MigParted, filtered_device, is_filter
+from tonnage.documents.yaml.reader import Path
+from tonnage.documents.yaml.source import validate
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError

@@ -9,7 +9,7 @@ from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 
 _ALWAYS = ("default",)
 """A ServiceAccount that every namespace has."""

@@ -11,8 +11,8 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import PRODUCT_LABEL

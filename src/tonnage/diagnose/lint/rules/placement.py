@@ -21,8 +21,8 @@ from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
-from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement, Taint

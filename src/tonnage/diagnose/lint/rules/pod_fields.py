@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.pod_fields import field_faults, pod_level_faults
-from tonnage.documents.pod_placement import placement_faults
+from tonnage.documents.pods.fields import field_faults, pod_level_faults
+from tonnage.documents.pods.placement import placement_faults
 
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:

@@ -17,7 +17,7 @@ from tonnage.diagnose.lint.items import Item, mapping, mappings
 from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, is_label_key

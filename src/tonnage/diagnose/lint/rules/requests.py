@@ -15,8 +15,8 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
 from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.container_fields import claim_name_faults
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.pods.container_fields import claim_name_faults
+from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import WrittenAmounts
 from tonnage.model.kubernetes.quantity import parse_quantity

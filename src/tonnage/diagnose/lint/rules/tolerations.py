@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mappings
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.pod_fields import toleration_faults
+from tonnage.documents.pods.fields import toleration_faults
 from tonnage.model.severity import Severity
 
 _WITHOUT: Final = 35

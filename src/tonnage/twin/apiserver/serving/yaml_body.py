@@ -18,7 +18,7 @@ def parse_yaml(data: bytes) -> JsonValue:
     """
     # kubectl turns YAML into JSON itself; only hand-made requests come here. Reading is the documents' task,
     # which bounds aliases and depth; its imports are heavy and seldom needed.
-    from tonnage.documents.yaml_reader import read_yaml_all
+    from tonnage.documents.yaml.reader import read_yaml_all
 
     documents, _ = read_yaml_all(data.decode(), source="body")
     if not documents:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tonnage.decide.node.cdi.folders import conflicting
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.shape import normal_spec
-from tonnage.documents.yaml_reader import parse_yaml
+from tonnage.documents.yaml.reader import parse_yaml
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue, parsed_json
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from tonnage.documents import scheduler_schema as s
-from tonnage.documents.scheduler_plugins import (
+from tonnage.documents.scheduler import schema as s
+from tonnage.documents.scheduler.plugins import (
     BIND,
     DEFAULTS,
     FILTERS,
@@ -23,9 +23,9 @@ from tonnage.documents.scheduler_plugins import (
     left_out,
     merged,
 )
-from tonnage.documents.source import validate
-from tonnage.documents.yaml_reader import Located, parse_yaml
-from tonnage.documents.yaml_reader import Path as FieldPath
+from tonnage.documents.yaml.reader import Located, parse_yaml
+from tonnage.documents.yaml.reader import Path as FieldPath
+from tonnage.documents.yaml.source import validate
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.scheduler_profile import (
     AddedAffinity,

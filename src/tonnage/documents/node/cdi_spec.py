@@ -10,7 +10,7 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue, parsed_json
 
 if TYPE_CHECKING:
-    from tonnage.documents.yaml_reader import Located
+    from tonnage.documents.yaml.reader import Located
 
 
 class SpecText:
@@ -46,7 +46,7 @@ class SpecText:
         todo = tuple(problems)
         if not todo:
             return ()
-        from tonnage.documents.yaml_reader import field_path
+        from tonnage.documents.yaml.reader import field_path
 
         try:
             marks = {field_path(path): mark for path, mark in self._documents()[0].marks.items()}
@@ -65,7 +65,7 @@ class SpecText:
 
     def _documents(self) -> tuple[Located, ...]:
         if self._parsed is None:
-            from tonnage.documents.yaml_reader import parse_yaml_all  # takes a while
+            from tonnage.documents.yaml.reader import parse_yaml_all  # takes a while
 
             text = self._content.decode("utf-8", "surrogateescape")
             self._parsed = parse_yaml_all(text, source=self._source)

@@ -20,8 +20,8 @@ from pydantic import (
     field_validator,
 )
 
-from tonnage.documents.bounds import AGENT_VALUES
-from tonnage.documents.source import FieldError, read_document
+from tonnage.documents.yaml.bounds import AGENT_VALUES
+from tonnage.documents.yaml.source import FieldError, read_document
 from tonnage.model.catalog.mig import mig_boards, mig_profiles
 from tonnage.model.mig.layouts import MigConfigs, MigEntry
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field
 
-from tonnage.documents.source import Document
+from tonnage.documents.yaml.source import Document
 from tonnage.model.json import JsonObject, JsonValue
 
 GROUP: Final = "tonnage.dev"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.documents.device_plugin_paths import path_problems
-from tonnage.documents.device_plugin_schema import (
+from tonnage.documents.device_plugin.paths import path_problems
+from tonnage.documents.device_plugin.schema import (
     DevicePluginConfig,
     Flags,
     ReplicatedResource,
     ReplicatedResources,
 )
-from tonnage.documents.yaml_reader import Located, Path
+from tonnage.documents.yaml.reader import Located, Path
 from tonnage.model.devices.mps import MOST_MPS_CLIENTS
 from tonnage.model.errors import Problem
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tonnage.documents.source import Document
+from tonnage.documents.yaml.source import Document
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME, Strategy
 
 _Name = Annotated[str, Field(min_length=1, max_length=253)]

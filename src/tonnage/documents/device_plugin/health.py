@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Document, FieldError
+from tonnage.documents.yaml.source import Document, FieldError
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import FaultClass, HealthPolicy, Signal
 from tonnage.model.digits import whole_number

@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from tonnage.documents.device_plugin_health import Health
+from tonnage.documents.device_plugin.health import Health
 from tonnage.documents.durations import seconds_of
-from tonnage.documents.source import Document, FieldError
+from tonnage.documents.yaml.source import Document, FieldError
 from tonnage.model.devices.sharing import DeviceIdStrategy, DeviceListStrategy, SharedPolicy
 from tonnage.model.names import parse_resource_name
 from tonnage.model.node.plugin_settings import (

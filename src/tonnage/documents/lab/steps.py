@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal
 import re2
 from pydantic import AfterValidator, Field, JsonValue
 
-from tonnage.documents.lab_command import Command, parse_command
-from tonnage.documents.lab_review import chart_problem, plain_names, review
+from tonnage.documents.lab.command import Command, parse_command
+from tonnage.documents.lab.review import chart_problem, plain_names, review
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Document, FieldError, validate
-from tonnage.documents.yaml_reader import Located, parse_yaml
+from tonnage.documents.yaml.reader import Located, parse_yaml
+from tonnage.documents.yaml.source import Document, FieldError, validate
 from tonnage.model.errors import ConfigError, Problem
 
 MAX_STEPS: Final = 200

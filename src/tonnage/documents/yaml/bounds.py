@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 import yaml
 
-from tonnage.documents.syntax import MAX_DEPTH, NO_YAML
+from tonnage.documents.yaml.syntax import MAX_DEPTH, NO_YAML
 from tonnage.model.errors import ConfigError, Problem
 
 MAX_EXPANDED: Final = 8 << 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from tonnage.documents.lab_options import Kind
+from tonnage.documents.lab.options import Kind
 
 
 class Arguments(Enum):

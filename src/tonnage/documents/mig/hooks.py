@@ -11,10 +11,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tonnage.documents.bounds import AGENT_VALUES
 from tonnage.documents.nearest import nearest
-from tonnage.documents.source import FieldError, validate
-from tonnage.documents.yaml_reader import parse_yaml
+from tonnage.documents.yaml.bounds import AGENT_VALUES
+from tonnage.documents.yaml.reader import parse_yaml
+from tonnage.documents.yaml.source import FieldError, validate
 from tonnage.model.mig.hooks import HOOKS, MigHook
 
 _MOST: Final = 16

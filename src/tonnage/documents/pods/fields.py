@@ -9,15 +9,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from tonnage.documents.container_fields import (
+from tonnage.documents.nearest import nearest
+from tonnage.documents.pods.container_fields import (
     choice_faults,
     container_faults,
     field_fault,
     host_network_faults,
 )
-from tonnage.documents.nearest import nearest
-from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
-from tonnage.documents.pod_placement import (
+from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
+from tonnage.documents.pods.placement import (
     FieldPath,
     PodFault,
     mapping,

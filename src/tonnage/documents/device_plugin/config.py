@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
-from tonnage.documents.bounds import AGENT_VALUES
-from tonnage.documents.device_plugin_health import health_policy
-from tonnage.documents.device_plugin_rules import chosen_block, offered_name, problems_of
-from tonnage.documents.device_plugin_schema import (
+from tonnage.documents.device_plugin.health import health_policy
+from tonnage.documents.device_plugin.rules import chosen_block, offered_name, problems_of
+from tonnage.documents.device_plugin.schema import (
     DevicePluginConfig,
     Flags,
     ReplicatedResource,
@@ -21,8 +20,9 @@ from tonnage.documents.device_plugin_schema import (
     ResourcePattern,
 )
 from tonnage.documents.durations import seconds_of
-from tonnage.documents.source import unknown_fields, validate
-from tonnage.documents.yaml_reader import Located, Path, parse_yaml
+from tonnage.documents.yaml.bounds import AGENT_VALUES
+from tonnage.documents.yaml.reader import Located, Path, parse_yaml
+from tonnage.documents.yaml.source import unknown_fields, validate
 from tonnage.model.devices.sharing import (
     DeviceIdStrategy,
     DeviceListStrategy,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tonnage.documents.source import FieldError
+from tonnage.documents.yaml.source import FieldError
 
 
 class Kind(Enum):

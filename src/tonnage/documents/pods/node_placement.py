@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.documents.pod_placement import (
+from tonnage.documents.pods.placement import (
     FieldPath,
     PodFault,
     key_faults,

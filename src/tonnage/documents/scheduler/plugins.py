@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.documents.scheduler_schema import Set
+from tonnage.documents.scheduler.schema import Set
 
 DEFAULTS: Final = (
     ("SchedulingGates", 0),

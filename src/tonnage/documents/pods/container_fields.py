@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from tonnage.documents.nearest import nearest
-from tonnage.documents.pod_placement import FieldPath, PodFault, mapping, mappings, text_of, unsupported
+from tonnage.documents.pods.placement import FieldPath, PodFault, mapping, mappings, text_of, unsupported
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.name_words import wrong_in_label
 from tonnage.model.reasons.admission import ClaimEntryInvalid, PodFieldInvalid

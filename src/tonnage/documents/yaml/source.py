@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from tonnage.documents.bounds import MAX_VALUES
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml_reader import MAX_PROBLEMS, Located, Path, only_one, read_yaml_all
+from tonnage.documents.yaml.bounds import MAX_VALUES
+from tonnage.documents.yaml.reader import MAX_PROBLEMS, Located, Path, only_one, read_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 
 _MOST_DETAILS: Final = 500

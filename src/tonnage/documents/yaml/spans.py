@@ -8,7 +8,7 @@ from typing import Final
 
 import yaml
 
-from tonnage.documents.yaml_reader import Path
+from tonnage.documents.yaml.reader import Path
 
 _BOM: Final = "\ufeff"
 _MERGE: Final = "tag:yaml.org,2002:merge"

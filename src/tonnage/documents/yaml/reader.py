@@ -10,8 +10,8 @@ from typing import Final, cast
 
 import yaml
 
-from tonnage.documents.bounds import MAX_DOCUMENTS, MAX_VALUES, check_bounds
-from tonnage.documents.syntax import MAX_DEPTH, syntax_problem
+from tonnage.documents.yaml.bounds import MAX_DOCUMENTS, MAX_VALUES, check_bounds
+from tonnage.documents.yaml.syntax import MAX_DEPTH, syntax_problem
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonScalar, JsonValue
 

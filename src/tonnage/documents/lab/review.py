@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.lab_command import Command
-from tonnage.documents.lab_options import Argument, Kind, Option, read_words
-from tonnage.documents.lab_permitted import PERMITTED, Arguments, Permitted
-from tonnage.documents.source import FieldError
+from tonnage.documents.lab.command import Command
+from tonnage.documents.lab.options import Argument, Kind, Option, read_words
+from tonnage.documents.lab.permitted import PERMITTED, Arguments, Permitted
+from tonnage.documents.yaml.source import FieldError
 
 MAX_VALUE: Final = 4096
 """Characters of a variable's value."""
@@ -165,7 +165,7 @@ def _file_in(option: Option) -> str:
 def manifest_files(command: Command) -> Iterator[str]:
     """The files that a command reads.
 
-    >>> from tonnage.documents.lab_command import parse_command
+    >>> from tonnage.documents.lab.command import parse_command
     >>> list(manifest_files(parse_command("kubectl apply -f a.yaml --filename=b.yaml")))
     ['a.yaml', 'b.yaml']
     >>> list(manifest_files(parse_command("tonnage mig lint a.yaml")))

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.device_plugin_schema import Flags
-from tonnage.documents.yaml_reader import Located, Path
+from tonnage.documents.device_plugin.schema import Flags
+from tonnage.documents.yaml.reader import Located, Path
 from tonnage.model.devices.cdi import DRIVER_ROOTS
 from tonnage.model.errors import Problem
 from tonnage.model.node.plugin_settings import FeatureSettings

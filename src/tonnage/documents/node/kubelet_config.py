@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.yaml_reader import parse_yaml
+from tonnage.documents.yaml.reader import parse_yaml
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import parsed_json
 

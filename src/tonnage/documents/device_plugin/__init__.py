@@ -1,0 +1,1 @@
+"""Device-plugin configurations, read strictly; what a node makes of one is never decided here."""

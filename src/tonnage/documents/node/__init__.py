@@ -1,0 +1,1 @@
+"""Files of a node and what its agent publishes, from text to values; never a file read."""
