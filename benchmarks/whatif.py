@@ -23,7 +23,7 @@ from tonnage.cli.cluster import read_snapshot
 from tonnage.model.changes import Alternative, Chosen, SetMig, SetSharing
 snapshot, nodes = read_snapshot(Path(sys.argv[1])), Chosen(sys.argv[2])
 wall, cpu = time.perf_counter(), time.process_time()
-from tonnage.diagnose.simulate.trying import what_if
+from tonnage.diagnose.simulate.what_if import what_if
 layouts = [SetMig(nodes, "all-1g.10gb"), SetMig(nodes, "all-balanced"), SetSharing(nodes, 4, rename=True)]
 with collector_paused():
     answer = what_if(snapshot, [Alternative(str(n), (one,)) for n, one in enumerate(layouts)])

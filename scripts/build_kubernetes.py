@@ -32,7 +32,7 @@ from tonnage.cli.binaries import (
     is_program,
 )
 from tonnage.cli.failure import render_problem
-from tonnage.cli.places import cache_folder
+from tonnage.cli.folders import cache_folder
 from tonnage.model.errors import ConfigError, Problem
 
 GROUPS: Final[Mapping[str, Sequence[str]]] = {"control-plane": CONTROL_PLANE, "node": NODE}

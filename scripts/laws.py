@@ -60,7 +60,7 @@ LAWS: Final = (
                 frozenset({"zoneinfo", "zoneinfo.ZoneInfo"}),
                 "whether a time zone exists is said by the machine's own data, as to Kubernetes' controller",
             ),
-            "tonnage.decide.kubernetes.cel.asking": Leave(
+            "tonnage.decide.kubernetes.cel.host_functions": Leave(
                 frozenset({"contextvars"}), "the engine calls back without saying for whom it evaluates"
             ),
         },

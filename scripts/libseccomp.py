@@ -12,7 +12,7 @@ from typing import Final
 
 from scripts.image.debian import Apt, require_debian, unpack
 from tonnage.cli.binaries import FOLDER_VARIABLE
-from tonnage.cli.places import cache_folder
+from tonnage.cli.folders import cache_folder
 from tonnage.model.errors import ConfigError, Problem
 
 _ARCHIVE: Final = "libseccomp.a"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.image.build import REPOSITORY, Wish, build_image, lock_packages
 from tonnage.cli.failure import render_problem
-from tonnage.cli.places import cache_folder
+from tonnage.cli.folders import cache_folder
 from tonnage.model.errors import ConfigError
 
 

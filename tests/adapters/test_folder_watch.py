@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.kubelet.folder_watch import FolderWatch
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 
 PATIENCE_S = 60.0
 

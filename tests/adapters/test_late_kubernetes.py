@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tonnage.adapters.kubernetes.late import late
+from tonnage.adapters.kubernetes.deferred_client import late
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 from tonnage.ports import KubernetesApi, PatchType
 from tonnage.wire.kinds import POD

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
-from tonnage.adapters.snapshots.quickly import quickly
+from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.kubernetes.cluster import Owner, Pod
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 

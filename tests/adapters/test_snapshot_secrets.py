@@ -16,8 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.capture import Order, capture
+from tonnage.adapters.snapshots.component_messages import is_own
 from tonnage.adapters.snapshots.kinds import CAPTURED
-from tonnage.adapters.snapshots.own_words import is_own
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.adapters.snapshots.secret_values import common_words
 from tonnage.model.redaction import REDACTED

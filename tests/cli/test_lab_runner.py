@@ -15,6 +15,7 @@ import click
 import pytest
 
 from tonnage.cli.lab.checks import Check, Observation, checks_of
+from tonnage.cli.lab.environment import Surroundings, surroundings
 from tonnage.cli.lab.report import (
     LabReport,
     StepReport,
@@ -24,7 +25,6 @@ from tonnage.cli.lab.report import (
     render_summary,
 )
 from tonnage.cli.lab.runner import MAX_OUTPUT_BYTES, Listener, run_lab
-from tonnage.cli.lab.surroundings import Surroundings, surroundings
 from tonnage.documents.lab.steps import Lab, parse_lab
 
 FAKE = textwrap.dedent(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.places import cache_folder, runtime_folder, state_folder
+from tonnage.cli.folders import cache_folder, runtime_folder, state_folder
 from tonnage.cli.socket_folder import find_runtime, make_runtime
 from tonnage.cli.state import Running, StateFolder, private_folder
 from tonnage.model.errors import ConfigError, HardwareError

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tonnage.cli.folders import runtime_folder
 from tonnage.cli.kubectl import kubectl_binary
-from tonnage.cli.places import runtime_folder
 from tonnage.cli.state import StateFolder
 
 SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cpu, nodes: 1}]\n"

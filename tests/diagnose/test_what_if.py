@@ -8,7 +8,7 @@ import pytest
 
 from support.what_ifs import FLEET, GIB, GPU, H100, T4, node, pod, problems, tried, waiting, whereabouts
 from tonnage.diagnose.simulate.outcomes import Outcome
-from tonnage.diagnose.simulate.trying import what_if
+from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.changes import (
     AddNodes,
     Alternative,

@@ -11,7 +11,7 @@ import pytest
 from support.random_clusters import Chance
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import view_of
-from tonnage.diagnose.simulate.trying import what_if
+from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.kubernetes.cluster import PodStatus, Snapshot
 
 

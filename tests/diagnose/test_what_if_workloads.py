@@ -14,7 +14,7 @@ from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
 from tonnage.decide.cluster.packing.room import Room
 from tonnage.diagnose.simulate.outcomes import WhatIf
 from tonnage.diagnose.simulate.text import paragraphs_of, rows_of
-from tonnage.diagnose.simulate.trying import what_if
+from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.changes import (
     AddNodes,
     AddWorkload,

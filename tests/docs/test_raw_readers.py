@@ -55,7 +55,7 @@ ALLOWED: Final = {
     "twin/apiserver/ownership/last_applied.py": "JSON in a body of a bounded size; takes RecursionError",
     "twin/apiserver/authentication/account_tokens.py": "a header of a bounded size; takes RecursionError",
     "twin/kubelet/streams/spdy.py": "unpacks headers up to a length",
-    "twin/kubelet/programs/filing.py": "an archive of a bounded size, unpacked up to a length",
+    "twin/kubelet/programs/file_commands.py": "an archive of a bounded size, unpacked up to a length",
     # what is not somebody else's
     **dict.fromkeys(
         (
@@ -74,7 +74,7 @@ ALLOWED: Final = {
         (
             "adapters/snapshots/file.py",
             "cli/cdi/generate.py",
-            "decide/kubernetes/cel/asking.py",
+            "decide/kubernetes/cel/host_functions.py",
             "decide/node/runtime/toml_block.py",
             "twin/apiserver/ownership/entries.py",
             "twin/apiserver/storage/store.py",
@@ -98,7 +98,7 @@ ALLOWED: Final = {
         "files of the kernel",
     ),
     "agent/config/checkpoint.py": _OWN,
-    "twin/apiserver/webhooks/calling.py": "the machine's resolv.conf",
+    "twin/apiserver/webhooks/client.py": "the machine's resolv.conf",
     "cli/kubectl.py": "archives whose digests are locked",
     "cli/socket_folder.py": "the name of a folder, beside that file",
     "cli/state.py": "the file of a cluster that this user started, mode 0600",

@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.api.patches.json_patches import json_patch
 from tonnage.decide.kubernetes.kubelet.topology_manager import Topology
 from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims
-from tonnage.twin.apiserver.webhooks.calling import _refused, _trusting
+from tonnage.twin.apiserver.webhooks.client import _refused, _trusting
 from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
 from tonnage.twin.kubelet.containers.port import StartError
 from tonnage.twin.kubelet.containers.starter import ContainerStarter

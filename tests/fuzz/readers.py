@@ -105,9 +105,12 @@ OWN: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             *("adapters/snapshots/file.py:whole_file", "cli/cdi/generate.py:checked"),
-            *("decide/kubernetes/cel/asking.py:_asked", "twin/apiserver/storage/store.py:Stored.object"),
+            *(
+                "decide/kubernetes/cel/host_functions.py:_asked",
+                "twin/apiserver/storage/store.py:Stored.object",
+            ),
             "twin/controllers/templates.py:kept_template",
-            *("twin/kubelet/programs/filing.py:_pack", "cli/up/programs.py:_own_kubeconfig"),
+            *("twin/kubelet/programs/file_commands.py:_pack", "cli/up/programs.py:_own_kubeconfig"),
             "twin/apiserver/storage/database.py:Database._objects",
         ),
         _HERE,

@@ -19,7 +19,7 @@ from tonnage.adapters.kubernetes.answers import lines
 from tonnage.twin.apiserver.serving.pod_streams import _retold
 from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
-from tonnage.twin.kubelet.programs.filing import tar
+from tonnage.twin.kubelet.programs.file_commands import tar
 from tonnage.twin.kubelet.programs.shell_syntax import parse_script
 from tonnage.twin.kubelet.programs.shell_words import UnsupportedError
 from tonnage.twin.kubelet.streams.container_logs import LogQuery

@@ -29,8 +29,8 @@ def main() -> None:
 async def _captured(name: str) -> None:
     """Run the lab on a cluster of its own; at each `tonnage` step take a snapshot first."""
     from tonnage.adapters.clock import SystemClock
+    from tonnage.cli.lab.environment import surroundings
     from tonnage.cli.lab.runner import Listener, run_lab
-    from tonnage.cli.lab.surroundings import surroundings
     from tonnage.cli.library import load_lab
     from tonnage.documents.lab.steps import Step
 

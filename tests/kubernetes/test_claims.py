@@ -19,7 +19,7 @@ from support.genuine import GenuinePlane, control_plane
 from support.leftovers import own_folder
 from tonnage.cli.binaries import chosen_minor
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
-from tonnage.decide.kubernetes.scheduler.scored import TOTAL
+from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
 from tonnage.reading.documents import snapshot_from_documents
 
 pytestmark = pytest.mark.kubernetes

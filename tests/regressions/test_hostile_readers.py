@@ -22,7 +22,7 @@ from tonnage.model.errors import ClusterError
 from tonnage.twin.apiserver.serving.pod_streams import _retold
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.kubelet.containers.files import FileTree
-from tonnage.twin.kubelet.programs.filing import tar
+from tonnage.twin.kubelet.programs.file_commands import tar
 from tonnage.twin.kubelet.programs.shell_syntax import parse_script
 from tonnage.twin.kubelet.programs.shell_words import UnsupportedError
 from tonnage.twin.kubelet.streams.container_logs import LogQuery

@@ -225,7 +225,7 @@ PLANTED = [
     ("twin/planted_adapter.py", "from tonnage.adapters.certificates import Authority", "tonnage.adapters.certificates"),
     ("twin/kubelet/planted_store.py", "from tonnage.twin.apiserver.storage import store", "tonnage.twin.apiserver.storage.store"),
     ("twin/scheduler/planted_rule.py", "from tonnage.twin.controllers.claim_reservations import _is_for", "tonnage.twin.controllers.claim_reservations"),
-    ("twin/controllers/planted_server.py", "from tonnage.twin.apiserver.local import LocalKubernetes as L", "tonnage.twin.apiserver.local"),
+    ("twin/controllers/planted_server.py", "from tonnage.twin.apiserver.in_process_client import LocalKubernetes as L", "tonnage.twin.apiserver.in_process_client"),
     ("twin/kubelet/programs/planted_gpus.py", "def f():\n    from tonnage.twin.devices import scenario", "tonnage.twin.devices.scenario"),
     ("twin/scheduler/planted_kubelet.py", "import tonnage.twin.kubelet.spec as s", "tonnage.twin.kubelet.spec"),
     ("twin/apiserver/planted_controller.py", "from tonnage.twin.controllers import ownership", "tonnage.twin.controllers.ownership"),
@@ -288,7 +288,7 @@ def test_a_package_says_its_law(tmp_path: Path) -> None:
 def test_a_leave_that_nobody_takes_is_refused(tmp_path: Path) -> None:
     _found(tmp_path, "decide.node", "")
     told = {breach.what for breach in breaches(tmp_path)}
-    assert "tonnage.decide.kubernetes.cel.asking does not need contextvars any more" in told
+    assert "tonnage.decide.kubernetes.cel.host_functions does not need contextvars any more" in told
 
 
 def test_the_list_of_modules_with_effects_is_whole() -> None:

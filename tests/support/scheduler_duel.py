@@ -12,7 +12,7 @@ from support.genuine_scheduler import GenuineScheduler, RefusedError, Verdict
 from support.random_manifests import surroundings
 from tonnage.decide.kubernetes.scheduler.sampling import candidates
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
-from tonnage.decide.kubernetes.scheduler.scored import TOTAL
+from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
 from tonnage.decide.kubernetes.view import View, view_of
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile

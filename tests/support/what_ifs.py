@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tonnage.diagnose.simulate.outcomes import Outcome
-from tonnage.diagnose.simulate.trying import what_if
+from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.changes import (
     Alternative,
     Change,

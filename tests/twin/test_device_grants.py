@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.kubernetes.claims.allocating import Picked
+from tonnage.decide.kubernetes.claims.allocator import Picked
 from tonnage.model.kubernetes.resource_claims import DeviceId
 from tonnage.twin.scheduler.device_grants import allocation_of
 

@@ -14,7 +14,7 @@ from tonnage.documents.scenario import Scenario, parse_scenario
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.controllers.nodes.health import GRACE_S

@@ -15,7 +15,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.ports import Change, PatchType
-from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.scheduler.loop import Scheduler

@@ -11,7 +11,7 @@ from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.world import World
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.devices.cdi import CdiSpec
 from tonnage.model.devices.inventory import Inventory

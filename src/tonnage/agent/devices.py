@@ -14,7 +14,7 @@ from tonnage.decide.node.health.device_health import judged, looked, next_look_s
 from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.mig.withheld import withheld
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError

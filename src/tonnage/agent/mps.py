@@ -30,7 +30,7 @@ from tonnage.decide.node.mps.steps import (
     started,
 )
 from tonnage.decide.node.share import share
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.devices.inventory import ComputeMode, Inventory

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import MigOptions
 from tonnage.ports import Clock, DeviceBackend

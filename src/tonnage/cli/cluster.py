@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.snapshots.limit import Limit
+from tonnage.cli.folders import state_folder
 from tonnage.cli.options import Common
 from tonnage.cli.output import say
-from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import ConfigError, Problem
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tonnage.cli.places import runtime_folder, state_folder
+from tonnage.cli.folders import runtime_folder, state_folder
 from tonnage.cli.socket_folder import find_runtime
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import ConfigError, Problem

@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports import Clock, KubernetesApi
-from tonnage.twin.apiserver.local import kubelet_client
+from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver

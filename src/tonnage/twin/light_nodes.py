@@ -24,7 +24,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi, PatchType
-from tonnage.twin.apiserver.local import kubelet_client
+from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected
 from tonnage.twin.kubelet.containers.images import full_image
 from tonnage.twin.kubelet.devices.claims import AGAIN_S, UNPREPARED, unprepared

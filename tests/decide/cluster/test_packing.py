@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from tonnage.decide.cluster.packing.arrivals import NOWHERE, Packer
 from tonnage.decide.cluster.packing.experiment import POLICIES, Trace, carry_out
 from tonnage.decide.cluster.packing.fragments import Fragments, Typical, typical_of
-from tonnage.decide.cluster.packing.play import NOWHERE, Packer
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient, Policy
 from tonnage.decide.cluster.packing.room import Room
 from tonnage.model.trace import Job, Machine

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tonnage.decide.kubernetes.claims.allocating import Outcome, allocate
+from tonnage.decide.kubernetes.claims.allocator import Outcome, allocate
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
 from tonnage.reading.claims import claim_from
 from tonnage.reading.cluster import node_from, snapshot_from

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.decide.kubernetes.claims.allocating import allocate
+from tonnage.decide.kubernetes.claims.allocator import allocate
 from tonnage.decide.kubernetes.claims.supply import gates_of, supply_of
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot

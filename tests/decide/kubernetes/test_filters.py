@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.matching import requirement_holds, term_matches, 
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
 from tonnage.decide.kubernetes.scheduler.filters import claims, volume_use, volumes
 from tonnage.decide.kubernetes.scheduler.filters.order import FILTERS
-from tonnage.decide.kubernetes.scheduler.fleet import refusing
+from tonnage.decide.kubernetes.scheduler.fleet import filters
 from tonnage.decide.kubernetes.scheduler.refusal import Filter
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
 from tonnage.decide.kubernetes.versions import profile_for
@@ -58,7 +58,7 @@ def pod(name: str, gpus: int = 0, **fields: object) -> Pod:
 def test_a_filter_is_known_to_profiles_and_to_the_columns(filter_: Filter) -> None:
     assert filter_.NAME in plugins.FILTERS
     # Pods with claims or volumes are never judged on columns.
-    assert filter_ in vars(refusing).values() or filter_ in (claims, volume_use, volumes)
+    assert filter_ in vars(filters).values() or filter_ in (claims, volume_use, volumes)
 
 
 def codes(decision: Decision, name: str) -> list[str]:

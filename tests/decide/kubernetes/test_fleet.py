@@ -13,11 +13,11 @@ from support.random_clusters import Chance
 from tonnage.decide.kubernetes.scheduler.filtering import filter_nodes
 from tonnage.decide.kubernetes.scheduler.fleet.columns import in_order
 from tonnage.decide.kubernetes.scheduler.fleet.engine import engine_of
+from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE
 from tonnage.decide.kubernetes.scheduler.preemption import preempt
 from tonnage.decide.kubernetes.scheduler.scheduling import rated, schedule_on
-from tonnage.decide.kubernetes.scheduler.scored import TOTAL
+from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
 from tonnage.decide.kubernetes.view import View, view_of
 from tonnage.model.kubernetes.cluster import Pod
 

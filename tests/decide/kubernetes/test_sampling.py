@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from tonnage.decide.kubernetes.scheduler.fleet.beginnings import may_be_best
+from tonnage.decide.kubernetes.scheduler.fleet.best_rows import may_be_best
 from tonnage.decide.kubernetes.scheduler.sampling import candidates, may_choose, sample_size
-from tonnage.decide.kubernetes.scheduler.scored import Scores
+from tonnage.decide.kubernetes.scheduler.score_table import Scores
 from tonnage.decide.kubernetes.view import asking_order, view_of
 from tonnage.diagnose.explain.explain import explain
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot

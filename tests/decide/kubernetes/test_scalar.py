@@ -9,8 +9,8 @@ import pytest
 
 from support.random_clusters import Chance
 from support.scalar_scheduler import Scalar
+from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import conflicts, fleet_of
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE
 from tonnage.decide.kubernetes.view import view_of
 
 CLUSTERS = 420

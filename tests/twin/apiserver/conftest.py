@@ -24,8 +24,8 @@ from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
-from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
 from tonnage.wire.kinds import NODE, POD
 

@@ -15,7 +15,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError, ConfigError
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.users import account_user
-from tonnage.twin.apiserver.local import kubelet_client
+from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import NODE, POD
 from twin.apiserver.conftest import Client

@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.twin.apiserver.serving.kubelet_http import UnreachableError, connect
 from tonnage.twin.apiserver.serving.own_addresses import ElsewhereError, dial
-from tonnage.twin.apiserver.webhooks.calling import post
+from tonnage.twin.apiserver.webhooks.client import post
 from tonnage.twin.apiserver.webhooks.review import CallError
 
 ELSEWHERE = "is not an address of this machine, and the twin calls no other"

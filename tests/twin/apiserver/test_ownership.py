@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.ownership.comparing import compare, everything
+from tonnage.twin.apiserver.ownership.comparison import compare, everything
 from tonnage.twin.apiserver.ownership.entries import (
     ANCIENT,
     MOST_UPDATERS,
@@ -28,8 +28,8 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     union,
     without,
 )
-from tonnage.twin.apiserver.ownership.merging import merge, taken_out
-from tonnage.twin.apiserver.ownership.shapes import BuiltIn, deduced
+from tonnage.twin.apiserver.ownership.merge import merge, taken_out
+from tonnage.twin.apiserver.ownership.type_structures import BuiltIn, deduced
 from tonnage.wire.schema import load_schema
 
 _KEYS = st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', "v:1", 'v:"s"', "i:2"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tonnage.loop.writing import tell_of_pod
+from tonnage.loop.status_writes import tell_of_pod
 from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import POD
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from tonnage.adapters.snapshots.bulk_reports import MOST_SHARED, Reports
-from tonnage.adapters.snapshots.quickly import quickly
+from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.kubernetes.cluster import HeldAmounts, Node, Pod, PodStatus
 from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
 from tonnage.reading.nodes import with_manager

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.adapters.snapshots.quickly import quickly
+from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.reading.gpu import gpu_status_from, links_from, parts_from
 from tonnage.wire import objects as w

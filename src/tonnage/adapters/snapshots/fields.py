@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.adapters.snapshots.marks import Mark, Named, Rules
+from tonnage.adapters.snapshots.field_rules import Mark, Named, Rules
 
 NODE: Final = Named("node")
 NAMESPACE: Final = Named("namespace")

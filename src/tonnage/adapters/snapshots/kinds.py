@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.adapters.snapshots.field_rules import Mark, Named, Rules
 from tonnage.adapters.snapshots.fields import (
     ADMISSION_POLICY,
     AGENT_STATUS,
@@ -24,7 +25,6 @@ from tonnage.adapters.snapshots.fields import (
     WEBHOOKS,
     WORKLOAD,
 )
-from tonnage.adapters.snapshots.marks import Mark, Named, Rules
 from tonnage.reading.volumes import KNOWN_SOURCES
 
 

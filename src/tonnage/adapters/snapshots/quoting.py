@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.adapters.snapshots.own_words import is_own
+from tonnage.adapters.snapshots.component_messages import is_own
 from tonnage.adapters.snapshots.secret_values import SecretValues
 from tonnage.adapters.snapshots.spellings import readings, spellings
 from tonnage.model.catalog.messages import known_phrases

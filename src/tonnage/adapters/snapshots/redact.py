@@ -14,10 +14,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Final, cast
 
+from tonnage.adapters.snapshots.component_messages import OWN_CONDITIONS, is_own
+from tonnage.adapters.snapshots.field_rules import Mark, Named, Rule
 from tonnage.adapters.snapshots.fields import CONDITION
 from tonnage.adapters.snapshots.kinds import CapturedKind
-from tonnage.adapters.snapshots.marks import Mark, Named, Rule
-from tonnage.adapters.snapshots.own_words import OWN_CONDITIONS, is_own
 from tonnage.adapters.snapshots.quoting import without_values
 from tonnage.adapters.snapshots.secret_values import USERINFO, SecretValues, secret_values, texts_of
 from tonnage.model.catalog.messages import known_phrases

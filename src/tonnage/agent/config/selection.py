@@ -17,8 +17,8 @@ from tonnage.agent.config.reading import Reading
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
-from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
+from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json

@@ -13,7 +13,7 @@ from tonnage.agent.labels.sinks import NodeLabels
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.decide.node.share import share
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.node.plugin_settings import FeatureSettings

@@ -12,8 +12,8 @@ from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
-from tonnage.loop.beats import next_beat
 from tonnage.loop.informer import Informer
+from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import MigConfigs, MigOptions

@@ -22,7 +22,7 @@ from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.mps import MpsState
 from tonnage.model.devices.sharing import (

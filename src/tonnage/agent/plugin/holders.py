@@ -23,7 +23,7 @@ from tonnage.decide.node.ledger import (
     settle,
     unconfirmed,
 )
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.ports import KubeletHolds, Shown

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.node import PatchNodeStatus
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError

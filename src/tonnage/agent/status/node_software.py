@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.agent.world import World
 from tonnage.decide.node.runtime.node_software import node_software
-from tonnage.loop.beats import next_beat
+from tonnage.loop.ticks import next_beat
 from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.model.node.software import KubeletPolicies
 from tonnage.ports import SoftwareView

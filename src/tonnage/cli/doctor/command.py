@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
+from tonnage.cli.folders import state_folder
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, say
-from tonnage.cli.places import state_folder
 from tonnage.cli.twin_nodes import HARDWARE, node_folder
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 from tonnage.model.json import JsonValue
@@ -133,7 +133,7 @@ def _pretended(devices: str) -> Callable[[], Awaitable[DriverAnswer]] | None:
     if not devices.startswith("scenario:"):
         return None
     from tonnage.adapters.clock import SystemClock
-    from tonnage.twin.devices.answer import pretended_answer
+    from tonnage.twin.devices.driver_answer import pretended_answer
 
     return partial(pretended_answer, Path(devices.removeprefix("scenario:")), SystemClock())
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import click
 
 from tonnage.cli.failure import INTERRUPTED
+from tonnage.cli.folders import state_folder
 from tonnage.cli.lab.consent import agreed
+from tonnage.cli.lab.environment import surroundings
 from tonnage.cli.lab.report import (
     StepReport,
     render_command,
@@ -21,11 +23,9 @@ from tonnage.cli.lab.report import (
 )
 from tonnage.cli.lab.runner import Listener, run_lab
 from tonnage.cli.lab.servers import lab_servers
-from tonnage.cli.lab.surroundings import surroundings
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, examples
 from tonnage.cli.output import emit, line, say, shell_word
-from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.cli.up.options import Serving
 from tonnage.documents.lab.steps import Step

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from tonnage.cli.lab.checks import Check, Observation, checks_of
+from tonnage.cli.lab.environment import Surroundings
 from tonnage.cli.lab.report import LabReport, StepReport
-from tonnage.cli.lab.surroundings import Surroundings
 from tonnage.documents.lab.review import MAX_VALUE
 from tonnage.documents.lab.steps import Lab, Step
 from tonnage.documents.yaml.source import FieldError

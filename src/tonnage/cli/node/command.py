@@ -255,7 +255,7 @@ async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> in
         if standalone:
             await run_agent(options, api=None, clock=clock, metrics=metrics)
         else:
-            from tonnage.adapters.kubernetes.late import late
+            from tonnage.adapters.kubernetes.deferred_client import late
 
             started = asyncio.Event()
             async with late(started, lambda: _client(common, metrics)) as api:

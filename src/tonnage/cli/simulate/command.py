@@ -86,7 +86,7 @@ def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path 
     from tonnage.cli.cluster import snapshot_of, with_profiles
 
     try:
-        from tonnage.diagnose.simulate.trying import what_if
+        from tonnage.diagnose.simulate.what_if import what_if
     except ModuleNotFoundError as error:  # the agent's image leaves it out
         why = f"{error.name} is not installed"
         raise ConfigError(Problem("simulate cannot run here", "", why, "run it where all of it is")) from None

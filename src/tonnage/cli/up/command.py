@@ -15,10 +15,10 @@ from typing import Any, Final, TypedDict, Unpack
 
 import click
 
+from tonnage.cli.folders import state_folder
 from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.output import line, progress, say, shell_word
-from tonnage.cli.places import state_folder
 from tonnage.cli.state import EngineName, Running, StateFolder
 from tonnage.cli.up.options import UpOptions
 from tonnage.cli.up.readiness import Readiness

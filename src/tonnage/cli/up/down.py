@@ -12,9 +12,9 @@ from typing import Final
 
 import click
 
+from tonnage.cli.folders import runtime_folder, state_folder
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
 from tonnage.cli.output import say
-from tonnage.cli.places import runtime_folder, state_folder
 from tonnage.cli.socket_folder import find_runtime
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import HardwareError, Problem

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.logging import set_up_logging
-from tonnage.cli.places import runtime_folder
+from tonnage.cli.folders import runtime_folder
 from tonnage.cli.socket_folder import make_runtime
 from tonnage.cli.state import Running, StateFolder, unusable
 from tonnage.cli.up.options import Serving

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
-from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
 from tonnage.decide.kubernetes.versions import Profile, profile_for

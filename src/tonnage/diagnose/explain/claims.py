@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.surveying import Exclusion, RequestSurvey, Survey, Why, survey
-from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.claims.exclusions import Exclusion, RequestSurvey, Survey, Why, survey
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Pod

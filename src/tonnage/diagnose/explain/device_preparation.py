@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.reason import Reason

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.waiting import claims_of
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.selector_advice import advised

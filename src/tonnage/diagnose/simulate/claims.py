@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.allocator import Allocator
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
-from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.simulate.forks import Candidate, Fork
+from tonnage.diagnose.simulate.changed_cluster import Candidate, Fork
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import (

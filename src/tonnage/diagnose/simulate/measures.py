@@ -28,11 +28,11 @@ from tonnage.decide.kubernetes.scheduler.filters import (
     taints,
 )
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Mask
+from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE, Refused, counted
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE, Refused, counted
 from tonnage.diagnose.simulate.outcomes import ResourceFigures, Stranded
-from tonnage.diagnose.simulate.shapes import Reference
+from tonnage.diagnose.simulate.pod_shapes import Reference
 from tonnage.model.kubernetes.cluster import Affinity, Pod
 
 _OTHER: Final = "other"

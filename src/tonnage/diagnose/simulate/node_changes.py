@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from tonnage.decide.node.units import fits
 from tonnage.diagnose.simulate import boards
 from tonnage.diagnose.simulate.boards import Board, Offer, board_of_node, offer_of, with_offer
-from tonnage.diagnose.simulate.forks import Cause, Fork, stays_with_node
+from tonnage.diagnose.simulate.changed_cluster import Cause, Fork, stays_with_node
 from tonnage.diagnose.wording import listed
 from tonnage.model.changes import (
     AddNodes,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.diagnose.simulate.forks import Candidate
+from tonnage.diagnose.simulate.changed_cluster import Candidate
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.verdict import Verdict
 

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.admission.chain import admission_of
 from tonnage.decide.kubernetes.admission.quota import OverQuota
 from tonnage.diagnose.explain.api_refusals import reason_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
-from tonnage.diagnose.simulate.forks import Candidate, Fork, Origin, fresh
+from tonnage.diagnose.simulate.changed_cluster import Candidate, Fork, Origin, fresh
 from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Manifest, Pod

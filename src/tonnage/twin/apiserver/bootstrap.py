@@ -15,7 +15,7 @@ from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, NAMESPACE_NA
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
-from tonnage.twin.apiserver.ownership.bringing import Bring
+from tonnage.twin.apiserver.ownership.bootstrap_objects import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
 from tonnage.twin.apiserver.resources import COMPONENTS

@@ -16,7 +16,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, number, put, text, texts
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
-from tonnage.twin.apiserver.definitions.in_force import CLEANUP
+from tonnage.twin.apiserver.definitions.establishment import CLEANUP
 from tonnage.twin.apiserver.pipeline import Pipeline, may_go
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.resource_names import DEFINITION, JOB, NAMESPACE, POD

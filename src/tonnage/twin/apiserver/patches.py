@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invali
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import copied
 from tonnage.ports import PatchType
-from tonnage.twin.apiserver.applying import no_patch
+from tonnage.twin.apiserver.apply_bodies import no_patch
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served

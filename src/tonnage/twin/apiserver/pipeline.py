@@ -27,13 +27,13 @@ from tonnage.ports import Clock
 from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission.chain import Plugin
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.expectations import expect_version, other_uid, row_of
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
+from tonnage.twin.apiserver.ownership.field_manager import Ownership, as_sent, put_entries, without_entries
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
-from tonnage.twin.apiserver.ownership.tracking import Ownership, as_sent, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
+from tonnage.twin.apiserver.preconditions import expect_version, other_uid, row_of
 from tonnage.twin.apiserver.reading.listing import revision_of
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD

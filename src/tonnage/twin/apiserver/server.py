@@ -17,8 +17,8 @@ from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.authentication.users import ADMIN, account_user
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.local import LocalKubernetes
-from tonnage.twin.apiserver.ownership.tracking import Ownership
+from tonnage.twin.apiserver.in_process_client import LocalKubernetes
+from tonnage.twin.apiserver.ownership.field_manager import Ownership
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction

@@ -18,10 +18,10 @@ from tonnage.decide.kubernetes.api.validation.pods.pod import binding
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, mapping, mappings, number, opened, put, text
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.twin.apiserver.expectations import check_name, other_uid
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable
 from tonnage.twin.apiserver.pods.topology_labels import topology_labels
+from tonnage.twin.apiserver.preconditions import check_name, other_uid
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import DONE, StatusError, bad_request, conflict, no_such_path

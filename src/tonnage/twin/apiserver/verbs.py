@@ -12,14 +12,14 @@ from tonnage.model.json_access import mapping, text
 from tonnage.ports import Clock, PatchType
 from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
-from tonnage.twin.apiserver.definitions.in_force import Definitions
+from tonnage.twin.apiserver.create_on_update import put
+from tonnage.twin.apiserver.definitions.establishment import Definitions
 from tonnage.twin.apiserver.deletion import delete
-from tonnage.twin.apiserver.ownership.bringing import bringing
+from tonnage.twin.apiserver.ownership.bootstrap_objects import bringing
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.pods.eviction import EVICTION, evict
-from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.reading.listing import ListQuery, Page, matcher, number_of, page
 from tonnage.twin.apiserver.reading.watching import Seen, WatchQuery, events

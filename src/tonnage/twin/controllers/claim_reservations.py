@@ -10,8 +10,8 @@ from typing import Final
 from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import or_none
+from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.ownership import controller_of

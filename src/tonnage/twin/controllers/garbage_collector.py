@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, following
 from tonnage.loop.refusals import or_none, passing_over
+from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import patch_as_seen
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
 from tonnage.ports import Clock, KubernetesApi

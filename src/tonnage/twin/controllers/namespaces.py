@@ -14,8 +14,8 @@ import msgspec
 
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following
 from tonnage.loop.refusals import passing_over
+from tonnage.loop.status_writes import merge_status, patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import merge_status, patch_as_seen
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp

@@ -16,7 +16,7 @@ from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
 from tonnage.twin.kubelet.containers.lifecycle import keep
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.slots import Slot
-from tonnage.twin.kubelet.containers.stopping import stop_all, stop_container
+from tonnage.twin.kubelet.containers.termination import stop_all, stop_container
 from tonnage.twin.kubelet.devices.claims import prepared
 from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
 from tonnage.twin.kubelet.pod_status import phase_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.versions import Profile
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.loop.informer import Key

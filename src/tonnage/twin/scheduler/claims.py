@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.allocator import Allocator
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Gates, Supply, supply_of
-from tonnage.decide.kubernetes.claims.waiting import claims_of
 from tonnage.decide.kubernetes.view import View
 from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers
-from tonnage.loop.writing import patch_as_seen
+from tonnage.loop.status_writes import patch_as_seen
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes import resource_claims as model

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tonnage.decide.kubernetes.claims.allocating import Picked
+from tonnage.decide.kubernetes.claims.allocator import Picked
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number, text, texts
 from tonnage.model.kubernetes.resource_claims import DeviceId

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from tonnage.loop.writing import tell_of_pod
+from tonnage.loop.status_writes import tell_of_pod
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp

@@ -16,7 +16,7 @@ import msgspec
 from tonnage.decide.kubernetes.volume_matching import matched
 from tonnage.loop.claims import BOUND, SELECTED_NODE, reservation
 from tonnage.loop.informer import Delta, Informer, Informers, key_of
-from tonnage.loop.writing import patch_as_seen
+from tonnage.loop.status_writes import patch_as_seen
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+from tonnage.decide.cluster.packing.arrivals import AtRandom, Packer, play
 from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
-from tonnage.decide.cluster.packing.play import AtRandom, Packer, play
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient
 from tonnage.decide.cluster.packing.room import Room
 from tonnage.model.trace import Job, Machine

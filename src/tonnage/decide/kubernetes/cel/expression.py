@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from google.protobuf import message
 
-from tonnage.decide.kubernetes.cel.asking import OPTIONAL, Host, answered_by
 from tonnage.decide.kubernetes.cel.declarations import declared
 from tonnage.decide.kubernetes.cel.functions import as_message
+from tonnage.decide.kubernetes.cel.host_functions import OPTIONAL, Host, answered_by
 from tonnage.decide.kubernetes.cel.kinds import CelKind, Known, kind_named
 from tonnage.decide.kubernetes.cel.library import checker, runtime, runtime_names
 from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from tonnage.decide.kubernetes.cel import asking
+from tonnage.decide.kubernetes.cel import host_functions
 from tonnage.decide.kubernetes.cel.formatting import formatted
 from tonnage.decide.kubernetes.cel.go_regexps import compiled, regexp_problem
 from tonnage.decide.kubernetes.cel.messages import value_of
@@ -288,7 +288,7 @@ def as_message(value: object) -> object:
 
 FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     **cel_values.FUNCTIONS,
-    **asking.FUNCTIONS,
+    **host_functions.FUNCTIONS,
     "sum": _sum,
     "url": _make_url,
     "isURL": _succeeds(_parsed_url, "isURL"),

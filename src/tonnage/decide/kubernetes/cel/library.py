@@ -13,8 +13,8 @@ from functools import cache
 from itertools import permutations
 from typing import Any, Final
 
-from tonnage.decide.kubernetes.cel.asking import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
 from tonnage.decide.kubernetes.cel.functions import FUNCTIONS, taken
+from tonnage.decide.kubernetes.cel.host_functions import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
 from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.kubernetes.cel.messages import declared_pool, held_pool
 from tonnage.decide.kubernetes.claims.cel_values import QUANTITY, SEMVER

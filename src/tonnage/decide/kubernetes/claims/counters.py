@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-from tonnage.decide.kubernetes.claims.gathering import Pool
+from tonnage.decide.kubernetes.claims.pools import Pool
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.model.kubernetes.resource_claims import Device
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tonnage.decide.kubernetes.claims.waiting import claims_of, stops
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of, stops
 from tonnage.decide.kubernetes.scheduler.filters import claims, node_affinity
 from tonnage.decide.kubernetes.scheduler.filters.order import FILTERS
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Filter, Refusal

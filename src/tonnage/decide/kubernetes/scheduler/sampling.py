@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tonnage.decide.kubernetes.scheduler.scored import Scores
+from tonnage.decide.kubernetes.scheduler.score_table import Scores
 from tonnage.decide.kubernetes.scheduler.scores import node_affinity, pod_affinity, taints, topology_spread
 from tonnage.decide.kubernetes.view import View
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from tonnage.decide.kubernetes.claims.waiting import claims_of, unreadable
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of, unreadable
 from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filtering import Filtered, filter_nodes, first_refusal
@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.scheduler.filters import claims as claims_filter
 from tonnage.decide.kubernetes.scheduler.filters import pod_affinity, topology_spread
 from tonnage.decide.kubernetes.scheduler.preemption import Preemption, preempt
 from tonnage.decide.kubernetes.scheduler.refusal import Refusal
-from tonnage.decide.kubernetes.scheduler.scored import TOTAL, Scores
+from tonnage.decide.kubernetes.scheduler.score_table import TOTAL, Scores
 from tonnage.decide.kubernetes.scheduler.scores import node_affinity
 from tonnage.decide.kubernetes.scheduler.scores.order import SCORES
 from tonnage.decide.kubernetes.view import View, as_kept, view_of

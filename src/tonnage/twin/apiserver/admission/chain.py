@@ -23,7 +23,7 @@ from tonnage.twin.apiserver.admission.quotas import ResourceQuotas
 from tonnage.twin.apiserver.admission.runtime_classes import RuntimeClasses, RuntimeOverheads
 from tonnage.twin.apiserver.admission.service_accounts import ServiceAccounts
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.ownership.tracking import Ownership
+from tonnage.twin.apiserver.ownership.field_manager import Ownership
 from tonnage.twin.apiserver.pods.topology_labels import TopologyLabels
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.rbac.decisions import Authority

@@ -31,7 +31,7 @@ from tonnage.model.kubernetes.quantity import quantity_format
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.apiserver.admission.limits import written_manifest
-from tonnage.twin.apiserver.ownership.tracking import Ownership
+from tonnage.twin.apiserver.ownership.field_manager import Ownership
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden

@@ -17,9 +17,9 @@ from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
-from tonnage.twin.apiserver.expectations import check_name
-from tonnage.twin.apiserver.ownership.tracking import put_entries
+from tonnage.twin.apiserver.ownership.field_manager import put_entries
 from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.preconditions import check_name
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.resources import Served

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.definitions.in_force import version_priority
+from tonnage.twin.apiserver.definitions.establishment import version_priority
 from tonnage.twin.apiserver.discovery.group_order import group_order
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.wire.schema import KindRow, Subresource

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, text
 from tonnage.twin.apiserver.ownership import last_applied
-from tonnage.twin.apiserver.ownership.checking import faults
-from tonnage.twin.apiserver.ownership.comparing import BadElementError
+from tonnage.twin.apiserver.ownership.comparison import BadElementError
 from tonnage.twin.apiserver.ownership.entries import Managers
 from tonnage.twin.apiserver.ownership.refusals import conflict_status, unfit
-from tonnage.twin.apiserver.ownership.shapes import Shape
-from tonnage.twin.apiserver.ownership.updating import Applied, ConflictsError, Versions, Writer, applied
+from tonnage.twin.apiserver.ownership.type_checks import faults
+from tonnage.twin.apiserver.ownership.type_structures import Shape
+from tonnage.twin.apiserver.ownership.updates import Applied, ConflictsError, Versions, Writer, applied
 from tonnage.twin.apiserver.statuses import StatusError, bad_request
 
 

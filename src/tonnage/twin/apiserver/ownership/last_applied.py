@@ -13,11 +13,11 @@ import msgspec
 from tonnage.decide.kubernetes.api.encoding.go_json import escaped
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import copied, mapping, text
-from tonnage.twin.apiserver.ownership.checking import faults
-from tonnage.twin.apiserver.ownership.comparing import BadElementError, compare
+from tonnage.twin.apiserver.ownership.comparison import BadElementError, compare
 from tonnage.twin.apiserver.ownership.fieldsets import difference, has
-from tonnage.twin.apiserver.ownership.merging import named_fields
-from tonnage.twin.apiserver.ownership.updating import Conflict, Version
+from tonnage.twin.apiserver.ownership.merge import named_fields
+from tonnage.twin.apiserver.ownership.type_checks import faults
+from tonnage.twin.apiserver.ownership.updates import Conflict, Version
 
 KUBECTL: Final = "kubectl"
 """The one manager for whom the record counts."""

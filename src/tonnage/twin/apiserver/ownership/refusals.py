@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
-from tonnage.twin.apiserver.ownership.updating import Conflict
+from tonnage.twin.apiserver.ownership.updates import Conflict
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, causes_of, conflict
 

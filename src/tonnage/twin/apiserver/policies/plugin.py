@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.cel.policy_names import BOOL, STRING, STRING_OR_N
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, mappings, text, texts
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.policies.evaluating import (
+from tonnage.twin.apiserver.policies.evaluation import (
     Activation,
     EvaluationError,
     conditions_met,

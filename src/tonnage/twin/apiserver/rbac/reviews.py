@@ -33,7 +33,7 @@ from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.users import user_info
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
+from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
 from tonnage.twin.apiserver.rbac.bindings import Bindings, aggregate
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.nodes import node_of

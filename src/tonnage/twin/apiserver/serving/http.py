@@ -14,7 +14,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 from tonnage.ports import PatchType
-from tonnage.twin.apiserver import applying
+from tonnage.twin.apiserver import apply_bodies
 from tonnage.twin.apiserver.discovery import metrics
 from tonnage.twin.apiserver.discovery.documents import Discovery, check_special
 from tonnage.twin.apiserver.discovery.metrics import Metrics
@@ -235,8 +235,8 @@ class Application:
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
         apply = content_type == PatchType.APPLY
         served = self._verbs.request("patch", address).served
-        if content_type not in applying.patch_types(served):
-            raise applying.no_patch(served)
+        if content_type not in apply_bodies.patch_types(served):
+            raise apply_bodies.no_patch(served)
         wrong = parameters.patch_problems(exchange.query, apply=apply)
         request = self._write_request("patch", exchange, address, user, wrong)
         data = await read_body(exchange.receive, exchange.headers)
@@ -250,7 +250,7 @@ class Application:
         await self._show(exchange, request, changed.object)
 
     async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
-        config = applying.read_config(data)
+        config = apply_bodies.read_config(data)
         if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
             self._security.gate.allow_creation(asked_of(request.user, exchange))
         outcome, made = await self._verbs.apply(

@@ -18,7 +18,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import copied, mapping, mappings, number, text
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.policies.evaluating import (
+from tonnage.twin.apiserver.policies.evaluation import (
     Activation,
     EvaluationError,
     conditions_met,
@@ -28,7 +28,7 @@ from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import bad_request, forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store
-from tonnage.twin.apiserver.webhooks.calling import post
+from tonnage.twin.apiserver.webhooks.client import post
 from tonnage.twin.apiserver.webhooks.matching import (
     CONNECT,
     Asked,

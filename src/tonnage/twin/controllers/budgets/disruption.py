@@ -13,8 +13,8 @@ from tonnage.decide.kubernetes.api.selectors import selector_shown
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import or_none
+from tonnage.loop.status_writes import replace_status, tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import replace_status, tell_of_pod
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.ports import Clock, KubernetesApi

@@ -8,8 +8,8 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.pod_control import PodControl
+from tonnage.loop.status_writes import merge_status
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import merge_status
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text

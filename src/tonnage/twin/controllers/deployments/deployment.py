@@ -6,8 +6,8 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.pod_control import namespace_ends
 from tonnage.loop.refusals import passing_over
+from tonnage.loop.status_writes import merge_status, patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import merge_status, patch_as_seen
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text

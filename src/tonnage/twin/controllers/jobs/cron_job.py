@@ -17,8 +17,8 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.pod_control import message_of
 from tonnage.loop.refusals import or_none
+from tonnage.loop.status_writes import replace_status
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import replace_status
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.ports import Clock, KubernetesApi

@@ -15,8 +15,8 @@ from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.pod_control import PodControl, in_batches
 from tonnage.loop.refusals import passing_over
+from tonnage.loop.status_writes import replace_status
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import replace_status
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp

@@ -8,8 +8,8 @@ import msgspec
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
+from tonnage.loop.status_writes import patch_as_seen, tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import patch_as_seen, tell_of_pod
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE

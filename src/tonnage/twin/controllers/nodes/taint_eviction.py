@@ -11,8 +11,8 @@ from tonnage.decide.kubernetes.matching import tolerates
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import passing_over
+from tonnage.loop.status_writes import tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import tell_of_pod
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock, KubernetesApi

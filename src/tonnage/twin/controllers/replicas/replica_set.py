@@ -9,8 +9,8 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following
 from tonnage.loop.pod_control import PodControl, in_batches, message_of
+from tonnage.loop.status_writes import merge_status
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import merge_status
 from tonnage.model.errors import ClusterError
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.twin.controllers import pod_state

@@ -13,8 +13,8 @@ from typing import Final
 from tonnage.loop.claims import BOUND, BY_US, SELECTED_NODE, reservation
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers, Key, following, key_of
+from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import patch_as_seen
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS

@@ -11,8 +11,8 @@ from typing import Final
 
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import passing_over
+from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.loop.writing import patch_as_seen
 from tonnage.ports import Clock, KubernetesApi
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod, Service

@@ -10,7 +10,7 @@ from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.probes import probing
 from tonnage.twin.kubelet.containers.restarts import wanted_again
 from tonnage.twin.kubelet.containers.slots import Slot
-from tonnage.twin.kubelet.containers.stopping import hook_succeeds, stop_container
+from tonnage.twin.kubelet.containers.termination import hook_succeeds, stop_container
 from tonnage.twin.kubelet.live_pod import LivePod
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from tonnage.ports import Clock, DeviceBackend
+from tonnage.twin.kubelet.containers.compute_turns import Work
 from tonnage.twin.kubelet.containers.files import FileTree, MemoryVolume
 from tonnage.twin.kubelet.containers.logs import ContainerLog
-from tonnage.twin.kubelet.containers.work import Work
 from tonnage.wire.objects import Container, Pod
 
 

@@ -15,7 +15,7 @@ from tonnage.twin.kubelet.containers.checks import CheckError, command_failure, 
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.restarts import starts_again_when_killed
 from tonnage.twin.kubelet.containers.slots import Slot
-from tonnage.twin.kubelet.containers.stopping import stop_container
+from tonnage.twin.kubelet.containers.termination import stop_container
 from tonnage.twin.kubelet.live_pod import LivePod
 
 _DELAY_S: Final = 0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.ports import Clock, DeviceBackend
+from tonnage.twin.kubelet.containers.compute_turns import Work
 from tonnage.twin.kubelet.containers.files import NODE_BYTES, FileError, MemoryVolume, Space, volume_in
 from tonnage.twin.kubelet.containers.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.containers.logs import ContainerLog
@@ -29,7 +30,6 @@ from tonnage.twin.kubelet.containers.port import (
     StartError,
     Stdio,
 )
-from tonnage.twin.kubelet.containers.work import Work
 from tonnage.twin.kubelet.programs.table import Programs, command_name
 
 _LOG: Final = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.waiting import foreign, unnamed
+from tonnage.decide.kubernetes.claims.pod_claims import foreign, unnamed
 from tonnage.model.errors import ClusterError
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim

@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from tonnage.twin.kubelet.containers.compute_turns import Turns
 from tonnage.twin.kubelet.containers.files import FLEET_BYTES, Space
 from tonnage.twin.kubelet.containers.images import default_command, parse_image
 from tonnage.twin.kubelet.containers.port import ContainerContext, Program
-from tonnage.twin.kubelet.containers.work import Turns
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
 from tonnage.twin.kubelet.programs.cuda import vectoradd
-from tonnage.twin.kubelet.programs.filing import FILING
+from tonnage.twin.kubelet.programs.file_commands import FILING
 from tonnage.twin.kubelet.programs.filters import FILTERS
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
 from tonnage.twin.kubelet.programs.mps import mps_control

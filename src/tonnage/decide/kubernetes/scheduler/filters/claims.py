@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.allocating import Outcome
-from tonnage.decide.kubernetes.claims.waiting import PodClaims, claims_of
+from tonnage.decide.kubernetes.claims.allocator import Outcome
+from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View

@@ -15,15 +15,15 @@ from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filtering import Filtered
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Columns, in_order, interned
+from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE, Refused, Rows, counted
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
 from tonnage.decide.kubernetes.scheduler.fleet.limits import limits_beside_room
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import Occupants, occupants_of
-from tonnage.decide.kubernetes.scheduler.fleet.preempting import preempt_on
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE, Refused, Rows, counted
+from tonnage.decide.kubernetes.scheduler.fleet.preemption import preempt_on
 from tonnage.decide.kubernetes.scheduler.preemption import Preemption, not_eligible
 from tonnage.decide.kubernetes.scheduler.refusal import Refusal
-from tonnage.decide.kubernetes.scheduler.scored import TOTAL, Scores
+from tonnage.decide.kubernetes.scheduler.score_table import TOTAL, Scores
 from tonnage.decide.kubernetes.view import View
 from tonnage.model.kubernetes.cluster import Pod
 

@@ -13,12 +13,9 @@ import numpy as np
 from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.decide.kubernetes.requests import CPU, MEMORY, scored_requests
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity
-from tonnage.decide.kubernetes.scheduler.fleet import rating
+from tonnage.decide.kubernetes.scheduler.fleet import scores
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask
-from tonnage.decide.kubernetes.scheduler.fleet.holdings import Holdings, Need, holdings_of, need_of
-from tonnage.decide.kubernetes.scheduler.fleet.neighbours import Neighbours, refuse_affinity, refuse_spread
-from tonnage.decide.kubernetes.scheduler.fleet.rating import Ratings
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
+from tonnage.decide.kubernetes.scheduler.fleet.filters import (
     FEASIBLE,
     Refused,
     Rows,
@@ -27,6 +24,13 @@ from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
     refuse_amounts,
     refuse_by_node,
     refuse_ports,
+)
+from tonnage.decide.kubernetes.scheduler.fleet.holdings import Holdings, Need, holdings_of, need_of
+from tonnage.decide.kubernetes.scheduler.fleet.scores import Ratings
+from tonnage.decide.kubernetes.scheduler.fleet.topology_filters import (
+    Neighbours,
+    refuse_affinity,
+    refuse_spread,
 )
 from tonnage.decide.kubernetes.scheduler.scores import (
     balanced,
@@ -159,18 +163,18 @@ class Fleet:
         """Weighted scores of the feasible rows (others mean nothing), by plugin, in upstream's order."""
         standing = self._standing(pod)
         everywhere, holdings = self._everywhere, self.holdings
-        found = {taints.NAME: taints.WEIGHT * rating.in_percent(standing.soft_taints, feasible, reverse=True)}
+        found = {taints.NAME: taints.WEIGHT * scores.in_percent(standing.soft_taints, feasible, reverse=True)}
         if pod.affinity.node_preferred:
-            part = rating.in_percent(standing.preferred, feasible)
+            part = scores.in_percent(standing.preferred, feasible)
             found[preferred_nodes.NAME] = preferred_nodes.WEIGHT * part
-        fit = rating.least_allocated(holdings, standing.cpu, standing.memory, everywhere)
+        fit = scores.least_allocated(holdings, standing.cpu, standing.memory, everywhere)
         found[resources_fit.NAME] = resources_fit.WEIGHT * fit
         if self.view.profile.scores_storage:
             found[storage.NAME] = np.zeros(len(self.columns), np.int64)
         if standing.spread:
             part = self._spread(standing, feasible)
             found[topology_spread.NAME] = topology_spread.WEIGHT * part
-        drawn = rating.pod_affinity(pod, feasible, self.neighbours)
+        drawn = scores.pod_affinity(pod, feasible, self.neighbours)
         if drawn is not None:
             found[pod_affinity.NAME] = pod_affinity.WEIGHT * drawn
         if self.view.profile.scores_claims:
@@ -201,24 +205,24 @@ class Fleet:
     def _among(self, standing: _Standing, feasible: Mask) -> Ratings:
         """Weighted ratings that depend on which nodes are feasible."""
         pod = standing.pod
-        total = taints.WEIGHT * rating.in_percent(standing.soft_taints, feasible, reverse=True)
+        total = taints.WEIGHT * scores.in_percent(standing.soft_taints, feasible, reverse=True)
         if pod.affinity.node_preferred:
-            total += preferred_nodes.WEIGHT * rating.in_percent(standing.preferred, feasible)
+            total += preferred_nodes.WEIGHT * scores.in_percent(standing.preferred, feasible)
         if standing.spread:
             total += topology_spread.WEIGHT * self._spread(standing, feasible)
         if pod.affinity.pods_preferred or self.holdings.terms:
-            drawn = rating.pod_affinity(pod, feasible, self.neighbours)
+            drawn = scores.pod_affinity(pod, feasible, self.neighbours)
             if drawn is not None:
                 total += pod_affinity.WEIGHT * drawn
         return total
 
     def _spread(self, standing: _Standing, feasible: Mask) -> Ratings:
         own = bool(standing.pod.spread)
-        return rating.topology_spread(standing.pod, standing.spread, feasible, self.neighbours, own=own)
+        return scores.topology_spread(standing.pod, standing.spread, feasible, self.neighbours, own=own)
 
     def _balanced(self, standing: _Standing, rows: Rows) -> Ratings:
         wanted = standing.need.requests
-        rate = rating.balanced_change if self.view.profile.rates_change_of_balance else rating.balanced
+        rate = scores.balanced_change if self.view.profile.rates_change_of_balance else scores.balanced
         return rate(self.holdings, wanted.get(CPU, 0), wanted.get(MEMORY, 0), rows)
 
     def _standing(self, pod: Pod) -> _Standing:
@@ -239,7 +243,7 @@ class Fleet:
         cpu, memory = scored_requests(pod, pod_level=False)
         by_node = nobody_refuses(columns)
         refuse_by_node(by_node, pod, columns, self.view.profile)
-        soft, liked = rating.soft_taints(columns, pod), rating.preferred_nodes(columns, pod)
+        soft, liked = scores.soft_taints(columns, pod), scores.preferred_nodes(columns, pod)
         open_rows = by_node.codes == FEASIBLE
         lonely = not (pod.spread or pod.affinity.pods or pod.affinity.anti or pod.affinity.pods_preferred)
         nothing = np.zeros(len(columns), np.int64)
@@ -277,7 +281,7 @@ class Fleet:
 
     def _alone(self, standing: _Standing, rows: Rows) -> Ratings:
         """Of these rows the weighted ratings that do not depend on which other nodes are feasible."""
-        fit = rating.least_allocated(self.holdings, standing.cpu, standing.memory, rows)
+        fit = scores.least_allocated(self.holdings, standing.cpu, standing.memory, rows)
         total = resources_fit.WEIGHT * fit + image_locality.WEIGHT * self._images(standing)[rows]
         if _asks_compute(standing.need):
             total += balanced.WEIGHT * self._balanced(standing, rows)
@@ -285,7 +289,7 @@ class Fleet:
 
     def _images(self, standing: _Standing) -> Ratings:
         if standing.images is None:
-            standing.images = rating.image_locality(self.columns, standing.pod)
+            standing.images = scores.image_locality(self.columns, standing.pod)
         return standing.images
 
     def _soft_constraints(self, pod: Pod) -> tuple[SpreadConstraint, ...]:
@@ -299,7 +303,7 @@ class Fleet:
         if pod.owner is not None:
             owned = self._owners.get((pod.namespace, pod.owner.kind, pod.owner.name))
             requirements += owned.requirements if owned is not None else ()
-        return rating.default_constraints(LabelSelector(tuple(requirements))) if requirements else ()
+        return scores.default_constraints(LabelSelector(tuple(requirements))) if requirements else ()
 
 
 def fleet_of(view: View) -> Fleet:

@@ -17,10 +17,7 @@ from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.decide.kubernetes.requests import PODS
 from tonnage.decide.kubernetes.scheduler.filters import ports, resources
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Mask
-from tonnage.decide.kubernetes.scheduler.fleet.holdings import FORBIDS, Counts, Holdings, Need
-from tonnage.decide.kubernetes.scheduler.fleet.neighbours import Neighbours, by_domain, counting_nodes
-from tonnage.decide.kubernetes.scheduler.fleet.occupants import Occupants
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
+from tonnage.decide.kubernetes.scheduler.fleet.filters import (
     NOT_BESIDE,
     NOT_WANTED,
     NOT_WITH,
@@ -31,6 +28,9 @@ from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
     Rows,
     counted,
 )
+from tonnage.decide.kubernetes.scheduler.fleet.holdings import FORBIDS, Counts, Holdings, Need
+from tonnage.decide.kubernetes.scheduler.fleet.occupants import Occupants
+from tonnage.decide.kubernetes.scheduler.fleet.topology_filters import Neighbours, by_domain, counting_nodes
 from tonnage.model.kubernetes.cluster import Pod, PodTerm, SpreadConstraint
 
 _NO_LIMIT: Final = 2**62

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Columns, Mask, by_resource
+from tonnage.decide.kubernetes.scheduler.fleet.filters import Rows
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import Matches, OwnedTerm
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import Rows
 from tonnage.decide.kubernetes.scheduler.preemption import importance
 from tonnage.decide.kubernetes.view import NodeView
 

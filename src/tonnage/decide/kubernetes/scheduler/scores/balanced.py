@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, pod_requests
-from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
+from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.kubernetes.cluster import Pod
 

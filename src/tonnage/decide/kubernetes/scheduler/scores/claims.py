@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.waiting import PodClaims, claims_of
-from tonnage.decide.kubernetes.scheduler.rating import Feasible, scaled
+from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
+from tonnage.decide.kubernetes.scheduler.scoring import Feasible, scaled
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import NO_INTEGER, term_matches, wrong_values
-from tonnage.decide.kubernetes.scheduler.rating import Feasible, scaled
+from tonnage.decide.kubernetes.scheduler.scoring import Feasible, scaled
 from tonnage.decide.kubernetes.view import View
 from tonnage.model.kubernetes.cluster import Pod
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.scheduler.rating import Score
 from tonnage.decide.kubernetes.scheduler.scores import (
     balanced,
     claims,
@@ -16,6 +15,7 @@ from tonnage.decide.kubernetes.scheduler.scores import (
     taints,
     topology_spread,
 )
+from tonnage.decide.kubernetes.scheduler.scoring import Score
 
 SCORES: Final[tuple[Score, ...]] = (
     taints,

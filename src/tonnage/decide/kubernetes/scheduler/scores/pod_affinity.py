@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import pod_term_matches
-from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
+from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import View
 from tonnage.model.kubernetes.cluster import Pod, PodTerm
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, asked_for_scores
-from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
+from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.scheduler_profile import FitRating, Strategy

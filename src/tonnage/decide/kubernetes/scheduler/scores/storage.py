@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.scheduler.rating import Feasible
+from tonnage.decide.kubernetes.scheduler.scoring import Feasible
 from tonnage.decide.kubernetes.view import View
 from tonnage.model.kubernetes.cluster import Pod
 

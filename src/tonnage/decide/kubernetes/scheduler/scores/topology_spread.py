@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.scheduler.filters.topology_spread import (
     counts_towards,
     matching_pods,
 )
-from tonnage.decide.kubernetes.scheduler.rating import HIGHEST, Feasible
+from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.model.kubernetes.cluster import Pod, SpreadConstraint
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from tonnage.decide.kubernetes.api.go_text import go_type, go_value
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.ownership.comparing import BadElementError, element_of
+from tonnage.twin.apiserver.ownership.comparison import BadElementError, element_of
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
-from tonnage.twin.apiserver.ownership.shapes import ATOMIC, Shape
+from tonnage.twin.apiserver.ownership.type_structures import ATOMIC, Shape
 
 
 def faults(shape: Shape, value: JsonValue) -> str:

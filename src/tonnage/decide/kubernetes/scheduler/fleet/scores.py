@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tonnage.decide.kubernetes.requests import CPU, MEMORY
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask
+from tonnage.decide.kubernetes.scheduler.fleet.filters import Rows
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import FORBIDS, Holdings
-from tonnage.decide.kubernetes.scheduler.fleet.neighbours import Neighbours, by_domain, counting_nodes
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import Rows
-from tonnage.decide.kubernetes.scheduler.fleet.selecting import blocked, meets
-from tonnage.decide.kubernetes.scheduler.rating import HIGHEST
+from tonnage.decide.kubernetes.scheduler.fleet.selectors import blocked, meets
+from tonnage.decide.kubernetes.scheduler.fleet.topology_filters import Neighbours, by_domain, counting_nodes
 from tonnage.decide.kubernetes.scheduler.scores.image_locality import full_name
+from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST
 from tonnage.model.kubernetes.cluster import Pod, SpreadConstraint
 from tonnage.model.kubernetes.selectors import LabelSelector
 from tonnage.model.kubernetes.well_known import ZONE

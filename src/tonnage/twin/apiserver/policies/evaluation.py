@@ -38,7 +38,7 @@ class Activation:
         authority: Authority,
         namespace: JsonObject | None = None,
     ) -> None:
-        from tonnage.decide.kubernetes.cel.asking import authorizer_of
+        from tonnage.decide.kubernetes.cel.host_functions import authorizer_of
 
         facts = request_facts(asked, served, (None, None))
         request = {key: value for key, value in facts.items() if key not in ("object", "oldObject")}

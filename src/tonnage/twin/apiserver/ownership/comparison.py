@@ -20,7 +20,7 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     value_element,
     without,
 )
-from tonnage.twin.apiserver.ownership.shapes import ATOMIC, MAP, Shape, untyped
+from tonnage.twin.apiserver.ownership.type_structures import ATOMIC, MAP, Shape, untyped
 
 _UNKNOWN: Final = untyped()
 """Of a field that the type has not."""

@@ -17,8 +17,7 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
 from tonnage.decide.kubernetes.claims.constraints import Standing
 from tonnage.decide.kubernetes.claims.counters import Left, left_in, suffices, take
-from tonnage.decide.kubernetes.claims.gathering import Pool, pools_for
-from tonnage.decide.kubernetes.claims.requesting import (
+from tonnage.decide.kubernetes.claims.device_requests import (
     MOST_DEVICES,
     AllocationError,
     Ask,
@@ -26,7 +25,8 @@ from tonnage.decide.kubernetes.claims.requesting import (
     Requests,
     candidates_of,
 )
-from tonnage.decide.kubernetes.claims.sharing import consumption, fits
+from tonnage.decide.kubernetes.claims.pools import Pool, pools_for
+from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.kubernetes.cluster import Node

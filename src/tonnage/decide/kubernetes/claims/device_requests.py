@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError
-from tonnage.decide.kubernetes.claims.gathering import Pool, scope_takes
-from tonnage.decide.kubernetes.claims.sharing import consumption, fits
+from tonnage.decide.kubernetes.claims.pools import Pool, scope_takes
+from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.kubernetes.resource_claims import (

@@ -14,11 +14,10 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, text
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock
-from tonnage.twin.apiserver.applying import tell_repeated
+from tonnage.twin.apiserver.apply_bodies import tell_repeated
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.ownership import last_applied
-from tonnage.twin.apiserver.ownership.checking import faults
-from tonnage.twin.apiserver.ownership.comparing import BadElementError
+from tonnage.twin.apiserver.ownership.comparison import BadElementError
 from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit, check_kind
 from tonnage.twin.apiserver.ownership.entries import (
     MalformedError,
@@ -29,9 +28,10 @@ from tonnage.twin.apiserver.ownership.entries import (
 )
 from tonnage.twin.apiserver.ownership.fieldsets import FieldSet
 from tonnage.twin.apiserver.ownership.refusals import untracked
-from tonnage.twin.apiserver.ownership.scaling import SCALE_VERSION, Rescaling
-from tonnage.twin.apiserver.ownership.shapes import BuiltIn, Custom, Shape
-from tonnage.twin.apiserver.ownership.updating import (
+from tonnage.twin.apiserver.ownership.scale import SCALE_VERSION, Rescaling
+from tonnage.twin.apiserver.ownership.type_checks import faults
+from tonnage.twin.apiserver.ownership.type_structures import BuiltIn, Custom, Shape
+from tonnage.twin.apiserver.ownership.updates import (
     BEFORE_FIRST_APPLY,
     Version,
     Versions,

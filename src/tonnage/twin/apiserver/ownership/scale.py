@@ -21,7 +21,7 @@ from tonnage.twin.apiserver.ownership.entries import (
     written_entries,
 )
 from tonnage.twin.apiserver.ownership.fieldsets import FieldSet, difference, has
-from tonnage.twin.apiserver.ownership.updating import BEFORE_FIRST_APPLY, Version, Writer, updated
+from tonnage.twin.apiserver.ownership.updates import BEFORE_FIRST_APPLY, Version, Writer, updated
 from tonnage.twin.apiserver.statuses import StatusError
 
 SCALE_VERSION: Final = "autoscaling/v1"

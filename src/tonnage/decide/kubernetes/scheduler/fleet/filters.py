@@ -23,7 +23,7 @@ from tonnage.decide.kubernetes.scheduler.filters import (
 )
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask, interned
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import Holdings, Need
-from tonnage.decide.kubernetes.scheduler.fleet.selecting import blocked, selected
+from tonnage.decide.kubernetes.scheduler.fleet.selectors import blocked, selected
 from tonnage.decide.kubernetes.versions import Profile
 from tonnage.model.kubernetes.cluster import HostPort, Pod
 from tonnage.model.kubernetes.selectors import Taint

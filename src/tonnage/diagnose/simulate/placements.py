@@ -12,15 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from tonnage.decide.kubernetes.claims.allocating import Allocator
+from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.scheduler.fleet.engine import FleetEngine, turns_of
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
 from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.diagnose.simulate.changed_cluster import Fork
 from tonnage.diagnose.simulate.claims import snapshot_after, supply_for, with_allocated
-from tonnage.diagnose.simulate.forks import Fork
-from tonnage.diagnose.simulate.shapes import group_of, stays_refused
+from tonnage.diagnose.simulate.pod_shapes import group_of, stays_refused
 from tonnage.model.kubernetes.cluster import Pod
 
 MOST_JUDGED: Final = 2_000_000

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.ownership.comparing import element_of
+from tonnage.twin.apiserver.ownership.comparison import element_of
 from tonnage.twin.apiserver.ownership.fieldsets import (
     EMPTY,
     SELF,
@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     is_member,
     node,
 )
-from tonnage.twin.apiserver.ownership.shapes import ATOMIC, Shape, untyped
+from tonnage.twin.apiserver.ownership.type_structures import ATOMIC, Shape, untyped
 
 _UNKNOWN: Final = untyped()
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filters import resources
-from tonnage.decide.kubernetes.scheduler.fleet.beginnings import may_be_best
+from tonnage.decide.kubernetes.scheduler.fleet.best_rows import may_be_best
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Mask
+from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE, Refused, Rows
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
 from tonnage.decide.kubernetes.scheduler.fleet.limits import Limit, limits_of
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import Occupants
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import FEASIBLE, Refused, Rows
 from tonnage.decide.kubernetes.scheduler.preemption import (
     Candidate,
     Preemption,

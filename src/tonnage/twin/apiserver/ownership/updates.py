@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
-from tonnage.twin.apiserver.ownership.comparing import Change, compare
+from tonnage.twin.apiserver.ownership.comparison import Change, compare
 from tonnage.twin.apiserver.ownership.entries import APPLY, UPDATE, Manager, Managers, Owned, capped
 from tonnage.twin.apiserver.ownership.fieldsets import (
     FieldSet,
@@ -22,8 +22,8 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     union,
     without,
 )
-from tonnage.twin.apiserver.ownership.merging import merge, named_fields, reconciled, taken_out, with_named
-from tonnage.twin.apiserver.ownership.shapes import Shape
+from tonnage.twin.apiserver.ownership.merge import merge, named_fields, reconciled, taken_out, with_named
+from tonnage.twin.apiserver.ownership.type_structures import Shape
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _STRIPPED_META: Final = (

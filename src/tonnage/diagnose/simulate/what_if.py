@@ -10,13 +10,13 @@ from tonnage.decide.kubernetes.view import View, view_of
 from tonnage.diagnose.cluster_view import LARGE, Ground, marks_of
 from tonnage.diagnose.missing_kinds import OF_CLAIMS
 from tonnage.diagnose.notable_nodes import remarkable_of
-from tonnage.diagnose.simulate.forks import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
+from tonnage.diagnose.simulate.changed_cluster import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
 from tonnage.diagnose.simulate.measures import figures_of
 from tonnage.diagnose.simulate.node_changes import change_nodes, chosen_nodes
 from tonnage.diagnose.simulate.outcomes import Fate, Outcome, WhatIf
-from tonnage.diagnose.simulate.reasons import reasons_of, refusals_of
-from tonnage.diagnose.simulate.scenes import Placed, Scene, scene_of
-from tonnage.diagnose.simulate.shapes import Reference, references_of
+from tonnage.diagnose.simulate.placements import Placed, Scene, scene_of
+from tonnage.diagnose.simulate.pod_shapes import Reference, references_of
+from tonnage.diagnose.simulate.waiting_reasons import reasons_of, refusals_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
 from tonnage.diagnose.wording import listed
 from tonnage.model.changes import AddWorkload, Alternative, Cordon, Drain, Replay, Scale

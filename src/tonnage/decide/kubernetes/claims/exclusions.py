@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tonnage.decide.kubernetes.claims.allocating import BLOCKING, allocate
+from tonnage.decide.kubernetes.claims.allocator import BLOCKING, allocate
 from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
 from tonnage.decide.kubernetes.claims.counters import left_in, suffices, take
-from tonnage.decide.kubernetes.claims.gathering import Pool, pools_for
-from tonnage.decide.kubernetes.claims.requesting import (
+from tonnage.decide.kubernetes.claims.device_requests import (
     AllocationError,
     Ask,
     Candidate,
     Requests,
     candidates_of,
 )
-from tonnage.decide.kubernetes.claims.sharing import consumption, fits
+from tonnage.decide.kubernetes.claims.pools import Pool, pools_for
+from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.kubernetes.cluster import Node

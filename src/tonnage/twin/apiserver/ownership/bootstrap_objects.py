@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, text
-from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
+from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resources import Registry
 

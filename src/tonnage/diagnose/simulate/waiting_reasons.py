@@ -9,9 +9,9 @@ from typing import Final
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.remedies.edits import uncordon
-from tonnage.diagnose.simulate.forks import Candidate
+from tonnage.diagnose.simulate.changed_cluster import Candidate
 from tonnage.diagnose.simulate.outcomes import Waiting
-from tonnage.diagnose.simulate.shapes import group_of
+from tonnage.diagnose.simulate.pod_shapes import group_of
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pods import NoNodes
 from tonnage.model.reasons.reason import Reason

@@ -14,7 +14,7 @@ from tonnage.model.json_access import at, copied, flag, mapping, mappings, numbe
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, named, with_condition
-from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
+from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resource_names import DEFINITION
 from tonnage.twin.apiserver.resources import (

@@ -9,6 +9,14 @@ import numpy as np
 
 from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, LabelColumn, Mask
+from tonnage.decide.kubernetes.scheduler.fleet.filters import (
+    NOT_BESIDE,
+    NOT_WANTED,
+    NOT_WITH,
+    SKEWED,
+    UNLABELLED,
+    Refused,
+)
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import (
     FORBIDS,
     Counts,
@@ -17,15 +25,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.holdings import (
     OwnedTerm,
     term_selects,
 )
-from tonnage.decide.kubernetes.scheduler.fleet.refusing import (
-    NOT_BESIDE,
-    NOT_WANTED,
-    NOT_WITH,
-    SKEWED,
-    UNLABELLED,
-    Refused,
-)
-from tonnage.decide.kubernetes.scheduler.fleet.selecting import blocked, selected
+from tonnage.decide.kubernetes.scheduler.fleet.selectors import blocked, selected
 from tonnage.model.kubernetes.cluster import Pod, PodTerm, SpreadConstraint
 from tonnage.model.kubernetes.selectors import Labels, LabelSelector
 
