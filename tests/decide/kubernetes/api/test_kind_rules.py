@@ -16,7 +16,7 @@ from tonnage.model.json import JsonObject
 from tonnage.wire.schema import KindRow, load_schema
 
 RULES: list[dict[str, Any]] = yaml.load(
-    (Path(__file__).parents[2] / "data/kind-rules.yaml").read_text(), yaml.CSafeLoader
+    (Path(__file__).parents[3] / "data/kind-rules.yaml").read_text(), yaml.CSafeLoader
 )
 
 

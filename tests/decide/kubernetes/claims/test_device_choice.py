@@ -23,7 +23,7 @@ from tonnage.decide.kubernetes.kubelet.devices import (
 )
 from tonnage.decide.kubernetes.kubelet.topology_manager import Hint, Topology, TopologyPolicy, admit
 
-VECTORS = Path(__file__).parents[2] / "data" / "kubelet-1.36.2-topology-devices-200.json.gz"
+VECTORS = Path(__file__).parents[3] / "data" / "kubelet-1.36.2-topology-devices-200.json.gz"
 CASES: list[dict[str, Any]] = json.loads(gzip.decompress(VECTORS.read_bytes()))["cases"]
 POLICIES = [TopologyPolicy.BEST_EFFORT, TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE]
 

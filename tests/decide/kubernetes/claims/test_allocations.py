@@ -18,7 +18,7 @@ from tonnage.reading.cluster import node_from, snapshot_from
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
-_FILE: Final = Path(__file__).parents[2] / "data" / "dra-allocations.json.gz"
+_FILE: Final = Path(__file__).parents[3] / "data" / "dra-allocations.json.gz"
 RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
 
 

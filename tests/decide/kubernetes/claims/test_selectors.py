@@ -17,7 +17,7 @@ from tonnage.model.kubernetes.resource_claims import Device, Version
 from tonnage.reading.claims import slice_from
 from tonnage.wire import claims as claim_objects
 
-_FILE: Final = Path(__file__).parents[2] / "data" / "dra-selectors.json"
+_FILE: Final = Path(__file__).parents[3] / "data" / "dra-selectors.json"
 DIFFERENT: Final = {
     "device.capacity['d'].memory.sign() == 1": "`sign` is no method; the words for calling it as one differ",
     "quantity('1.5.5Gi').sign() == 1": "the same",

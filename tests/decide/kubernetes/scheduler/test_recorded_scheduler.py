@@ -18,7 +18,7 @@ from tonnage.reading.cluster import pod_from, snapshot_from
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
-_DATA: Final = Path(__file__).parents[2] / "data"
+_DATA: Final = Path(__file__).parents[3] / "data"
 _FILES: Final = ("kube-scheduler-1.35.4-golden-38.json.gz", "kube-scheduler-1.35.4-fuzz-700.json.gz")
 CASES: Final = 738
 UNORDERED: Final = "preempt_lower_priority"
