@@ -10,7 +10,7 @@ import pytest
 from support.random_clusters import GPU, Chance
 from tonnage.diagnose.cluster_view import LARGE, ground_of
 from tonnage.diagnose.explain.explain import explain_on
-from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
+from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Explanation, NodeVerdict, Verdict

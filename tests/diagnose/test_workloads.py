@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.diagnose.explain.workload_pods import family_of
-from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
+from tonnage.diagnose.explain.workloads.pods import family_of
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable

@@ -21,7 +21,7 @@ from support.leftovers import own_folder
 from tonnage.cli.binaries import chosen_minor
 from tonnage.decide.kubernetes.admission.quota import claim_refusals
 from tonnage.diagnose.explain.explain import explain_manifest
-from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.layer import Layer

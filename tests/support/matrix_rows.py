@@ -19,7 +19,7 @@ from support.sick_node import SickNode
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
-from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
 from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.verdict import Explanation

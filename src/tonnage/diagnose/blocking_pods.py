@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.diagnose.explain.node_state import utc
+from tonnage.diagnose.explain.nodes.state import utc
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.kubernetes.cluster import Pod

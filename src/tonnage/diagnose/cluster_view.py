@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tonnage.decide.kubernetes.kubelet.admission import mark_of
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
 from tonnage.decide.kubernetes.view import View, view_of
-from tonnage.diagnose.explain.node_state import at_work
-from tonnage.diagnose.explain.node_verdicts import NodeVerdicts, classed, each_alone
+from tonnage.diagnose.explain.nodes.state import at_work
+from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.notable_nodes import Remarkable, remarkable_of
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot

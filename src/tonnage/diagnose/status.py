@@ -8,8 +8,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView, view_of
-from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
-from tonnage.diagnose.explain.node_verdicts import holders
+from tonnage.diagnose.explain.nodes.state import GPUS_HEALTHY, utc
+from tonnage.diagnose.explain.nodes.verdicts import holders
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot
 from tonnage.model.names import PRODUCT_LABEL, SHARED_SUFFIX

@@ -146,7 +146,7 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
 
 
 def _workload(asked: tuple[str, str], snapshot: Snapshot, namespace: str, version: str) -> Explanation:
-    from tonnage.diagnose.explain.workloads import explain_workload, find_workload
+    from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
     from tonnage.model.kubernetes.workloads import WorkloadKey
     from tonnage.reading.documents import manifest_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.library import read_text
+from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
 from tonnage.diagnose.explain.explain import explain_manifests
-from tonnage.diagnose.explain.refused_objects import explain_objects, refused_objects
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import objects_in

@@ -17,8 +17,8 @@ from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import as_kept
 from tonnage.diagnose.case import Case, FieldError, device_needs
 from tonnage.diagnose.cluster_view import Ground, Grounds, SharedGround, ground_of
-from tonnage.diagnose.explain.admission import explain_refused, explain_unreadable
-from tonnage.diagnose.explain.admission_outcome import (
+from tonnage.diagnose.explain.admission.api_refusals import claim_over_quota
+from tonnage.diagnose.explain.admission.outcome import (
     Attempt,
     explain_forbidden,
     explain_no_namespace,
@@ -26,15 +26,15 @@ from tonnage.diagnose.explain.admission_outcome import (
     webhook_asides,
     with_claim_limits,
 )
-from tonnage.diagnose.explain.alignment import aligned_remedies
-from tonnage.diagnose.explain.api_refusals import claim_over_quota
-from tonnage.diagnose.explain.bound_pods import explain_bound
-from tonnage.diagnose.explain.claims import devices_for
-from tonnage.diagnose.explain.node_verdicts import unread_amounts
-from tonnage.diagnose.explain.refused_objects import Refusal, explain_answer, refusal_of
-from tonnage.diagnose.explain.scheduled_pods import explain_placed
+from tonnage.diagnose.explain.admission.refused_manifests import explain_refused, explain_unreadable
+from tonnage.diagnose.explain.admission.refused_objects import Refusal, explain_answer, refusal_of
+from tonnage.diagnose.explain.bound.bound_pods import explain_bound
+from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
+from tonnage.diagnose.explain.nodes.alignment import aligned_remedies
+from tonnage.diagnose.explain.nodes.claims import devices_for
+from tonnage.diagnose.explain.nodes.undecided import Unpromised, unpromised
+from tonnage.diagnose.explain.nodes.verdicts import unread_amounts
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.explain.undecided_nodes import Unpromised, unpromised
 from tonnage.diagnose.missing_kinds import nodes_not_given, unread_kinds
 from tonnage.diagnose.remedies.remedies import one_of_each, remedies_for
 from tonnage.diagnose.remedies.scheduler_names import served

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.requests import is_extended, written_apart
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.blocking_pods import wait_for, wait_for_one
 from tonnage.diagnose.case import device_needs
-from tonnage.diagnose.explain.node_state import CORDONED
+from tonnage.diagnose.explain.nodes.state import CORDONED
 from tonnage.diagnose.related_resources import is_same_device, misspelt
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.remedies.labelling import label_node

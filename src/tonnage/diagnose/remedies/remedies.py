@@ -9,9 +9,9 @@ from tonnage.decide.kubernetes.scheduler.filtering import first_refusal
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.cluster_view import Ground
-from tonnage.diagnose.explain.alignment import refuses
 from tonnage.diagnose.explain.disruption_budgets import breaking, broken
-from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
+from tonnage.diagnose.explain.nodes.alignment import refuses
+from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.remedies.edits import could_ask_less, edits_for, single
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.remedies.plan import Plan, applied

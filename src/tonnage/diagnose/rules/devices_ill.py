@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.explain.node_state import GPUS_HEALTHY, utc
+from tonnage.diagnose.explain.nodes.state import GPUS_HEALTHY, utc
 from tonnage.diagnose.remedies.edit import Edit
 from tonnage.diagnose.wording import listed
 from tonnage.model.node.gpu_status import GpuStatus

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.explain.alignment import kubelet_reasons, takers, untold, who_takes
+from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons, takers, untold, who_takes
 from tonnage.diagnose.wording import listed
 from tonnage.model.reasons.kubelet import NumaUndecided
 from tonnage.model.reasons.reason import Reason

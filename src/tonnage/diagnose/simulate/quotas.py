@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.admission.charges import charged_to_pods, pod_charges
 from tonnage.decide.kubernetes.admission.quota import pod_refusals
 from tonnage.decide.kubernetes.admission.scopes import counts
-from tonnage.diagnose.explain.api_refusals import reason_of
+from tonnage.diagnose.explain.admission.api_refusals import reason_of
 from tonnage.diagnose.simulate.pod_shapes import group_of
 from tonnage.model.kubernetes.cluster import Pod, Quota, Snapshot
 from tonnage.model.kubernetes.quantity import parse_quantity, write_quantity

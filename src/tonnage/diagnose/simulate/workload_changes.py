@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission.chain import admission_of
 from tonnage.decide.kubernetes.admission.quota import OverQuota
-from tonnage.diagnose.explain.api_refusals import reason_of
+from tonnage.diagnose.explain.admission.api_refusals import reason_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
 from tonnage.diagnose.simulate.changed_cluster import Candidate, Fork, Origin, fresh
 from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange

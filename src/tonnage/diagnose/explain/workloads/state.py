@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tonnage.diagnose.explain.workload_pods import Family
+from tonnage.diagnose.explain.workloads.pods import Family
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.kubernetes.workloads import Workload
 from tonnage.model.layer import Layer

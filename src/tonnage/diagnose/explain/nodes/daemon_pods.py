@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.diagnose.explain.node_verdicts import NodeVerdicts
+from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.remedies.edits import edits_for
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import listed

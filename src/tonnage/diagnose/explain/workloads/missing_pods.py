@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tonnage.diagnose.cluster_view import Ground, ground_of
-from tonnage.diagnose.explain.admission_outcome import NOT_ENOUGH
-from tonnage.diagnose.explain.daemon_nodes import ways_to_some, why_none
+from tonnage.diagnose.explain.admission.outcome import NOT_ENOUGH
 from tonnage.diagnose.explain.explain import explain_new, for_template
+from tonnage.diagnose.explain.nodes.daemon_pods import ways_to_some, why_none
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.explain.workload_pods import Family, family_of, groups_of, worst_of
-from tonnage.diagnose.explain.workload_state import aside_reasons, refused_before, state_reasons
+from tonnage.diagnose.explain.workloads.pods import Family, family_of, groups_of, worst_of
+from tonnage.diagnose.explain.workloads.state import aside_reasons, refused_before, state_reasons
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.kubernetes.workloads import Workload, WorkloadKey
 from tonnage.model.layer import Layer

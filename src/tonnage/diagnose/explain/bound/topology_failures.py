@@ -8,7 +8,7 @@ from dataclasses import replace
 from tonnage.decide.kubernetes.kubelet.admission import Untold, devices_of, layout_of, needs_of
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON
 from tonnage.decide.kubernetes.view import view_of
-from tonnage.diagnose.explain.alignment import aligned_remedies, asked
+from tonnage.diagnose.explain.nodes.alignment import aligned_remedies, asked
 from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import TopologyAffinity

@@ -11,8 +11,8 @@ from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.decide.kubernetes.requests import written_amount, written_apart
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.case import device_needs
-from tonnage.diagnose.explain.alignment import kubelet_reasons
-from tonnage.diagnose.explain.missing_node import node_gone
+from tonnage.diagnose.explain.bound.missing_node import node_gone
+from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons
 from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer

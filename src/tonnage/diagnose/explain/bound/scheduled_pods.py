@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.diagnose.case import device_needs
-from tonnage.diagnose.explain.bound_pods import ADMISSION, rejection_to_come
-from tonnage.diagnose.explain.device_preparation import driver_gone, handler_missing
-from tonnage.diagnose.explain.link_quality import held_by, link_reasons
-from tonnage.diagnose.explain.missing_node import node_gone
-from tonnage.diagnose.explain.neighbours import with_node_facts
-from tonnage.diagnose.explain.status_messages import known_event, known_trouble
-from tonnage.diagnose.explain.topology_failures import for_the_next, not_aligned
-from tonnage.diagnose.explain.unhealthy_devices import held_ills
+from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
+from tonnage.diagnose.explain.bound.device_preparation import driver_gone, handler_missing
+from tonnage.diagnose.explain.bound.link_quality import held_by, link_reasons
+from tonnage.diagnose.explain.bound.missing_node import node_gone
+from tonnage.diagnose.explain.bound.neighbours import with_node_facts
+from tonnage.diagnose.explain.bound.status_messages import known_event, known_trouble
+from tonnage.diagnose.explain.bound.topology_failures import for_the_next, not_aligned
+from tonnage.diagnose.explain.bound.unhealthy_devices import held_ills
 from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.diagnose.topo.families import Boards
 from tonnage.diagnose.wording import listed

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground
+from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
 from tonnage.diagnose.explain.explain import explain_on
-from tonnage.diagnose.explain.scheduled_pods import explain_placed
 from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
 from tonnage.model.kubernetes.workloads import Workload, WorkloadKey
 from tonnage.model.verdict import Explanation, PodGroup, Subject, Verdict

@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.admission.quota import OverQuota, Uncounted, Unde
 from tonnage.decide.kubernetes.admission.references import ClassConflict, Lookup, NamespaceEnding, NotThere
 from tonnage.decide.kubernetes.admission.webhooks import Unreachable, asked
 from tonnage.diagnose.case import device_needs
-from tonnage.diagnose.explain.api_refusals import reason_of
+from tonnage.diagnose.explain.admission.api_refusals import reason_of
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer

@@ -11,10 +11,10 @@ from tonnage.decide.kubernetes.requests import PODS, is_extended
 from tonnage.decide.kubernetes.scheduler.filtering import prepared, refusals_of
 from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.diagnose.explain.alignment import behind, kubelet_reasons
-from tonnage.diagnose.explain.claims import with_survey
-from tonnage.diagnose.explain.node_entries import entries_of
-from tonnage.diagnose.explain.node_state import CORDONED, told_state
+from tonnage.diagnose.explain.nodes.alignment import behind, kubelet_reasons
+from tonnage.diagnose.explain.nodes.claims import with_survey
+from tonnage.diagnose.explain.nodes.entries import entries_of
+from tonnage.diagnose.explain.nodes.state import CORDONED, told_state
 from tonnage.diagnose.related_resources import related_on
 from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.wording import listed_own
