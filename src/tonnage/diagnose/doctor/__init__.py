@@ -1,1 +1,1 @@
-"""What is wrong with a node, layer by layer, judged over `model.node_facts`; never gathered here."""
+"""What is wrong with a node, layer by layer, judged over `model.node.facts`; never gathered here."""

@@ -1,6 +1,6 @@
 """Whether the schema of a custom kind is structural: every level says its type, logic only restricts values.
 
-What else a definition's schema must keep to is in `validation.custom_schema`.
+What else a definition's schema must keep to is in `validation.custom.schemas`.
 
 Source: k8s.io/apiextensions-apiserver (apiserver/schema), v1.35.
 """
