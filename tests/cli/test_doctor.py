@@ -16,7 +16,7 @@ import yaml
 from support.sick_node import PLUGINS, SickNode
 from tonnage.cli.doctor.command import LAYERS
 from tonnage.cli.main import run
-from tonnage.diagnose.doctor.finding import Layer
+from tonnage.model.layer import NodeLayer
 
 FILES = [f"--layer={name}" for name in LAYERS if name not in ("device-nodes", "labels")]
 """Nodes of a test's node are files, and nobody has its Node object."""
@@ -38,7 +38,7 @@ def doctor(node: SickNode, *words: str) -> int:
 
 
 def test_the_layers_of_the_option_are_those_that_are_judged() -> None:
-    assert list(Layer) == list(LAYERS)
+    assert list(NodeLayer) == list(LAYERS)
 
 
 def test_a_healthy_node_fits_on_a_screen_and_is_done_at_once(

@@ -19,7 +19,8 @@ from support.nvml.state import Rule, h100_node
 from support.sick_node import PATIENCE_S, PLUGINS, SickNode
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Report
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts
 from tonnage.model.severity import Severity
 
@@ -53,7 +54,7 @@ async def asked(root: Path, *, deadline_s: float = 20.0, said: list[str] | None 
 
     looking = Looking(root, "node", deadline_s=PATIENCE_S, driver_deadline_s=deadline_s)
     facts = await Gathering(looking, nobody, (said if said is not None else []).append).facts()
-    return examine(facts, [Layer.HARDWARE, Layer.DRIVER])
+    return examine(facts, [NodeLayer.HARDWARE, NodeLayer.DRIVER])
 
 
 async def test_a_driver_that_answers_is_healthy_and_was_asked_apart(driver: Driver) -> None:
@@ -109,7 +110,7 @@ async def plugin_findings(node: SickNode, pages: Mapping[str, tuple[int, str]]) 
         words = ["python3", "/usr/bin/tonnage", "node", f"--metrics-address={address}"]
         mounts = (node.root / "proc/42/mountinfo").read_text()
         node.process(42, words, mountinfo=mounts)
-        return examine(await node.facts(), [Layer.PLUGIN]).findings
+        return examine(await node.facts(), [NodeLayer.PLUGIN]).findings
 
 
 async def test_an_agent_that_is_ready_has_no_finding(node: SickNode) -> None:
@@ -126,7 +127,7 @@ async def test_an_agent_that_is_not_ready_says_why_in_its_own_words(node: SickNo
 
 async def test_an_agent_whose_address_nobody_answers_at_is_a_warning(node: SickNode) -> None:
     node.process(42, ["tonnage", "node", "--metrics-address", "127.0.0.1:1"])
-    (finding,) = examine(await node.facts(), [Layer.PLUGIN]).findings
+    (finding,) = examine(await node.facts(), [NodeLayer.PLUGIN]).findings
     assert finding.what == "the agent runs and does not answer"
 
 

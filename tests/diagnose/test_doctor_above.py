@@ -26,7 +26,8 @@ from support.sick_node import (
     VERSION,
     SickNode,
 )
-from tonnage.diagnose.doctor.finding import DoctorCode, Layer
+from tonnage.diagnose.doctor.finding import DoctorCode
+from tonnage.model.layer import NodeLayer
 
 
 @pytest.fixture
@@ -67,23 +68,23 @@ def replaced_by_a_drop_in(node: SickNode) -> None:
     node.put("etc/containerd/conf.d/50-cni.toml", f"version = 2\n[{table}.cni]\n")
 
 
-FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
+FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, NodeLayer, str]] = {
     "CRI off": (
         lambda n: n.put("etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n'),
         DoctorCode.RUNTIME_CRI_OFF,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "without its part for Kubernetes",
     ),
     "a template's handler, and the program that k3s finds": (
         handler_by_template_and_by_itself,
         DoctorCode.RUNTIME_HANDLER_TWICE,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "handler nvidia would be there twice",
     ),
     "CDI off": (
         lambda n: n.put("etc/containerd/config.toml", f"version = 3\n[{CRI}]\nenable_cdi = false\n"),
         DoctorCode.CDI_DISABLED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "CDI is off in containerd 2.1.4-1",
     ),
     "CDI by default off": (
@@ -91,13 +92,13 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             "var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.7.30\n"
         ),
         DoctorCode.CDI_DISABLED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "CDI is off in containerd 1.7.30",
     ),
     "CDI switched on, and a drop-in takes the place of that": (
         replaced_by_a_drop_in,
         DoctorCode.CDI_DISABLED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "CDI is off in containerd 1.7.30",
     ),
     "CDI, and specs read from elsewhere alone": (
@@ -105,7 +106,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             "etc/containerd/config.toml", f'version = 3\n[{CRI}]\ncdi_spec_dirs = ["/etc/cdi"]\n'
         ),
         DoctorCode.CDI_DISABLED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "reads no CDI specs of /var/run/cdi",
     ),
     "no CDI at all": (
@@ -113,7 +114,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             "var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.6.20~ds1\n"
         ),
         DoctorCode.CDI_UNSUPPORTED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "knows no CDI",
     ),
     "NRI off": (
@@ -125,13 +126,13 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             ),
         ),
         DoctorCode.NRI_DISABLED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "NRI is asked for, and off",
     ),
     "handler without program": (
         lambda n: handler(n, "/opt/nvidia-container-runtime"),
         DoctorCode.RUNTIME_PROGRAM,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "runtime handler nvidia is not there: /opt/nvidia-container-runtime",
     ),
     "nvidia-docker2": (
@@ -141,37 +142,37 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             + "Package: nvidia-docker2\nStatus: install ok installed\nVersion: 2.13.0-1\n",
         ),
         DoctorCode.NVIDIA_DOCKER2,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "nvidia-docker2 2.13.0-1",
     ),
     "class without handler": (
         lambda n: runtime_class(n, used=True),
         DoctorCode.RUNTIME_CLASS,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "RuntimeClass nvidia wants handler nvidia",
     ),
     "toolkit: unknown mode": (
         lambda n: toolkit(n, '[nvidia-container-runtime]\nmode = "legcy"\n'),
         DoctorCode.TOOLKIT_CONFIG,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "no mode 'legcy'",
     ),
     "toolkit: ldconfig": (
         lambda n: toolkit(n, '[nvidia-container-cli]\nldconfig = "@/sbin/ldconfig.real"\n'),
         DoctorCode.TOOLKIT_LDCONFIG,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "@/sbin/ldconfig.real",
     ),
     "toolkit: root": (
         lambda n: toolkit(n, '[nvidia-container-cli]\nroot = "/run/nvidia/driver"\n'),
         DoctorCode.TOOLKIT_CONFIG,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "/run/nvidia/driver, which is not there",
     ),
     "toolkit: control groups": (
         lambda n: toolkit(n, "[nvidia-container-cli]\nno-cgroups = true\n"),
         DoctorCode.TOOLKIT_NO_CGROUPS,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "no-cgroups = true",
     ),
     "toolkit: variable": (
@@ -180,74 +181,79 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             toolkit(n, "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"),
         ),
         DoctorCode.TOOLKIT_VARIABLE,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "ignores NVIDIA_VISIBLE_DEVICES",
     ),
     "spec of an old driver": (
         lambda n: n.spec("550.54.15"),
         DoctorCode.CDI_SPEC_STALE,
-        Layer.CDI,
+        NodeLayer.CDI,
         f"is of driver 550.54.15, {VERSION} is loaded",
     ),
     "spec with a node that is gone": (
         lambda n: n.put(SPEC, (n.root / SPEC).read_text().replace("/dev/nvidiactl", "/dev/nvidia-modeset")),
         DoctorCode.CDI_SPEC_STALE,
-        Layer.CDI,
+        NodeLayer.CDI,
         "names 1 path where nothing is",
     ),
-    "spec missing": (lambda n: n.remove(SPEC), DoctorCode.CDI_SPEC_MISSING, Layer.CDI, "no valid CDI spec"),
+    "spec missing": (
+        lambda n: n.remove(SPEC),
+        DoctorCode.CDI_SPEC_MISSING,
+        NodeLayer.CDI,
+        "no valid CDI spec",
+    ),
     "a GPU not in the spec": (
         lambda n: n.put(SPEC, (n.root / SPEC).read_text().replace(UUIDS[1], "GPU-other")),
         DoctorCode.CDI_SPEC_INCOMPLETE,
-        Layer.CDI,
+        NodeLayer.CDI,
         UUIDS[1],
     ),
     "a device twice": (
         lambda n: n.spec(path="var/run/cdi/again.json"),
         DoctorCode.CDI_DEVICE_TWICE,
-        Layer.CDI,
+        NodeLayer.CDI,
         "2 CDI devices in two specs",
     ),
     "ten thousand specs, or nearly": (
         crowd,
         DoctorCode.CDI_FOLDER_CROWDED,
-        Layer.CDI,
+        NodeLayer.CDI,
         "501 CDI specs",
     ),
     "a key twice in a spec": (
         lambda n: n.put("etc/cdi/a.json", '{"kind": "a.b/cd", "kind": "a.b/cd"}'),
         DoctorCode.CDI_SPEC_INVALID,
-        Layer.CDI,
+        NodeLayer.CDI,
         "is refused by container runtimes",
     ),
     "kubelet is not there": (
         lambda n: n.remove(f"{PLUGINS}/kubelet.sock"),
         DoctorCode.KUBELET_SOCKET_MISSING,
-        Layer.KUBELET,
+        NodeLayer.KUBELET,
         "is not there",
     ),
     "kubelet has ended": (
         lambda n: dead_socket(n, "kubelet.sock"),
         DoctorCode.KUBELET_SOCKET_DEAD,
-        Layer.KUBELET,
+        NodeLayer.KUBELET,
         "nobody listens on kubelet's",
     ),
     "a plugin has ended": (
         lambda n: dead_socket(n, "nvidia-gpu.sock"),
         DoctorCode.PLUGIN_SOCKET_DEAD,
-        Layer.KUBELET,
+        NodeLayer.KUBELET,
         "nobody listens on 1 plugin socket",
     ),
     "no pod resources": (
         lambda n: n.remove("var/lib/kubelet/pod-resources/kubelet.sock"),
         DoctorCode.POD_RESOURCES_MISSING,
-        Layer.KUBELET,
+        NodeLayer.KUBELET,
         "pod resources",
     ),
     "the agent does not run": (
         SickNode.stop_agent,
         DoctorCode.AGENT_NOT_RUNNING,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "no device plugin runs",
     ),
     "nothing registered": (
@@ -256,19 +262,19 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             n.remove(f"{PLUGINS}/kubelet_internal_checkpoint"),
         ),
         DoctorCode.NOT_REGISTERED,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "has registered nothing",
     ),
     "damaged state": (
         lambda n: n.put("var/lib/tonnage/allocations", "tonnage-checkpoint v1 x"),
         DoctorCode.AGENT_STATE,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "/var/lib/tonnage/allocations",
     ),
     "two plugins": (
         lambda n: n.process(60, ["/usr/bin/nvidia-device-plugin"]),
         DoctorCode.TWO_PLUGINS,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "nvidia-device-plugin, tonnage",
     ),
     "a refused configuration": (
@@ -276,13 +282,13 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             conditions=[{"type": "GPUConfigApplied", "status": "False", "message": "no key x\nwhy: gone"}]
         ),
         DoctorCode.CONFIG_REFUSED,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "no key x",
     ),
     "a label that drifted": (
         lambda n: n.seen_by_cluster(labels={"nvidia.com/gpu.product": "Tesla-V100"}),
         DoctorCode.LABEL_DRIFTED,
-        Layer.LABELS,
+        NodeLayer.LABELS,
         "nvidia.com/gpu.product=Tesla-V100, it is Tesla-T4",
     ),
     "a label of what is gone": (
@@ -290,43 +296,43 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
             labels={"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/mig-1g.5gb.count": "7"}
         ),
         DoctorCode.LABEL_DRIFTED,
-        Layer.LABELS,
+        NodeLayer.LABELS,
         "nvidia.com/mig-1g.5gb.count=7, there is no such thing",
     ),
     "a GPU that was not given": (
         lambda n: n.container(77, [0, 1], {"NVIDIA_VISIBLE_DEVICES": "all"}, UUIDS[:1]),
         DoctorCode.FOREIGN_GPU,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "ml/train (main) has 1 GPU that it was not given: /dev/nvidia1",
     ),
     "given nothing, has all": (
         lambda n: n.container(77, [0, 1], {"NVIDIA_VISIBLE_DEVICES": "all"}),
         DoctorCode.FOREIGN_GPU,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "has 2 GPUs that it was not given",
     ),
     "given, and not there": (
         lambda n: n.container(77, [], {}, UUIDS[:1]),
         DoctorCode.CONTAINER_WITHOUT_GPU,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "was given /dev/nvidia0, and lacks it",
     ),
     "an index that is another node's": (
         lambda n: n.container(77, [0], {"CUDA_VISIBLE_DEVICES": "3"}, UUIDS[:1]),
         DoctorCode.CUDA_VISIBLE,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "sets CUDA_VISIBLE_DEVICES=3, and has 1 GPU",
     ),
     "a uuid of another GPU": (
         lambda n: n.container(77, [0], {"CUDA_VISIBLE_DEVICES": UUIDS[1]}, UUIDS[:1]),
         DoctorCode.CUDA_VISIBLE,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "CUDA_VISIBLE_DEVICES",
     ),
     "asked for another by variable": (
         lambda n: n.container(77, [0], {"NVIDIA_VISIBLE_DEVICES": UUIDS[1]}, UUIDS[:1]),
         DoctorCode.VISIBLE_DEVICES,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         f"asks the runtime for {UUIDS[1]}",
     ),
 }

@@ -19,8 +19,9 @@ from support.sick_node import (
     inventory_of,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Report
 from tonnage.model.devices.inventory import GpuProcess
+from tonnage.model.layer import NodeLayer
 from tonnage.model.severity import Severity
 
 Sicken = Callable[[SickNode], None]
@@ -51,7 +52,7 @@ async def test_a_healthy_node_has_no_finding_and_every_layer_of_it_is_judged(nod
     node.container(77, [0], {"NVIDIA_VISIBLE_DEVICES": "void"}, UUIDS[:1])
     report = await report_of(node)
     assert report.findings == ()
-    assert [layer.layer for layer in report.layers if layer.because] == [Layer.LABELS]
+    assert [layer.layer for layer in report.layers if layer.because] == [NodeLayer.LABELS]
     assert report.healthy
 
 
@@ -309,130 +310,130 @@ def app_2_code(node: SickNode) -> None:
     node.container(77, [0], {"CUDA_VERSION": "12.4.1"}, UUIDS[:1])
 
 
-CASES: dict[str, tuple[Sicken, DoctorCode, Layer, str, str]] = {
+CASES: dict[str, tuple[Sicken, DoctorCode, NodeLayer, str, str]] = {
     "KUB-1 plugin": (
         kub_1,
         DoctorCode.KUBELET_SOCKET_UNMOUNTED,
-        Layer.KUBELET,
+        NodeLayer.KUBELET,
         "hostPath mount",
         "mountPath: /var/lib/kubelet/device-plugins",
     ),
     "KUB-1 inside": (
         kub_1_inside,
         DoctorCode.KUBELET_SOCKET_UNMOUNTED,
-        Layer.KUBELET,
+        NodeLayer.KUBELET,
         "/var/lib/kubelet/device-plugins",
         "hostPath: {path: /var/lib/kubelet/device-plugins}",
     ),
     "KUB-2 allocatable": (
         kub_2,
         DoctorCode.NOT_ALLOCATABLE,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "4 are there, 3 allocatable",
         "GPUsHealthy",
     ),
     "KUB-2 driver": (
         kub_2_driver,
         DoctorCode.GPU_NOT_DRIVEN,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         "2 GPUs are on the bus, the driver shows 1",
         "dmesg",
     ),
     "KUB-4": (
         kub_4,
         DoctorCode.POD_REFUSED,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "maximum request size for shared resources is 1; found 2",
         "ask for 1",
     ),
     "KUB-5": (
         kub_5,
         DoctorCode.NOT_REGISTERED,
-        Layer.PLUGIN,
+        NodeLayer.PLUGIN,
         "not registered with the kubelet that runs: nvidia.com/gpu",
         "kubectl delete pod -n tonnage-system -l app.kubernetes.io/name=tonnage-agent",
     ),
     "RUN-2": (
         run_2,
         DoctorCode.NO_INJECTION,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "no GPU gets into a container",
         "install nvidia-container-toolkit && tonnage runtime apply --nvidia-runtime --restart",
     ),
     "RUN-3 containerd": (
         run_3,
         DoctorCode.NRI_UNSUPPORTED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "containerd 1.7.24",
         "nriPluginEnabled=false",
     ),
     "RUN-3 CRI-O": (
         run_3_crio,
         DoctorCode.NRI_UNSUPPORTED,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "cri-o 1.31.5",
         "nriPluginEnabled=false",
     ),
     "DRV-1 after": (
         drv_1,
         DoctorCode.HEADERS_MISSING,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         "6.8.0-60-generic",
         "apt-get install linux-headers-6.8.0-60-generic",
     ),
     "DRV-1 before": (
         drv_1_before,
         DoctorCode.NEXT_KERNEL,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         "after a reboot into kernel 6.8.0-60-generic",
         "apt-get install linux-headers-6.8.0-60-generic",
     ),
     "DRV-2": (
         drv_2,
         DoctorCode.NOUVEAU_BOUND,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         "nouveau is bound to 1 of 2 GPUs",
         "blacklist nouveau",
     ),
     "DRV-4": (
         drv_4,
         DoctorCode.OPERATOR_MIX,
-        Layer.RUNTIME,
+        NodeLayer.RUNTIME,
         "container toolkit 1.17.8 with GPU operator 25.10.1, released with 1.18.1",
         "1.18.1",
     ),
     "DRV-5 two": (
         drv_5,
         DoctorCode.TWO_DRIVERS,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         f"{VERSION} on the host, 595.91.07 in /run/nvidia/driver",
         "driver.enabled=false",
     ),
     "DRV-5 owner": (
         drv_5_owner,
         DoctorCode.TWO_DRIVERS,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         "counts on the container's driver",
         "nvidia-operator-validator",
     ),
     "APP-1": (
         app_1,
         DoctorCode.MEMORY_CROWDED,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "2 containers use 15000 of 15360 MiB",
         "a limit of memory (MPS)",
     ),
     "APP-2 driver": (
         app_2,
         DoctorCode.IMAGE_NEEDS_DRIVER,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "built with CUDA 13.0; driver",
         "CUDA 12.x",
     ),
     "APP-2 code": (
         app_2_code,
         DoctorCode.IMAGE_WITHOUT_CODE,
-        Layer.WORKLOAD,
+        NodeLayer.WORKLOAD,
         "no code for its GPU",
         "an image whose CUDA knows the GPU",
     ),

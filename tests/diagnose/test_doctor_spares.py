@@ -32,9 +32,10 @@ from support.sick_node import (
 )
 from tonnage.decide.node.runtime.versions import can_cdi, can_nri, version_of
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, State
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Report, State
 from tonnage.diagnose.doctor.kernels import headers_command
 from tonnage.diagnose.doctor.versions import runtime_of
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, RuntimeFacts
 from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
 from tonnage.model.severity import Severity
@@ -190,18 +191,22 @@ async def test_layers_above_a_failing_one_are_judged_where_they_can_be_and_else_
 ) -> None:
     node.unload()
     states = {layer.layer: (layer.state, layer.because) for layer in examine(await node.facts()).layers}
-    assert states[Layer.DRIVER] == (State.FAILS, "")
+    assert states[NodeLayer.DRIVER] == (State.FAILS, "")
     assert (
-        states[Layer.DEVICE_NODES] == states[Layer.LIBRARIES] == (State.UNKNOWN, "the driver is not loaded")
+        states[NodeLayer.DEVICE_NODES]
+        == states[NodeLayer.LIBRARIES]
+        == (State.UNKNOWN, "the driver is not loaded")
     )
-    assert states[Layer.RUNTIME] == states[Layer.KUBELET] == states[Layer.PLUGIN] == (State.OK, "")
+    assert (
+        states[NodeLayer.RUNTIME] == states[NodeLayer.KUBELET] == states[NodeLayer.PLUGIN] == (State.OK, "")
+    )
 
 
 async def test_where_no_bus_is_seen_and_no_module_nothing_is_said_of_a_driver(node: SickNode) -> None:
     node.unload()
     shutil.rmtree(node.root / "sys/bus/pci")
     states = {layer.layer: (layer.state, layer.because) for layer in examine(await node.facts()).layers}
-    assert states[Layer.DRIVER] == (State.UNKNOWN, "whether there is a GPU is not known")
+    assert states[NodeLayer.DRIVER] == (State.UNKNOWN, "whether there is a GPU is not known")
 
 
 async def test_a_kernel_that_cannot_be_told_leaves_no_gap_in_the_sentence(node: SickNode) -> None:
@@ -218,7 +223,7 @@ async def test_in_the_agents_own_pod_what_is_the_pods_is_not_taken_for_the_hosts
     report = examine(await node.facts())
     assert report.findings == ()
     unjudged = [layer.layer for layer in report.layers if "--root" in layer.because]
-    assert unjudged == [Layer.DEVICE_NODES, Layer.RUNTIME, Layer.CDI, Layer.WORKLOAD]
+    assert unjudged == [NodeLayer.DEVICE_NODES, NodeLayer.RUNTIME, NodeLayer.CDI, NodeLayer.WORKLOAD]
     assert report.layers[3].summary == f"{VERSION} in /driver-root"
 
 
@@ -250,21 +255,21 @@ async def test_a_node_of_amds_is_judged_by_its_module(node: SickNode) -> None:
     assert finding.what == "amdgpu is not loaded, which drives 1 GPU"
     (node.root / "sys/module/amdgpu").mkdir()
     report = examine(await node.facts())
-    assert [finding.code for finding in report.findings if finding.layer is Layer.DRIVER] == []
+    assert [finding.code for finding in report.findings if finding.layer is NodeLayer.DRIVER] == []
     assert report.layers[2].because == "there is no NVIDIA GPU for containers"
 
 
 def test_the_worst_of_a_layer_is_its_state_and_errors_come_before_warnings() -> None:
     note, warning, error = (
-        Finding(DoctorCode.NO_GPU, Layer.DRIVER, severity, severity.value)
+        Finding(DoctorCode.NO_GPU, NodeLayer.DRIVER, severity, severity.value)
         for severity in (Severity.NOTE, Severity.WARNING, Severity.ERROR)
     )
-    layers = (Judgement(Layer.DRIVER, (note, warning, error)), Judgement(Layer.CDI, because="why"))
+    layers = (Judgement(NodeLayer.DRIVER, (note, warning, error)), Judgement(NodeLayer.CDI, because="why"))
     report = Report("a", layers)
     assert [layer.state for layer in layers] == [State.FAILS, State.UNKNOWN]
     assert report.findings == (error, warning, note)
-    assert Judgement(Layer.CDI, (note,)).state is State.OK
-    assert Report("a", (Judgement(Layer.CDI, (note,)),)).healthy
+    assert Judgement(NodeLayer.CDI, (note,)).state is State.OK
+    assert Report("a", (Judgement(NodeLayer.CDI, (note,)),)).healthy
 
 
 @pytest.mark.parametrize(

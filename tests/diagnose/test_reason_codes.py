@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from scripts.generate_reason_codes import files
-from tonnage.diagnose.doctor.finding import DoctorCode, Layer
+from tonnage.diagnose.doctor.finding import DoctorCode
 from tonnage.diagnose.lint.codes import FACTS
 from tonnage.diagnose.lint.finding import LintCode
 from tonnage.model.catalog.messages import Message, messages
+from tonnage.model.layer import NodeLayer
 from tonnage.model.reasons.kubelet import NodeNotReady
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.registry import reasons
@@ -47,7 +48,9 @@ def test_every_code_is_documented_and_no_other() -> None:
 
 def test_the_layers_of_a_node_are_documented_in_their_order() -> None:
     of_nodes = _PAGE.read_text().partition("\n## Findings of `tonnage doctor`\n")[2]
-    assert re.findall(r"`([a-z-]+)`", of_nodes.partition(". An error")[0])[-len(Layer) :] == list(Layer)
+    assert re.findall(r"`([a-z-]+)`", of_nodes.partition(". An error")[0])[-len(NodeLayer) :] == list(
+        NodeLayer
+    )
 
 
 def test_severity_and_layer_of_lint_codes_are_documented() -> None:

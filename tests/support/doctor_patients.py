@@ -10,8 +10,9 @@ from support.sick_node import (
     SickNode,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Report
 from tonnage.model.devices.inventory import MigDevice
+from tonnage.model.layer import NodeLayer
 
 Sicken = Callable[[SickNode], object]
 
@@ -67,7 +68,9 @@ def found(report: Report, code: DoctorCode) -> Finding:
     return next(finding for finding in report.findings if finding.code is code)
 
 
-async def assert_found(node: SickNode, sicken: Sicken, code: DoctorCode, layer: Layer, words: str) -> None:
+async def assert_found(
+    node: SickNode, sicken: Sicken, code: DoctorCode, layer: NodeLayer, words: str
+) -> None:
     """With a place and a remedy, once the node is sick."""
     sicken(node)
     finding = found(examine(await node.facts()), code)

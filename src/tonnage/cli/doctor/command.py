@@ -103,12 +103,12 @@ class Asked(TypedDict):
 def command(common: Common, layers: tuple[str, ...], workload: str, **asked: Unpack[Asked]) -> int:
     """Exit status 0: nothing wrong was found; 1: something was; 2: it cannot be looked at."""
     from tonnage.diagnose.doctor.examine import examine
-    from tonnage.diagnose.doctor.finding import Layer
+    from tonnage.model.layer import NodeLayer
 
     if asked["node"] is not None and common.kubeconfig is None:
         common = replace(common, kubeconfig=state_folder(os.environ) / "kubeconfig")
     facts = asyncio.run(_gathered(_looking(asked), common))
-    report = examine(facts, [Layer(name) for name in layers] or tuple(Layer), workload)
+    report = examine(facts, [NodeLayer(name) for name in layers] or tuple(NodeLayer), workload)
     _show(report, common)
     return 0 if report.healthy else 1
 

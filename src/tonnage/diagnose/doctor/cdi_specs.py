@@ -11,23 +11,15 @@ from typing import Final
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.shape import normal_spec
 from tonnage.decide.node.cdi.spec import wants_cdi
-from tonnage.diagnose.doctor.finding import (
-    DoctorCode,
-    Finding,
-    Judgement,
-    Layer,
-    counted,
-    error,
-    listed,
-    warning,
-)
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed, warning
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.layer import NodeLayer
 from tonnage.model.names import CDI_GPU_KIND, CDI_VENDOR
 from tonnage.model.node.facts import CdiFacts, SpecDocument
 
-_LAYER: Final = Layer.CDI
+_LAYER: Final = NodeLayer.CDI
 _LIBRARY: Final = re.compile(r"/lib(?:cuda|nvidia-[a-z0-9-]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")
 _NVIDIA: Final = ("nvidia.com/", "management.nvidia.com/", f"{CDI_VENDOR}/")
 _OURS_AGAIN: Final = "the agent writes it anew by itself; if it does not, see the plugin's layer"

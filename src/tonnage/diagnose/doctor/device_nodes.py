@@ -7,21 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.access import capabilities_of
-from tonnage.diagnose.doctor.finding import (
-    DoctorCode,
-    Finding,
-    Judgement,
-    Layer,
-    counted,
-    error,
-    listed,
-)
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER
 from tonnage.model.devices.inventory import Inventory
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DeviceNodeFacts
 from tonnage.model.severity import Severity
 
-_LAYER: Final = Layer.DEVICE_NODES
+_LAYER: Final = NodeLayer.DEVICE_NODES
 _MAJOR: Final = 195
 """Of the control node and the GPUs, by assignment of the kernel's list of devices."""
 _CONTROL: Final = 255

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import (
-    DoctorCode,
-    Finding,
-    Judgement,
-    Layer,
-    counted,
-    error,
-    warning,
-)
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, warning
 from tonnage.diagnose.doctor.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
 from tonnage.diagnose.doctor.kernels import kernel_findings, next_kernel_findings
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
 
-_LAYER: Final = Layer.DRIVER
+_LAYER: Final = NodeLayer.DRIVER
 _PASSED_ON: Final = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pciback"})
 """Drivers that give a GPU to a virtual machine: it is not for containers, on purpose."""
 _BLACKLIST: Final = (

@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.diagnose.doctor.cdi_specs import judge_cdi
 from tonnage.diagnose.doctor.device_nodes import judge_device_nodes
 from tonnage.diagnose.doctor.driver import for_containers, judge_driver, loaded
-from tonnage.diagnose.doctor.finding import Judgement, Layer, Report, State
+from tonnage.diagnose.doctor.finding import Judgement, Report, State
 from tonnage.diagnose.doctor.hardware import judge_hardware
 from tonnage.diagnose.doctor.kubelet import judge_kubelet
 from tonnage.diagnose.doctor.labels import judge_labels
@@ -18,6 +18,7 @@ from tonnage.diagnose.doctor.plugin import judge_plugin
 from tonnage.diagnose.doctor.runtime import judge_runtime
 from tonnage.diagnose.doctor.workload import judge_workload
 from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts
 
 _PRETENDED: Final = "the devices are pretended, so that there is nothing to look at"
@@ -26,12 +27,12 @@ _UNSEEN: Final = "it could not be looked at"
 _IN_A_POD: Final = "this is a pod's own: mount the host's / in it and give --root"
 
 
-def examine(facts: NodeFacts, layers: Iterable[Layer] = tuple(Layer), workload: str = "") -> Report:
+def examine(facts: NodeFacts, layers: Iterable[NodeLayer] = tuple(NodeLayer), workload: str = "") -> Report:
     """A judgement of each of `layers`, in their order; `workload` is a pod or container to look at alone."""
     examination = _Examination(facts, workload)
     wanted = set(layers)
     judged = {layer: examination.judged(layer, judge) for layer, judge in examination.judges()}
-    return Report(facts.node, tuple(judged[layer] for layer in Layer if layer in wanted))
+    return Report(facts.node, tuple(judged[layer] for layer in NodeLayer if layer in wanted))
 
 
 @dataclass(slots=True)
@@ -41,21 +42,21 @@ class _Examination:
     failed: Judgement | None = None
     """The first layer that fails."""
 
-    def judges(self) -> tuple[tuple[Layer, Callable[[], Judgement]], ...]:
+    def judges(self) -> tuple[tuple[NodeLayer, Callable[[], Judgement]], ...]:
         return (
-            (Layer.HARDWARE, self._hardware),
-            (Layer.DRIVER, self._driver),
-            (Layer.DEVICE_NODES, self._device_nodes),
-            (Layer.LIBRARIES, self._libraries),
-            (Layer.RUNTIME, self._runtime),
-            (Layer.CDI, self._cdi),
-            (Layer.KUBELET, self._kubelet),
-            (Layer.PLUGIN, self._plugin),
-            (Layer.LABELS, self._labels),
-            (Layer.WORKLOAD, self._workload),
+            (NodeLayer.HARDWARE, self._hardware),
+            (NodeLayer.DRIVER, self._driver),
+            (NodeLayer.DEVICE_NODES, self._device_nodes),
+            (NodeLayer.LIBRARIES, self._libraries),
+            (NodeLayer.RUNTIME, self._runtime),
+            (NodeLayer.CDI, self._cdi),
+            (NodeLayer.KUBELET, self._kubelet),
+            (NodeLayer.PLUGIN, self._plugin),
+            (NodeLayer.LABELS, self._labels),
+            (NodeLayer.WORKLOAD, self._workload),
         )
 
-    def judged(self, layer: Layer, judge: Callable[[], Judgement]) -> Judgement:
+    def judged(self, layer: NodeLayer, judge: Callable[[], Judgement]) -> Judgement:
         found = judge()
         if found.state is State.FAILS and self.failed is None:
             self.failed = found
@@ -77,13 +78,13 @@ class _Examination:
             return bool(self.facts.answer.inventory and self.facts.answer.inventory.devices)
         return bool(for_containers(self.facts))
 
-    def _not(self, layer: Layer, why: str) -> Judgement:
+    def _not(self, layer: NodeLayer, why: str) -> Judgement:
         return Judgement(layer, because=why)
 
-    def _missing(self, layer: Layer, name: str) -> Judgement:
+    def _missing(self, layer: NodeLayer, name: str) -> Judgement:
         return self._not(layer, self.facts.troubles.get(name, _UNSEEN))
 
-    def _below(self, layer: Layer) -> Judgement | None:
+    def _below(self, layer: NodeLayer) -> Judgement | None:
         """Why a layer that stands on NVIDIA's loaded driver cannot be judged, if it cannot."""
         hardware = self.facts.hardware
         if self._pretended:
@@ -96,57 +97,57 @@ class _Examination:
 
     def _hardware(self) -> Judgement:
         if self._pretended:
-            return self._not(Layer.HARDWARE, _PRETENDED)
+            return self._not(NodeLayer.HARDWARE, _PRETENDED)
         facts = self.facts.hardware
-        return judge_hardware(facts) if facts is not None else self._missing(Layer.HARDWARE, "hardware")
+        return judge_hardware(facts) if facts is not None else self._missing(NodeLayer.HARDWARE, "hardware")
 
     def _driver(self) -> Judgement:
         if self._pretended:
-            return self._not(Layer.DRIVER, _PRETENDED)
+            return self._not(NodeLayer.DRIVER, _PRETENDED)
         hardware, facts = self.facts.hardware, self.facts.driver
         if facts is None:
-            return self._missing(Layer.DRIVER, "driver")
+            return self._missing(NodeLayer.DRIVER, "driver")
         if hardware is not None and hardware.gpus == ():
-            return self._not(Layer.DRIVER, "there is no GPU")
+            return self._not(NodeLayer.DRIVER, "there is no GPU")
         if (hardware is None or hardware.gpus is None) and not facts.modules:
-            return self._not(Layer.DRIVER, _NO_BUS)
+            return self._not(NodeLayer.DRIVER, _NO_BUS)
         return judge_driver(self.facts, facts)
 
     def _device_nodes(self) -> Judgement:
         facts = self.facts.device_nodes
-        below = self._below(Layer.DEVICE_NODES)
+        below = self._below(NodeLayer.DEVICE_NODES)
         if below is not None:
             return below
         if self._contained:
-            return self._not(Layer.DEVICE_NODES, _IN_A_POD)
+            return self._not(NodeLayer.DEVICE_NODES, _IN_A_POD)
         if facts is None:
-            return self._missing(Layer.DEVICE_NODES, "device_nodes")
+            return self._missing(NodeLayer.DEVICE_NODES, "device_nodes")
         return judge_device_nodes(facts, self.facts.answer.inventory)
 
     def _libraries(self) -> Judgement:
         facts = self.facts.libraries
-        below = self._below(Layer.LIBRARIES)
+        below = self._below(NodeLayer.LIBRARIES)
         if below is not None:
             return below
         if facts is None:
-            return self._missing(Layer.LIBRARIES, "libraries")
+            return self._missing(NodeLayer.LIBRARIES, "libraries")
         if self._contained and not facts.files:
-            return self._not(Layer.LIBRARIES, _IN_A_POD)
+            return self._not(NodeLayer.LIBRARIES, _IN_A_POD)
         version = self.facts.driver.version if self.facts.driver is not None else ""
         return judge_libraries(facts, version, self.facts.answer, sound=self.failed is None)
 
     def _runtime(self) -> Judgement:
         facts = self.facts.runtime
         if facts is None:
-            return self._missing(Layer.RUNTIME, "runtime")
+            return self._missing(NodeLayer.RUNTIME, "runtime")
         return judge_runtime(self.facts, facts, gpus=self._gpus and not self._pretended)
 
     def _cdi(self) -> Judgement:
         facts, answer = self.facts.cdi, self.facts.answer
         if facts is None:
-            return self._missing(Layer.CDI, "cdi")
+            return self._missing(NodeLayer.CDI, "cdi")
         if self._contained and not facts.specs:
-            return self._not(Layer.CDI, _IN_A_POD)
+            return self._not(NodeLayer.CDI, _IN_A_POD)
         driver = self.facts.driver
         version = driver.version if driver is not None and not self._pretended else ""
         return judge_cdi(facts, version, answer.inventory, self._config())
@@ -156,31 +157,31 @@ class _Examination:
         return (
             judge_kubelet(facts, self.facts.plugin)
             if facts is not None
-            else self._missing(Layer.KUBELET, "kubelet")
+            else self._missing(NodeLayer.KUBELET, "kubelet")
         )
 
     def _plugin(self) -> Judgement:
         facts = self.facts.plugin
         if facts is None:
-            return self._missing(Layer.PLUGIN, "plugin")
+            return self._missing(NodeLayer.PLUGIN, "plugin")
         return judge_plugin(self.facts, facts, gpus=self._gpus, sound=self.failed is None)
 
     def _labels(self) -> Judgement:
         cluster, inventory = self.facts.cluster, self.facts.answer.inventory
         if cluster is None:
             return self._not(
-                Layer.LABELS, f"needs the Node object: {self.facts.troubles.get('cluster', _UNSEEN)}"
+                NodeLayer.LABELS, f"needs the Node object: {self.facts.troubles.get('cluster', _UNSEEN)}"
             )
         if inventory is None:
-            return self._not(Layer.LABELS, "what the GPUs are is not known: the driver does not say")
+            return self._not(NodeLayer.LABELS, "what the GPUs are is not known: the driver does not say")
         return judge_labels(cluster.labels, inventory, self._config(), self.facts.machine)
 
     def _workload(self) -> Judgement:
         facts = self.facts.workload
         if facts is None:
-            return self._missing(Layer.WORKLOAD, "workload")
+            return self._missing(NodeLayer.WORKLOAD, "workload")
         if self._contained and not facts.containers:
-            return self._not(Layer.WORKLOAD, _IN_A_POD)
+            return self._not(NodeLayer.WORKLOAD, _IN_A_POD)
         return judge_workload(facts, self.facts.answer, self.workload)
 
     def _config(self) -> PluginConfig | None:

@@ -7,22 +7,8 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.layer import NodeLayer
 from tonnage.model.severity import Severity
-
-
-class Layer(StrEnum):
-    """The layers between a GPU and a program, in the order in which each stands on those before it."""
-
-    HARDWARE = "hardware"
-    DRIVER = "driver"
-    DEVICE_NODES = "device-nodes"
-    LIBRARIES = "libraries"
-    RUNTIME = "runtime"
-    CDI = "cdi"
-    KUBELET = "kubelet"
-    PLUGIN = "plugin"
-    LABELS = "labels"
-    WORKLOAD = "workload"
 
 
 class DoctorCode(StrEnum):
@@ -99,7 +85,7 @@ class Finding:
     """Something that is wrong, where it is seen (`file:line`, an object), why it matters, what to type."""
 
     code: DoctorCode
-    layer: Layer
+    layer: NodeLayer
     severity: Severity
     what: str
     where: str = ""
@@ -135,7 +121,7 @@ _ORDER: Final = tuple(Severity)
 class Judgement:
     """One layer: what was found, what is there in a few words, and why it was not judged (in full)."""
 
-    layer: Layer
+    layer: NodeLayer
     findings: tuple[Finding, ...] = ()
     summary: str = ""
     because: str = ""
@@ -201,17 +187,17 @@ class Report:
         }
 
 
-def error(code: DoctorCode, layer: Layer, what: str, **said: str) -> Finding:
+def error(code: DoctorCode, layer: NodeLayer, what: str, **said: str) -> Finding:
     """A finding of the severity of that name; `where`, `why` and `remedy` by keyword."""
     return Finding(code, layer, Severity.ERROR, what, **said)
 
 
-def warning(code: DoctorCode, layer: Layer, what: str, **said: str) -> Finding:
+def warning(code: DoctorCode, layer: NodeLayer, what: str, **said: str) -> Finding:
     """As `error`, less bad."""
     return Finding(code, layer, Severity.WARNING, what, **said)
 
 
-def note(code: DoctorCode, layer: Layer, what: str, **said: str) -> Finding:
+def note(code: DoctorCode, layer: NodeLayer, what: str, **said: str) -> Finding:
     """As `error`, nothing bad."""
     return Finding(code, layer, Severity.NOTE, what, **said)
 

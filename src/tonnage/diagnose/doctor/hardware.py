@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, counted, error, listed
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import HardwareFacts, PciGpu
 
 NVIDIA: Final = "10de"
@@ -17,19 +18,19 @@ def judge_hardware(facts: HardwareFacts) -> Judgement:
     """The GPUs by vendor; none at all, or one that does not answer, is an error."""
     if facts.gpus is None:
         why = "/sys/bus/pci cannot be seen: with --root, is sysfs mounted there?"
-        return Judgement(Layer.HARDWARE, because=why)
+        return Judgement(NodeLayer.HARDWARE, because=why)
     if not facts.gpus:
         found = error(
             DoctorCode.NO_GPU,
-            Layer.HARDWARE,
+            NodeLayer.HARDWARE,
             "no GPU on the PCI bus",
             where="/sys/bus/pci/devices",
             why="no device of NVIDIA, AMD or Gaudi is a GPU by its PCI class",
             remedy="lspci -nn | grep -iE '10de|1002|1da3'; then the BIOS, the riser, or the VM's passthrough",
         )
-        return Judgement(Layer.HARDWARE, (found,), "no GPU")
+        return Judgement(NodeLayer.HARDWARE, (found,), "no GPU")
     dead = tuple(_dead(gpu) for gpu in facts.gpus if gpu.dead)
-    return Judgement(Layer.HARDWARE, dead, summary_of(facts.gpus))
+    return Judgement(NodeLayer.HARDWARE, dead, summary_of(facts.gpus))
 
 
 def summary_of(gpus: tuple[PciGpu, ...]) -> str:
@@ -52,7 +53,7 @@ def addresses(gpus: tuple[PciGpu, ...]) -> str:
 def _dead(gpu: PciGpu) -> Finding:
     return error(
         DoctorCode.GPU_OFF_THE_BUS,
-        Layer.HARDWARE,
+        NodeLayer.HARDWARE,
         f"GPU {gpu.address} does not answer on the PCI bus",
         where=f"/sys/bus/pci/devices/{gpu.address}/config",
         why="its configuration space reads as ones: it has fallen off the bus (Xid 79) or has no power",

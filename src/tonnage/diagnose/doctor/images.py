@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.node.runtime.versions import version_of
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, error, warning
 from tonnage.model.devices.inventory import Inventory
+from tonnage.model.layer import NodeLayer
 
 _SINCE: Final = (
     ((12, 1), (12, 9)),
@@ -42,7 +43,7 @@ def image_findings(
     if inventory is not None and driver is not None and cuda[0] > driver[0]:
         yield error(
             DoctorCode.IMAGE_NEEDS_DRIVER,
-            Layer.WORKLOAD,
+            NodeLayer.WORKLOAD,
             f"{name} is built with CUDA {wanted}; driver {inventory.driver_version} has"
             f" CUDA {inventory.cuda_version}",
             where=where,
@@ -57,7 +58,7 @@ def image_findings(
         if reason:
             yield warning(
                 DoctorCode.IMAGE_WITHOUT_CODE,
-                Layer.WORKLOAD,
+                NodeLayer.WORKLOAD,
                 f"{name} is built with CUDA {wanted}, which has no code for its GPU"
                 f" (compute capability {capability})",
                 where=where,

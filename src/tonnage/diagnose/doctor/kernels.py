@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, error, warning
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverFacts
 
 _NUMBER: Final = re.compile(r"\d+")
@@ -23,7 +24,7 @@ def kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
         return  # a container's /lib: nothing can be seen of the host's kernels
     yield error(
         DoctorCode.HEADERS_MISSING,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         f"kernel headers for the running kernel {driver.kernel} are missing",
         where=f"/lib/modules/{driver.kernel}/build",
         why="NVIDIA's module is not built for this kernel, and cannot be without its headers: neither by"
@@ -45,7 +46,7 @@ def next_kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
     worst = max(lacking, key=lambda kernel: order_of(kernel.release))
     yield warning(
         DoctorCode.NEXT_KERNEL,
-        Layer.DRIVER,
+        NodeLayer.DRIVER,
         f"after a reboot into kernel {worst.release} there is no driver",
         where=f"/lib/modules/{worst.release}",
         why="it is installed, newer than the one that runs, and has neither NVIDIA's module nor headers",

@@ -9,16 +9,16 @@ from tonnage.diagnose.doctor.finding import (
     DoctorCode,
     Finding,
     Judgement,
-    Layer,
     counted,
     error,
     listed,
     note,
     warning,
 )
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import KubeletFacts, PluginFacts
 
-_LAYER: Final = Layer.KUBELET
+_LAYER: Final = NodeLayer.KUBELET
 _FOLDER: Final = "/var/lib/kubelet/device-plugins"
 _SOCKET: Final = f"{_FOLDER}/kubelet.sock"
 _MOUNT: Final = (

@@ -7,12 +7,13 @@ from typing import Final
 
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, counted, listed, warning
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, listed, warning
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.machine import Machine
 
-_LAYER: Final = Layer.LABELS
+_LAYER: Final = NodeLayer.LABELS
 _PREFIX: Final = "nvidia.com/"
 _SIGN: Final = "nvidia.com/gpu.product"
 """Who publishes labels publishes this one."""

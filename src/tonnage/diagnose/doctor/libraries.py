@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, error, warning
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, error, warning
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, LibraryFacts
 
-_LAYER: Final = Layer.LIBRARIES
+_LAYER: Final = NodeLayer.LIBRARIES
 _NVML: Final = "libnvidia-ml.so.1"
 _CUDA: Final = "libcuda.so.1"
 _PURPOSE: Final = {_NVML: "nvidia-smi and every device plugin need it", _CUDA: "CUDA programs need it"}

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.node.runtime.versions import version_of
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, warning
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, warning
 from tonnage.model.catalog.gpu_operator import operator_releases
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts
 
 _OPERATOR: Final = ("gpu-operator-validator", "gpu-operator")
@@ -34,7 +35,7 @@ def operator_findings(facts: NodeFacts) -> Iterator[Finding]:
             continue
         yield warning(
             DoctorCode.OPERATOR_MIX,
-            Layer.RUNTIME,
+            NodeLayer.RUNTIME,
             f"{word} {'.'.join(map(str, has))} with GPU operator {release.version}, released with {wanted}",
             where=found[1],
             why="NVIDIA tests and supports the versions of one release together",

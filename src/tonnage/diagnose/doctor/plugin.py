@@ -10,7 +10,6 @@ from tonnage.diagnose.doctor.finding import (
     DoctorCode,
     Finding,
     Judgement,
-    Layer,
     counted,
     error,
     listed,
@@ -18,9 +17,10 @@ from tonnage.diagnose.doctor.finding import (
     warning,
 )
 from tonnage.diagnose.doctor.kubelet import up
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, KubeletFacts, NodeFacts, PluginFacts
 
-_LAYER: Final = Layer.PLUGIN
+_LAYER: Final = NodeLayer.PLUGIN
 _FOLDER: Final = "/var/lib/kubelet/device-plugins"
 _NVIDIA: Final = "nvidia.com/"
 _MOMENT_S: Final = 10.0

@@ -20,24 +20,16 @@ from tonnage.decide.node.runtime.versions import (
     nri_by_default,
     version_of,
 )
-from tonnage.diagnose.doctor.finding import (
-    DoctorCode,
-    Finding,
-    Judgement,
-    Layer,
-    error,
-    listed,
-    note,
-    warning,
-)
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, error, listed, note, warning
 from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
 from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.devices.sharing import DeviceListStrategy
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts, RuntimeFacts
 from tonnage.model.node.runtime_config import CDI_FOLDER, RuntimeConfig, RuntimeKind
 
-_LAYER: Final = Layer.RUNTIME
+_LAYER: Final = NodeLayer.RUNTIME
 _CONFIGURE: Final = "tonnage runtime apply --nvidia-runtime --restart"
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, note, warning
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, error, note, warning
+from tonnage.model.layer import NodeLayer
 from tonnage.model.node.runtime_config import ToolkitConfig
 
-_LAYER: Final = Layer.RUNTIME
+_LAYER: Final = NodeLayer.RUNTIME
 _MODES: Final = ("auto", "legacy", "csv", "cdi", "jit-cdi")
 
 

@@ -7,23 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import (
-    DoctorCode,
-    Finding,
-    Judgement,
-    Layer,
-    counted,
-    error,
-    listed,
-    warning,
-)
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed, warning
 from tonnage.diagnose.doctor.images import image_findings
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
+from tonnage.model.layer import NodeLayer
 from tonnage.model.names import NVIDIA, parse_device_id
 from tonnage.model.node.facts import DriverAnswer, GpuContainer, WorkloadFacts
 
-_LAYER: Final = Layer.WORKLOAD
+_LAYER: Final = NodeLayer.WORKLOAD
 _CROWDED: Final = 0.9
 _SCREENS: Final = frozenset({"void", "none", ""})
 

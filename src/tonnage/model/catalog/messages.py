@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any
 
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.quoted import symptoms_by_code
 from tonnage.model.reasons.reason import Symptom
-from tonnage.model.reasons.registry import symptoms_by_code
 
 
 @dataclass(frozen=True, slots=True)

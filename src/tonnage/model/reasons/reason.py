@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, TypeVar, dataclass_transform
 
 from tonnage.model.json import JsonObject
-from tonnage.model.layer import Layer
+from tonnage.model.layer import Layer, NodeLayer
 from tonnage.model.reasons.facts import facts_json, keyed
+from tonnage.model.severity import Severity
 
 _C = TypeVar("_C")
 
@@ -32,11 +33,15 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     """
 
     code: ClassVar[str]
+    alias: ClassVar[str] = ""
+    """The code by which doctor and lint print it, since scripts hold on to that."""
     advice: ClassVar[str] = ""
     aside: ClassVar[bool] = False
     """Whether it is told beside the answer, of which it is not the gist."""
     leads: ClassVar[bool] = False
     """Whether its layer is the answer's, since the scheduler only passes on what lies below it."""
+    severity: ClassVar[Severity] = Severity.ERROR
+    """How bad it is as a finding, where the rule that finds it does not say otherwise."""
     layers: ClassVar[tuple[Layer, ...] | None] = None
     """The layers that it may name, where they are several; none at all for any."""
     node_words: ClassVar[str] = ""
@@ -87,6 +92,13 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
 
 
 Reason.general = frozenset(field.name for field in fields(Reason))
+
+
+@reason
+class NodeReason(Reason):
+    """What doctor can find on a node. Reasons that others give, too, have it beside their own base."""
+
+    node_layer: ClassVar[NodeLayer]
 
 
 @reason

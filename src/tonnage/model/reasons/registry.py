@@ -20,9 +20,8 @@ from tonnage.model.reasons import (
     volumes,
     workloads,
 )
-from tonnage.model.reasons.reason import Reason, Symptom
+from tonnage.model.reasons.reason import NodeReason, Reason
 
-_SYMPTOMS: Final[tuple[type[Symptom], ...]] = (*symptoms.REASONS, *driver_symptoms.REASONS)
 _ALL: Final[tuple[type[Reason], ...]] = (
     *admission.REASONS,
     *quota.REASONS,
@@ -33,7 +32,8 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *kubelet.REASONS,
     *devices.REASONS,
     *workloads.REASONS,
-    *_SYMPTOMS,
+    *symptoms.REASONS,
+    *driver_symptoms.REASONS,
 )
 
 
@@ -48,6 +48,12 @@ def reasons() -> Mapping[str, type[Reason]]:
 
 
 @cache
-def symptoms_by_code() -> Mapping[str, type[Symptom]]:
-    """Those that a message of the catalogue may stand for."""
-    return MappingProxyType({cls.code: cls for cls in _SYMPTOMS})
+def aliases() -> Mapping[str, type[Reason]]:
+    """Those that doctor or lint print by another code, by that code."""
+    return MappingProxyType({cls.alias: cls for cls in _ALL if cls.alias})
+
+
+@cache
+def node_reasons() -> tuple[type[NodeReason], ...]:
+    """Those that doctor can find."""
+    return tuple(cls for cls in _ALL if issubclass(cls, NodeReason))
