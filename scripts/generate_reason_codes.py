@@ -11,8 +11,8 @@ from scripts.drawing import between
 from scripts.reason_schema import DIALECT, facts_schemas
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.registry import reasons
+from tonnage.model.reasons.reason import NodeFault, Reason
+from tonnage.model.reasons.registry import aliases, node_reasons, reasons
 
 _REFERENCE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 PAGE: Final = _REFERENCE / "reason-codes.md"
@@ -26,7 +26,13 @@ _ANY_LAYER: Final = "the one that asks for it"
 def files() -> dict[Path, str]:
     """What the page and the schema should be, by path."""
     page = PAGE.read_text(encoding="utf-8")
-    for name, table in (("reasons", _reasons()), ("symptoms", _symptoms())):
+    tables = {
+        "reasons": _reasons(),
+        "symptoms": _symptoms(),
+        "node's findings": _findings(),
+        "aliases": _aliases(),
+    }
+    for name, table in tables.items():
         page = between(page, _BEGIN.format(name), _END.format(name), f"\n{table}\n")
     return {PAGE: page, SCHEMA: _schema()}
 
@@ -42,19 +48,42 @@ def _reasons() -> str:
     rows = (
         f"| `{code}` | {_layers(cls)} | {_meaning(cls)} | {cls.advice} |\n"
         for code, cls in sorted(reasons().items())
-        if cls.advice
+        if cls.advice and not issubclass(cls, NodeFault)
     )
     return _HEAD + "".join(rows)
 
 
 def _symptoms() -> str:
     """The others, which the catalogue of messages explains."""
-    found: dict[str, Message] = {}
-    for message in messages():
-        if not message.kind.advice:
-            found.setdefault(message.code, message)
-    rows = (f"| `{code}` | {m.layer} | {m.meaning} | {m.remedy} |\n" for code, m in sorted(found.items()))
+    rows = (
+        f"| `{code}` | {m.layer} | {m.meaning} | {m.remedy} |\n"
+        for code, m in sorted(_explained().items())
+        if not m.kind.advice
+    )
     return _HEAD + "".join(rows)
+
+
+def _explained() -> dict[str, Message]:
+    """The first message of each code."""
+    first: dict[str, Message] = {}
+    for message in messages():
+        first.setdefault(message.code, message)
+    return first
+
+
+def _findings() -> str:
+    """What doctor finds, by the code that it prints, explained by the catalogue where that has it, too."""
+    explained, rows = _explained(), []
+    for cls in node_reasons():
+        message = None if cls.advice else explained[cls.code]
+        meaning, advice = (message.meaning, message.remedy) if message else (_meaning(cls), cls.advice)
+        rows.append(f"| `{cls.alias or cls.code}` | {cls.node_layer} | {meaning} | {advice} |\n")
+    return _HEAD + "".join(sorted(rows))
+
+
+def _aliases() -> str:
+    rows = (f"| `{alias}` | `{cls.code}` |\n" for alias, cls in sorted(aliases().items()))
+    return "| alias | code |\n|---|---|\n" + "".join(rows)
 
 
 def _layers(cls: type[Reason]) -> str:

@@ -22,9 +22,15 @@ from tonnage.adapters.node_facts.plugin import plugin_facts
 from tonnage.adapters.node_facts.processes import gpu_containers
 from tonnage.adapters.node_facts.runtime_version import text_fields
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding
+from tonnage.diagnose.doctor.finding import NodeFinding
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
+from tonnage.model.reasons.node.cdi import CdiSpecInvalid
+from tonnage.model.reasons.node.kubelet_files import KubeletCheckpointUnreadable
+from tonnage.model.reasons.node.plugin import GpuConfigUnreadable
+from tonnage.model.reasons.node.runtime import RuntimeConfigInvalid
+from tonnage.model.reasons.node.toolkit import ToolkitConfigInvalid
+from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.severity import Severity
 
 FILES = (
@@ -132,27 +138,27 @@ async def test_a_link_does_not_lead_out_of_the_root(node: SickNode, tmp_path: Pa
 @pytest.mark.parametrize(
     ("path", "text", "code", "where"),
     [
-        ("etc/containerd/config.toml", "version = 3\n[a\n", DoctorCode.RUNTIME_CONFIG, "config.toml:2:3"),
-        ("etc/containerd/conf.d/x.toml", "a = 1\na = 2\n", DoctorCode.RUNTIME_CONFIG, "/conf.d/x.toml:2:6"),
-        ("etc/crio/crio.conf.d/x.conf", "[crio", DoctorCode.RUNTIME_CONFIG, "/etc/crio/crio.conf.d/x.conf:1"),
-        ("etc/nvidia-container-runtime/config.toml", "x", DoctorCode.TOOLKIT_CONFIG, "config.toml:1"),
-        ("etc/cdi/nvidia.yaml", "kind: [", DoctorCode.CDI_SPEC_INVALID, "/etc/cdi/nvidia.yaml"),
-        ("var/run/cdi/x.json", '{"cdiVersion": "9"}', DoctorCode.CDI_SPEC_INVALID, "/var/run/cdi/x.json"),
-        (f"{PLUGINS}/kubelet_internal_checkpoint", "{}", DoctorCode.CHECKPOINT_UNREADABLE, "checkpoint"),
-        ("var/lib/tonnage/device-plugin-config", "?", DoctorCode.CONFIG_UNREADABLE, "/var/lib"),
+        ("etc/containerd/config.toml", "version = 3\n[a\n", RuntimeConfigInvalid, "config.toml:2:3"),
+        ("etc/containerd/conf.d/x.toml", "a = 1\na = 2\n", RuntimeConfigInvalid, "/conf.d/x.toml:2:6"),
+        ("etc/crio/crio.conf.d/x.conf", "[crio", RuntimeConfigInvalid, "/etc/crio/crio.conf.d/x.conf:1"),
+        ("etc/nvidia-container-runtime/config.toml", "x", ToolkitConfigInvalid, "config.toml:1"),
+        ("etc/cdi/nvidia.yaml", "kind: [", CdiSpecInvalid, "/etc/cdi/nvidia.yaml"),
+        ("var/run/cdi/x.json", '{"cdiVersion": "9"}', CdiSpecInvalid, "/var/run/cdi/x.json"),
+        (f"{PLUGINS}/kubelet_internal_checkpoint", "{}", KubeletCheckpointUnreadable, "checkpoint"),
+        ("var/lib/tonnage/device-plugin-config", "?", GpuConfigUnreadable, "/var/lib"),
     ],
 )  # fmt: skip
 async def test_a_broken_file_is_named_with_the_line(
-    node: SickNode, path: str, text: str, code: DoctorCode, where: str
+    node: SickNode, path: str, text: str, code: type[NodeReason], where: str
 ) -> None:
     node.put(path, text)
-    found = [each for each in examine(await node.facts()).findings if each.code is code]
-    assert [where in each.where for each in found] == [True]
+    found = [each for each in examine(await node.facts()).findings if isinstance(each.reason, code)]
+    assert [where in each.place for each in found] == [True]
     assert found[0].why
 
 
-def _codes(findings: tuple[Finding, ...]) -> list[str]:
-    return [finding.code.value for finding in findings if finding.severity is Severity.ERROR]
+def _codes(findings: tuple[NodeFinding, ...]) -> list[str]:
+    return [finding.code for finding in findings if finding.severity is Severity.ERROR]
 
 
 @contextmanager

@@ -19,9 +19,13 @@ from support.nvml.state import Rule, h100_node
 from support.sick_node import PATIENCE_S, PLUGINS, SickNode
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Report
+from tonnage.diagnose.doctor.finding import NodeFinding, Report
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts
+from tonnage.model.reasons.devices import GpuConfigRefused
+from tonnage.model.reasons.node.driver import DriverHangs, GpuNotDriven
+from tonnage.model.reasons.node.plugin import AgentNotReady
+from tonnage.model.reasons.symptoms import DeviceUnregistered
 from tonnage.model.severity import Severity
 
 HEALTHY = """\
@@ -67,8 +71,8 @@ async def test_a_driver_that_answers_is_healthy_and_was_asked_apart(driver: Driv
 async def test_kub_2_a_gpu_that_the_driver_lost_is_counted_against_the_bus(driver: Driver) -> None:
     driver.lose(3)
     (finding,) = (await asked(driver.root)).findings
-    assert finding.code is DoctorCode.GPU_NOT_DRIVEN
-    assert finding.what == "4 GPUs are on the bus, the driver shows 3"
+    assert isinstance(finding.reason, GpuNotDriven)
+    assert finding.reason.message == "4 GPUs are on the bus, the driver shows 3"
     assert finding.why.startswith("device 3: GPU is lost")
 
 
@@ -76,9 +80,9 @@ async def test_kub_2_a_gpu_that_the_driver_lost_is_counted_against_the_bus(drive
 async def test_a_driver_that_hangs_is_a_finding_and_hangs_nobody(driver: Driver, slot: int | None) -> None:
     driver.rule(Rule("hang", slot=slot))
     findings = (await asked(driver.root, deadline_s=1.0)).findings
-    hanging = next(finding for finding in findings if finding.code is DoctorCode.DRIVER_HANGS)
-    assert hanging.what == ("the driver hangs" if slot is None else "the driver hangs on 1 GPU")
-    assert "dmesg" in hanging.remedy
+    hanging = next(finding for finding in findings if isinstance(finding.reason, DriverHangs))
+    assert hanging.reason.message == ("the driver hangs" if slot is None else "the driver hangs on 1 GPU")
+    assert "dmesg" in hanging.reason.remedy
 
 
 @contextmanager
@@ -105,7 +109,7 @@ def agent(pages: Mapping[str, tuple[int, str]]) -> Iterator[str]:
             thread.join()
 
 
-async def plugin_findings(node: SickNode, pages: Mapping[str, tuple[int, str]]) -> tuple[Finding, ...]:
+async def plugin_findings(node: SickNode, pages: Mapping[str, tuple[int, str]]) -> tuple[NodeFinding, ...]:
     with agent(pages) as address:
         words = ["python3", "/usr/bin/tonnage", "node", f"--metrics-address={address}"]
         mounts = (node.root / "proc/42/mountinfo").read_text()
@@ -120,21 +124,21 @@ async def test_an_agent_that_is_ready_has_no_finding(node: SickNode) -> None:
 async def test_an_agent_that_is_not_ready_says_why_in_its_own_words(node: SickNode) -> None:
     wrong = "devices: NVML: Driver Not Loaded\nholders: kubelet was not asked yet who holds what\n"
     (finding,) = await plugin_findings(node, {"/readyz": (503, wrong), "/metrics": (200, HEALTHY)})
-    assert finding.code is DoctorCode.AGENT_NOT_READY
-    assert finding.what == "the agent is not ready: devices: NVML: Driver Not Loaded"
+    assert isinstance(finding.reason, AgentNotReady)
+    assert finding.reason.message == "the agent is not ready: devices: NVML: Driver Not Loaded"
     assert finding.why == "holders: kubelet was not asked yet who holds what"
 
 
 async def test_an_agent_whose_address_nobody_answers_at_is_a_warning(node: SickNode) -> None:
     node.process(42, ["tonnage", "node", "--metrics-address", "127.0.0.1:1"])
     (finding,) = examine(await node.facts(), [NodeLayer.PLUGIN]).findings
-    assert finding.what == "the agent runs and does not answer"
+    assert finding.reason.message == "the agent runs and does not answer"
 
 
 async def test_kub_2_an_unhealthy_device_of_the_agents_list(node: SickNode) -> None:
     text = HEALTHY.replace('state="unhealthy"} 0.0', 'state="unhealthy"} 1.0')
     (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
-    assert finding.what == "nvidia.com/gpu: 4 are there, 3 allocatable"
+    assert finding.reason.message == "nvidia.com/gpu: 4 are there, 3 allocatable"
 
 
 async def test_kub_4_refusals_are_counted_in_a_note(node: SickNode) -> None:
@@ -143,20 +147,20 @@ async def test_kub_4_refusals_are_counted_in_a_note(node: SickNode) -> None:
     )
     (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
     assert finding.severity is Severity.NOTE
-    assert finding.what == "nvidia.com/gpu.shared: 2 requests refused since the agent started"
+    assert finding.reason.message == "nvidia.com/gpu.shared: 2 requests refused since the agent started"
 
 
 async def test_a_refused_configuration_is_told_without_an_api_server(node: SickNode) -> None:
     text = HEALTHY + "tonnage_agent_config_refused 1.0\n"
     (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
-    assert finding.code is DoctorCode.CONFIG_REFUSED
+    assert isinstance(finding.reason, GpuConfigRefused)
     assert finding.why == "the agent refuses it and keeps tonnage-system/device-plugin-config[default]"
 
 
 async def test_kub_5_a_registration_that_is_older_than_kubelet(node: SickNode) -> None:
     os.utime(node.root / PLUGINS / "kubelet.sock", (1.2e9, 1.2e9))
     (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, HEALTHY)})
-    assert (finding.code, "nvidia.com/gpu" in finding.what) == (DoctorCode.NOT_REGISTERED, True)
+    assert (type(finding.reason), "nvidia.com/gpu" in finding.reason.message) == (DeviceUnregistered, True)
 
 
 async def test_kub_5_a_resource_that_was_withdrawn_long_ago_is_not_missed(node: SickNode) -> None:

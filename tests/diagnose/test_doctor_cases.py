@@ -19,9 +19,23 @@ from support.sick_node import (
     inventory_of,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Report
+from tonnage.diagnose.doctor.finding import NodeFinding, Report
 from tonnage.model.devices.inventory import GpuProcess
 from tonnage.model.layer import NodeLayer
+from tonnage.model.reasons.driver_symptoms import ImageNeedsNewerDriver
+from tonnage.model.reasons.node.driver import (
+    GpuNotDriven,
+    KernelHeadersMissing,
+    NextKernelWithoutDriver,
+    NouveauBound,
+    TwoDrivers,
+)
+from tonnage.model.reasons.node.kubelet_files import KubeletSocketNotMounted
+from tonnage.model.reasons.node.plugin import DevicesNotAllocatable, PodRefusedByPlugin
+from tonnage.model.reasons.node.runtime import NoInjectionPath, NriUnsupported, OperatorVersionsMixed
+from tonnage.model.reasons.node.workload import GpuMemoryCrowded, ImageWithoutCodeForGpu
+from tonnage.model.reasons.reason import NodeReason
+from tonnage.model.reasons.symptoms import DeviceUnregistered
 from tonnage.model.severity import Severity
 
 Sicken = Callable[[SickNode], None]
@@ -39,12 +53,12 @@ async def report_of(node: SickNode) -> Report:
     return examine(await node.facts())
 
 
-def found(report: Report, code: DoctorCode) -> Finding:
-    return next(finding for finding in report.findings if finding.code is code)
+def found(report: Report, code: type[NodeReason]) -> NodeFinding:
+    return next(finding for finding in report.findings if isinstance(finding.reason, code))
 
 
 def codes(report: Report) -> set[str]:
-    return {finding.code.value for finding in report.findings if finding.severity is not Severity.NOTE}
+    return {finding.code for finding in report.findings if finding.severity is not Severity.NOTE}
 
 
 async def test_a_healthy_node_has_no_finding_and_every_layer_of_it_is_judged(node: SickNode) -> None:
@@ -310,129 +324,129 @@ def app_2_code(node: SickNode) -> None:
     node.container(77, [0], {"CUDA_VERSION": "12.4.1"}, UUIDS[:1])
 
 
-CASES: dict[str, tuple[Sicken, DoctorCode, NodeLayer, str, str]] = {
+CASES: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str, str]] = {
     "KUB-1 plugin": (
         kub_1,
-        DoctorCode.KUBELET_SOCKET_UNMOUNTED,
+        KubeletSocketNotMounted,
         NodeLayer.KUBELET,
         "hostPath mount",
         "mountPath: /var/lib/kubelet/device-plugins",
     ),
     "KUB-1 inside": (
         kub_1_inside,
-        DoctorCode.KUBELET_SOCKET_UNMOUNTED,
+        KubeletSocketNotMounted,
         NodeLayer.KUBELET,
         "/var/lib/kubelet/device-plugins",
         "hostPath: {path: /var/lib/kubelet/device-plugins}",
     ),
     "KUB-2 allocatable": (
         kub_2,
-        DoctorCode.NOT_ALLOCATABLE,
+        DevicesNotAllocatable,
         NodeLayer.PLUGIN,
         "4 are there, 3 allocatable",
         "GPUsHealthy",
     ),
     "KUB-2 driver": (
         kub_2_driver,
-        DoctorCode.GPU_NOT_DRIVEN,
+        GpuNotDriven,
         NodeLayer.DRIVER,
         "2 GPUs are on the bus, the driver shows 1",
         "dmesg",
     ),
     "KUB-4": (
         kub_4,
-        DoctorCode.POD_REFUSED,
+        PodRefusedByPlugin,
         NodeLayer.PLUGIN,
         "maximum request size for shared resources is 1; found 2",
         "ask for 1",
     ),
     "KUB-5": (
         kub_5,
-        DoctorCode.NOT_REGISTERED,
+        DeviceUnregistered,
         NodeLayer.PLUGIN,
         "not registered with the kubelet that runs: nvidia.com/gpu",
         "kubectl delete pod -n tonnage-system -l app.kubernetes.io/name=tonnage-agent",
     ),
     "RUN-2": (
         run_2,
-        DoctorCode.NO_INJECTION,
+        NoInjectionPath,
         NodeLayer.RUNTIME,
         "no GPU gets into a container",
         "install nvidia-container-toolkit && tonnage runtime apply --nvidia-runtime --restart",
     ),
     "RUN-3 containerd": (
         run_3,
-        DoctorCode.NRI_UNSUPPORTED,
+        NriUnsupported,
         NodeLayer.RUNTIME,
         "containerd 1.7.24",
         "nriPluginEnabled=false",
     ),
     "RUN-3 CRI-O": (
         run_3_crio,
-        DoctorCode.NRI_UNSUPPORTED,
+        NriUnsupported,
         NodeLayer.RUNTIME,
         "cri-o 1.31.5",
         "nriPluginEnabled=false",
     ),
     "DRV-1 after": (
         drv_1,
-        DoctorCode.HEADERS_MISSING,
+        KernelHeadersMissing,
         NodeLayer.DRIVER,
         "6.8.0-60-generic",
         "apt-get install linux-headers-6.8.0-60-generic",
     ),
     "DRV-1 before": (
         drv_1_before,
-        DoctorCode.NEXT_KERNEL,
+        NextKernelWithoutDriver,
         NodeLayer.DRIVER,
         "after a reboot into kernel 6.8.0-60-generic",
         "apt-get install linux-headers-6.8.0-60-generic",
     ),
     "DRV-2": (
         drv_2,
-        DoctorCode.NOUVEAU_BOUND,
+        NouveauBound,
         NodeLayer.DRIVER,
         "nouveau is bound to 1 of 2 GPUs",
         "blacklist nouveau",
     ),
     "DRV-4": (
         drv_4,
-        DoctorCode.OPERATOR_MIX,
+        OperatorVersionsMixed,
         NodeLayer.RUNTIME,
         "container toolkit 1.17.8 with GPU operator 25.10.1, released with 1.18.1",
         "1.18.1",
     ),
     "DRV-5 two": (
         drv_5,
-        DoctorCode.TWO_DRIVERS,
+        TwoDrivers,
         NodeLayer.DRIVER,
         f"{VERSION} on the host, 595.91.07 in /run/nvidia/driver",
         "driver.enabled=false",
     ),
     "DRV-5 owner": (
         drv_5_owner,
-        DoctorCode.TWO_DRIVERS,
+        TwoDrivers,
         NodeLayer.DRIVER,
         "counts on the container's driver",
         "nvidia-operator-validator",
     ),
     "APP-1": (
         app_1,
-        DoctorCode.MEMORY_CROWDED,
+        GpuMemoryCrowded,
         NodeLayer.WORKLOAD,
         "2 containers use 15000 of 15360 MiB",
         "a limit of memory (MPS)",
     ),
     "APP-2 driver": (
         app_2,
-        DoctorCode.IMAGE_NEEDS_DRIVER,
+        ImageNeedsNewerDriver,
         NodeLayer.WORKLOAD,
         "built with CUDA 13.0; driver",
         "CUDA 12.x",
     ),
     "APP-2 code": (
         app_2_code,
-        DoctorCode.IMAGE_WITHOUT_CODE,
+        ImageWithoutCodeForGpu,
         NodeLayer.WORKLOAD,
         "no code for its GPU",
         "an image whose CUDA knows the GPU",
@@ -446,39 +460,42 @@ async def test_a_case_is_found_named_and_comes_with_its_remedy(node: SickNode, c
     sicken(node)
     report = await report_of(node)
     finding = found(report, code)
-    assert (finding.layer, words in finding.what, remedy in finding.remedy) == (layer, True, True), finding
+    reason = finding.reason
+    assert (reason.node_layer, words in reason.message, remedy in reason.remedy) == (layer, True, True), (
+        finding
+    )
     assert report.first is not None
     assert report.first.layer is layer
 
 
 async def test_app_1_names_the_neighbours_and_what_each_has_of_the_memory(node: SickNode) -> None:
     app_1(node)
-    finding = found(await report_of(node), DoctorCode.MEMORY_CROWDED)
+    finding = found(await report_of(node), GpuMemoryCrowded)
     assert finding.why.endswith("whoever has most: ml/train (main) 9000 MiB, process 78 6000 MiB")
 
 
-NEAR_MISSES: dict[str, tuple[Sicken, DoctorCode]] = {
-    "KUB-1: the plugin is a process of the host": (host_process, DoctorCode.KUBELET_SOCKET_UNMOUNTED),
-    "KUB-1: all of kubelet's folder is mounted": (whole_kubelet_mounted, DoctorCode.KUBELET_SOCKET_UNMOUNTED),
-    "KUB-2: all are allocatable": (all_allocatable, DoctorCode.NOT_ALLOCATABLE),
-    "KUB-2: a former name lingers": (former_name, DoctorCode.NOT_ALLOCATABLE),
-    "KUB-2: a virtual machine has one": (passed_through, DoctorCode.GPU_NOT_DRIVEN),
-    "KUB-4: refused for another reason": (evicted, DoctorCode.POD_REFUSED),
-    "KUB-5: kubelet has just started": (kubelet_just_started, DoctorCode.NOT_REGISTERED),
-    "RUN-2: CDI needs no toolkit": (cdi_alone, DoctorCode.NO_INJECTION),
-    "RUN-2: the handler is in a drop-in": (handler_in_a_drop_in, DoctorCode.NO_INJECTION),
-    "RUN-3: nobody asks for it": (nri_on_but_not_asked_for, DoctorCode.NRI_UNSUPPORTED),
-    "RUN-3: it works there": (nri_where_it_works, DoctorCode.NRI_UNSUPPORTED),
-    "DRV-1: precompiled": (precompiled, DoctorCode.HEADERS_MISSING),
-    "DRV-1: precompiled for the next": (precompiled, DoctorCode.NEXT_KERNEL),
-    "DRV-1: the next one has headers": (next_kernel_with_headers, DoctorCode.NEXT_KERNEL),
-    "DRV-1: an older kernel is kept": (older_kernel_kept, DoctorCode.NEXT_KERNEL),
-    "DRV-2: loaded, and bound to nothing": (nouveau_loaded_for_nothing, DoctorCode.NOUVEAU_BOUND),
-    "DRV-4: another patch level": (another_patch_level, DoctorCode.OPERATOR_MIX),
-    "DRV-5: the operator uses the host's": (operator_uses_the_hosts, DoctorCode.TWO_DRIVERS),
-    "APP-1: there is room": (much_room, DoctorCode.MEMORY_CROWDED),
-    "APP-1: alone on its GPU": (alone, DoctorCode.MEMORY_CROWDED),
-    "APP-2: the same major version": (same_major_version, DoctorCode.IMAGE_NEEDS_DRIVER),
+NEAR_MISSES: dict[str, tuple[Sicken, type[NodeReason]]] = {
+    "KUB-1: the plugin is a process of the host": (host_process, KubeletSocketNotMounted),
+    "KUB-1: all of kubelet's folder is mounted": (whole_kubelet_mounted, KubeletSocketNotMounted),
+    "KUB-2: all are allocatable": (all_allocatable, DevicesNotAllocatable),
+    "KUB-2: a former name lingers": (former_name, DevicesNotAllocatable),
+    "KUB-2: a virtual machine has one": (passed_through, GpuNotDriven),
+    "KUB-4: refused for another reason": (evicted, PodRefusedByPlugin),
+    "KUB-5: kubelet has just started": (kubelet_just_started, DeviceUnregistered),
+    "RUN-2: CDI needs no toolkit": (cdi_alone, NoInjectionPath),
+    "RUN-2: the handler is in a drop-in": (handler_in_a_drop_in, NoInjectionPath),
+    "RUN-3: nobody asks for it": (nri_on_but_not_asked_for, NriUnsupported),
+    "RUN-3: it works there": (nri_where_it_works, NriUnsupported),
+    "DRV-1: precompiled": (precompiled, KernelHeadersMissing),
+    "DRV-1: precompiled for the next": (precompiled, NextKernelWithoutDriver),
+    "DRV-1: the next one has headers": (next_kernel_with_headers, NextKernelWithoutDriver),
+    "DRV-1: an older kernel is kept": (older_kernel_kept, NextKernelWithoutDriver),
+    "DRV-2: loaded, and bound to nothing": (nouveau_loaded_for_nothing, NouveauBound),
+    "DRV-4: another patch level": (another_patch_level, OperatorVersionsMixed),
+    "DRV-5: the operator uses the host's": (operator_uses_the_hosts, TwoDrivers),
+    "APP-1: there is room": (much_room, GpuMemoryCrowded),
+    "APP-1: alone on its GPU": (alone, GpuMemoryCrowded),
+    "APP-2: the same major version": (same_major_version, ImageNeedsNewerDriver),
 }  # fmt: skip
 
 
@@ -487,7 +504,7 @@ async def test_what_only_looks_like_a_case_is_none(node: SickNode, case: str) ->
     sicken, code = NEAR_MISSES[case]
     sicken(node)
     report = await report_of(node)
-    assert code.value not in codes(report)
+    assert not any(isinstance(finding.reason, code) for finding in report.findings)
     assert not any(finding.severity is Severity.ERROR for finding in report.findings), report.findings
 
 

@@ -20,9 +20,20 @@ from support.sick_node import (
     SickNode,
     address_of,
 )
-from tonnage.diagnose.doctor.finding import DoctorCode
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer
+from tonnage.model.reasons.driver_symptoms import DriverNotLoaded, GpuLost, LibraryVersionMismatch
+from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing, DeviceNodeWrong
+from tonnage.model.reasons.node.driver import (
+    DriverHangs,
+    GpuNotDriven,
+    GpuUnhealthy,
+    NouveauNotBlacklisted,
+    SecureBootRefusesModule,
+)
+from tonnage.model.reasons.node.hardware import NoGpuFound
+from tonnage.model.reasons.node.libraries import DriverRefuses, LibraryMissing, LibraryNotCached
+from tonnage.model.reasons.reason import NodeReason
 
 
 @pytest.fixture
@@ -52,37 +63,37 @@ def old_driver(node: SickNode) -> None:
     node.libraries("595.91.07")
 
 
-FOUND: dict[str, tuple[Sicken, DoctorCode, NodeLayer, str]] = {
+FOUND: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
     "no GPU": (
         empty_bus,
-        DoctorCode.NO_GPU,
+        NoGpuFound,
         NodeLayer.HARDWARE,
         "no GPU on the PCI bus",
     ),
-    "a GPU that reads as ones": (dead_gpu, DoctorCode.GPU_OFF_THE_BUS, NodeLayer.HARDWARE, "0000:18:00.0"),
-    "module not loaded": (SickNode.unload, DoctorCode.DRIVER_NOT_LOADED, NodeLayer.DRIVER, "is not loaded"),
+    "a GPU that reads as ones": (dead_gpu, GpuLost, NodeLayer.HARDWARE, "0000:18:00.0"),
+    "module not loaded": (SickNode.unload, DriverNotLoaded, NodeLayer.DRIVER, "is not loaded"),
     "secure boot": (
         lambda n: (
             n.unload(),
             n.put("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", b"\6\0\0\0\1"),
         ),
-        DoctorCode.SECURE_BOOT,
+        SecureBootRefusesModule,
         NodeLayer.DRIVER,
         "secure boot is on",
     ),
     "nouveau may come": (
         lambda n: (n.unload(), n.remove("etc/modprobe.d/blacklist-nouveau.conf")),
-        DoctorCode.NOUVEAU_NOT_BLACKLISTED,
+        NouveauNotBlacklisted,
         NodeLayer.DRIVER,
         "not blacklisted",
     ),
     "a GPU without driver": (
         lambda n: n.gpu(1, driver=""),
-        DoctorCode.GPU_NOT_DRIVEN,
+        GpuNotDriven,
         NodeLayer.DRIVER,
         "1 of 2 GPUs have no NVIDIA driver: 0000:18:00.0",
     ),
-    "a driver that hangs": (hangs, DoctorCode.DRIVER_HANGS, NodeLayer.DRIVER, "the driver hangs"),
+    "a driver that hangs": (hangs, DriverHangs, NodeLayer.DRIVER, "the driver hangs"),
     "an unhealthy GPU": (
         lambda n: n.seen_by_cluster(
             conditions=[
@@ -93,79 +104,79 @@ FOUND: dict[str, tuple[Sicken, DoctorCode, NodeLayer, str]] = {
                 }
             ]
         ),
-        DoctorCode.GPU_UNHEALTHY,
+        GpuUnhealthy,
         NodeLayer.DRIVER,
         "1 of 2 GPUs may be used",
     ),
     "a GPU's node is missing": (
         lambda n: n.remove("dev/nvidia1"),
-        DoctorCode.NODE_MISSING,
+        DeviceNodeMissing,
         NodeLayer.DEVICE_NODES,
         "/dev/nvidia1 is missing",
     ),
     "the control node is missing": (
         lambda n: n.remove("dev/nvidiactl"),
-        DoctorCode.NODE_MISSING,
+        DeviceNodeMissing,
         NodeLayer.DEVICE_NODES,
         "/dev/nvidiactl is missing",
     ),
     "uvm's node is missing": (
         lambda n: n.remove("dev/nvidia-uvm"),
-        DoctorCode.NODE_MISSING,
+        DeviceNodeMissing,
         NodeLayer.DEVICE_NODES,
         "/dev/nvidia-uvm is missing",
     ),
     "uvm is not loaded": (
         lambda n: (n.remove("dev/nvidia-uvm"), n.put("proc/devices", "Character devices:\n195 nvidia\n")),
-        DoctorCode.NODE_MISSING,
+        DeviceNodeMissing,
         NodeLayer.DEVICE_NODES,
         "the module nvidia-uvm is not loaded",
     ),
     "uvm's major changed": (
         lambda n: n.node("dev/nvidia-uvm", 506, 0),
-        DoctorCode.NODE_WRONG,
+        DeviceNodeWrong,
         NodeLayer.DEVICE_NODES,
         "has the numbers 506:0, the driver has 505:0",
     ),
     "numbers of another GPU": (
         lambda n: n.node("dev/nvidia1", 195, 0),
-        DoctorCode.NODE_WRONG,
+        DeviceNodeWrong,
         NodeLayer.DEVICE_NODES,
         "has the numbers 195:0, the driver has 195:1",
     ),
     "a file in place of a node": (
         lambda n: n.put("dev/nvidia1", "x"),
-        DoctorCode.NODE_WRONG,
+        DeviceNodeWrong,
         NodeLayer.DEVICE_NODES,
         "/dev/nvidia1 is no character device",
     ),
     "a MIG capability is missing": (
         lambda n: mig(n, nodes=False),
-        DoctorCode.NODE_MISSING,
+        DeviceNodeMissing,
         NodeLayer.DEVICE_NODES,
         "/dev/nvidia-caps/nvidia-cap12, /dev/nvidia-caps/nvidia-cap13 are missing",
     ),
     "NVML's library is missing": (
         lambda n: n.remove("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"),
-        DoctorCode.LIBRARY_MISSING,
+        LibraryMissing,
         NodeLayer.LIBRARIES,
         "libnvidia-ml.so.1",
     ),
     "the driver was upgraded": (
         old_driver,
-        DoctorCode.LIBRARY_MISMATCH,
+        LibraryVersionMismatch,
         NodeLayer.LIBRARIES,
         f"of version 595.91.07, the loaded module of {VERSION}",
     ),
     "not in the loader's cache": (
         lambda n: n.remove("etc/ld.so.cache"),
-        DoctorCode.LIBRARY_NOT_CACHED,
+        LibraryNotCached,
         NodeLayer.LIBRARIES,
         "libcuda.so.1",
     ),
     "all in place, and refused": (
         lambda n: setattr(n, "answer", DriverAnswer(error="NVML: Unknown Error")),
-        DoctorCode.DRIVER_REFUSES,
+        DriverRefuses,
         NodeLayer.LIBRARIES,
         "refuses to answer",
     ),

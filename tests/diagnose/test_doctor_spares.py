@@ -32,12 +32,14 @@ from support.sick_node import (
 )
 from tonnage.decide.node.runtime.versions import can_cdi, can_nri, version_of
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Report, State
+from tonnage.diagnose.doctor.finding import Judgement, Report, State, finding
 from tonnage.diagnose.doctor.kernels import headers_command
 from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, RuntimeFacts
 from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.reasons.driver_symptoms import DriverNotLoaded
+from tonnage.model.reasons.node.hardware import NoGpuFound
 from tonnage.model.severity import Severity
 
 
@@ -211,7 +213,7 @@ async def test_where_no_bus_is_seen_and_no_module_nothing_is_said_of_a_driver(no
 
 async def test_a_kernel_that_cannot_be_told_leaves_no_gap_in_the_sentence(node: SickNode) -> None:
     node.unload().put("proc/sys/kernel/osrelease")
-    (finding,) = [f for f in examine(await node.facts()).findings if f.code is DoctorCode.DRIVER_NOT_LOADED]
+    (finding,) = [f for f in examine(await node.facts()).findings if isinstance(f.reason, DriverNotLoaded)]
     assert finding.why == "what is installed for the running kernel cannot be seen"
 
 
@@ -251,17 +253,17 @@ async def test_a_node_of_amds_is_judged_by_its_module(node: SickNode) -> None:
     shutil.rmtree(node.root / "sys/bus/pci/devices")
     for name, text in (("vendor", "0x1002"), ("device", "0x74a1"), ("class", "0x120000")):
         node.put(f"sys/bus/pci/devices/0000:17:00.0/{name}", text)
-    finding = found(examine(await node.facts()), DoctorCode.DRIVER_NOT_LOADED)
-    assert finding.what == "amdgpu is not loaded, which drives 1 GPU"
+    finding = found(examine(await node.facts()), DriverNotLoaded)
+    assert finding.reason.message == "amdgpu is not loaded, which drives 1 GPU"
     (node.root / "sys/module/amdgpu").mkdir()
     report = examine(await node.facts())
-    assert [finding.code for finding in report.findings if finding.layer is NodeLayer.DRIVER] == []
+    assert not any(each.reason.node_layer is NodeLayer.DRIVER for each in report.findings)
     assert report.layers[2].because == "there is no NVIDIA GPU for containers"
 
 
 def test_the_worst_of_a_layer_is_its_state_and_errors_come_before_warnings() -> None:
     note, warning, error = (
-        Finding(DoctorCode.NO_GPU, NodeLayer.DRIVER, severity, severity.value)
+        finding(NoGpuFound(message=severity.value), severity=severity)
         for severity in (Severity.NOTE, Severity.WARNING, Severity.ERROR)
     )
     layers = (Judgement(NodeLayer.DRIVER, (note, warning, error)), Judgement(NodeLayer.CDI, because="why"))

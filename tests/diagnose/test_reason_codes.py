@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from scripts.generate_reason_codes import files
-from tonnage.diagnose.doctor.finding import DoctorCode
 from tonnage.diagnose.lint.codes import FACTS
 from tonnage.diagnose.lint.finding import LintCode
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.layer import NodeLayer
 from tonnage.model.reasons.kubelet import NodeNotReady
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.registry import reasons
+from tonnage.model.reasons.reason import NodeFault, NodeReason, Reason
+from tonnage.model.reasons.registry import aliases, node_reasons, reasons
 from tonnage.model.reasons.scheduling import TaintNotTolerated
 
 _SOURCE = "\n".join(
@@ -36,11 +35,17 @@ _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reason-codes.md"
 
 
 def test_every_code_is_documented_and_no_other() -> None:
-    of_pods, of_nodes, of_manifests = re.split(r"\n## Findings of `tonnage \w+`\n", _PAGE.read_text())
+    findings = _PAGE.read_text().partition("\n## Aliases\n")[0]
+    of_pods, of_nodes, of_manifests = re.split(r"\n## Findings of `tonnage \w+`\n", findings)
     of_pods, of_words = of_pods.split("\n## What components say in their own words\n")
-    own = [code for code, cls in reasons().items() if cls.advice]
+    own = [code for code, cls in reasons().items() if cls.advice and not issubclass(cls, NodeFault)]
     heard = [code for code, cls in reasons().items() if not cls.advice]
-    parts = (of_pods, own), (of_words, heard), (of_nodes, DoctorCode), (of_manifests, LintCode)
+    parts = (
+        (of_pods, own),
+        (of_words, heard),
+        (of_nodes, [cls.alias or cls.code for cls in node_reasons()]),
+        (of_manifests, LintCode),
+    )
     for text, codes in parts:
         documented = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
         assert sorted(documented) == sorted(map(str, codes))
@@ -59,10 +64,23 @@ def test_severity_and_layer_of_lint_codes_are_documented() -> None:
         assert f"| `{code.value}` | {facts.severity.value}, {facts.layer.value} |" in text
 
 
-@pytest.mark.parametrize("codes", [DoctorCode, LintCode])
-def test_every_code_is_used(codes: type[DoctorCode] | type[LintCode]) -> None:
-    unused = [code.name for code in codes if f"{codes.__name__}.{code.name}" not in _SOURCE]
+def test_every_code_of_lint_is_used() -> None:
+    unused = [code.name for code in LintCode if f"LintCode.{code.name}" not in _SOURCE]
     assert unused == []
+
+
+def test_no_alias_is_a_code() -> None:
+    assert not aliases().keys() & reasons().keys()
+
+
+def test_the_aliases_are_documented_with_their_codes() -> None:
+    page = _PAGE.read_text()
+    assert all(f"| `{alias}` | `{cls.code}` |" in page for alias, cls in aliases().items())
+
+
+@pytest.mark.parametrize("cls", node_reasons(), ids=lambda cls: cls.__name__)
+def test_the_layer_of_a_reason_is_that_of_its_layer_on_a_node(cls: type[NodeReason]) -> None:
+    assert cls.__dataclass_fields__["layer"].default is cls.node_layer.layer
 
 
 def test_every_reason_is_made_somewhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,9 +11,10 @@ from support.sick_node import (
     SickNode,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Report
+from tonnage.diagnose.doctor.finding import NodeFinding, Report
 from tonnage.model.devices.inventory import MigDevice
 from tonnage.model.layer import NodeLayer
+from tonnage.model.reasons.reason import NodeReason
 
 Sicken = Callable[[SickNode], object]
 
@@ -64,16 +66,18 @@ def runtime_class(node: SickNode, *, used: bool) -> None:
     node.cluster = replace(node.cluster, runtime_classes={"nvidia": "nvidia", "kata": "kata"})
 
 
-def found(report: Report, code: DoctorCode) -> Finding:
-    return next(finding for finding in report.findings if finding.code is code)
+def found(report: Report, code: type[NodeReason]) -> NodeFinding:
+    return next(finding for finding in report.findings if isinstance(finding.reason, code))
 
 
 async def assert_found(
-    node: SickNode, sicken: Sicken, code: DoctorCode, layer: NodeLayer, words: str
+    node: SickNode, sicken: Sicken, code: type[NodeReason], layer: NodeLayer, words: str
 ) -> None:
     """With a place and a remedy, once the node is sick."""
     sicken(node)
     finding = found(examine(await node.facts()), code)
-    assert (finding.layer, words in finding.what) == (layer, True), finding
-    assert finding.where
-    assert finding.remedy
+    assert (finding.reason.node_layer, words in finding.reason.message) == (layer, True), finding
+    assert finding.place
+    assert finding.reason.remedy
+    assert finding.reason.subject == "Node node"
+    json.dumps(finding.reason.facts)

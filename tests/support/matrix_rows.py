@@ -265,8 +265,12 @@ async def _examined(steps: list[Body]) -> Answer:
                 args, kwargs = given.get("args", []), {k: v for k, v in given.items() if k != "args"}
             getattr(node, method)(*args, **kwargs)
         report = examine(await node.facts())
-    words = [word for one in report.findings for word in (one.what, one.where, one.why, one.remedy)]
-    layers = {one.code.value: one.layer.value for one in report.findings}
+    words = [
+        word
+        for one in report.findings
+        for word in (one.reason.message, one.place, one.why, one.reason.remedy)
+    ]
+    layers = {one.code: one.reason.node_layer.value for one in report.findings}
     return Answer(frozenset(layers), "\n".join(words), layer_of=layers)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.cli.output import SafeText, indented, line, lines, styled, table
-from tonnage.diagnose.doctor.finding import Finding, Judgement, Report, State, counted
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, Report, State, counted
 from tonnage.model.severity import Severity
 
 _WORDS: Final = {State.OK: "ok", State.FAILS: "FAILS", State.WARNS: "warns", State.UNKNOWN: "not judged"}
@@ -21,7 +21,7 @@ def rendered(report: Report, *, verbose: bool = False, colour: bool = False) -> 
     rows = [_headline(report), ""]
     shown = [each for each in report.findings if verbose or each.severity is not Severity.NOTE]
     first = report.first
-    ordered = sorted(shown, key=lambda each: first is None or each.layer is not first.layer)
+    ordered = sorted(shown, key=lambda each: first is None or each.reason.node_layer is not first.layer)
     for finding in ordered:
         rows += [*_finding(finding, colour=colour), ""]
     rows.append(_layers(report, colour=colour))
@@ -45,15 +45,15 @@ def _headline(report: Report) -> str:
     return f"{node}: healthy"
 
 
-def _finding(finding: Finding, *, colour: bool) -> Iterator[str]:
+def _finding(finding: NodeFinding, *, colour: bool) -> Iterator[str]:
     mark = _MARKS[finding.severity]
     if colour:
         mark = styled(mark, fg=_MARK_COLOURS[finding.severity], bold=True)
     yield line(
-        *(mark, f" {finding.layer.value}: ", indented(finding.what, 4)),
-        f"  [{finding.code.value}]",
+        *(mark, f" {finding.reason.node_layer.value}: ", indented(finding.reason.message, 4)),
+        f"  [{finding.code}]",
     )
-    for label, text in (("where", finding.where), ("why", finding.why), ("do", finding.remedy)):
+    for label, text in (("where", finding.place), ("why", finding.why), ("do", finding.reason.remedy)):
         if text:
             yield line(f"    {label:<6}", indented(text, _MARGIN))
 

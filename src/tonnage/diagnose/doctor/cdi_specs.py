@@ -11,13 +11,22 @@ from typing import Final
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.shape import normal_spec
 from tonnage.decide.node.cdi.spec import wants_cdi
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed, warning
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.layer import NodeLayer
 from tonnage.model.names import CDI_GPU_KIND, CDI_VENDOR
 from tonnage.model.node.facts import CdiFacts, SpecDocument
+from tonnage.model.reasons.node.cdi import (
+    CdiDeviceTwice,
+    CdiFolderCrowded,
+    CdiSpecIncomplete,
+    CdiSpecInvalid,
+    CdiSpecMissing,
+    CdiSpecStale,
+)
+from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.CDI
 _LIBRARY: Final = re.compile(r"/lib(?:cuda|nvidia-[a-z0-9-]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")
@@ -46,14 +55,16 @@ def _normal(spec: SpecDocument) -> SpecDocument:
     return replace(spec, document=normal_spec(spec.document or {}))
 
 
-def _crowded(folder: str, number: int) -> Finding:
-    return warning(
-        DoctorCode.CDI_FOLDER_CROWDED,
-        _LAYER,
-        f"{folder} has {number} CDI specs, of which the first by name were looked at",
+def _crowded(folder: str, number: int) -> NodeFinding:
+    return finding(
+        CdiFolderCrowded(
+            message=f"{folder} has {number} CDI specs, of which the first by name were looked at",
+            remedy=f"tonnage cdi validate {folder}; see who writes them, and remove what nobody needs",
+            folder=folder,
+            specs=number,
+        ),
         where=folder,
         why="runtimes read each of them again whenever one changes",
-        remedy=f"tonnage cdi validate {folder}; see who writes them, and remove what nobody needs",
     )
 
 
@@ -68,18 +79,20 @@ def _kind(spec: SpecDocument) -> str:
     return str((spec.document or {}).get("kind") or "")
 
 
-def _invalid(spec: SpecDocument, problem: str) -> Finding:
+def _invalid(spec: SpecDocument, problem: str) -> NodeFinding:
     unreadable = spec.trouble.startswith("permission denied")
-    make = warning if unreadable else error
-    return make(
-        DoctorCode.CDI_SPEC_INVALID,
-        _LAYER,
-        f"{spec.path} {'cannot be read' if unreadable else 'is refused by container runtimes'}",
+    return finding(
+        CdiSpecInvalid(
+            message=f"{spec.path} {'cannot be read' if unreadable else 'is refused by container runtimes'}",
+            remedy="run doctor as root"
+            if unreadable
+            else f"tonnage cdi validate {spec.path}; then {_again(spec)}",
+            path=spec.path,
+            problem=problem,
+        ),
         where=spec.path,
         why=f"{problem}; its devices are 'unresolvable CDI devices'"[:500],
-        remedy="run doctor as root"
-        if unreadable
-        else f"tonnage cdi validate {spec.path}; then {_again(spec)}",
+        severity=Severity.WARNING if unreadable else Severity.ERROR,
     )
 
 
@@ -94,7 +107,7 @@ def _again(spec: SpecDocument) -> str:
     return f"remove it, or let who wrote it write it anew: {spec.path}"
 
 
-def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> Finding | None:
+def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> NodeFinding | None:
     """Only NVIDIA's: what others name may come later."""
     if spec.document is None or not _kind(spec).startswith(_NVIDIA):
         return None
@@ -109,7 +122,17 @@ def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> Finding | None:
         why = f"{listed(missing, 3)}: containers stay in ContainerCreating, 'failed to stat CDI host device'"
     else:
         return None
-    return error(DoctorCode.CDI_SPEC_STALE, _LAYER, what, where=spec.path, why=why, remedy=_again(spec))
+    return finding(
+        CdiSpecStale(
+            message=what,
+            remedy=_again(spec),
+            path=spec.path,
+            drivers=tuple(sorted(others)),
+            missing=tuple(missing),
+        ),
+        where=spec.path,
+        why=why,
+    )
 
 
 def _paths(document: JsonObject) -> Iterator[str]:
@@ -137,7 +160,7 @@ def _names(spec: SpecDocument) -> list[str]:
     return [str(device.get("name")) for device in _objects(spec.document or {}, "devices")]
 
 
-def _twice(valid: list[SpecDocument]) -> Iterator[Finding]:
+def _twice(valid: list[SpecDocument]) -> Iterator[NodeFinding]:
     """Two specs of one folder: neither wins, and the device cannot be resolved."""
     for rank in (0, 1):
         specs = [spec for spec in valid if spec.rank == rank]
@@ -146,38 +169,43 @@ def _twice(valid: list[SpecDocument]) -> Iterator[Finding]:
         if twice:
             kind = twice[0].partition("=")[0]
             paths = [spec.path for spec in specs if _kind(spec) == kind]
-            yield error(
-                DoctorCode.CDI_DEVICE_TWICE,
-                _LAYER,
-                f"{counted(len(twice), 'CDI device')} in two specs of one folder: {listed(twice, 3)}",
+            yield finding(
+                CdiDeviceTwice(
+                    message=f"{counted(len(twice), 'CDI device')} in two specs of one folder:"
+                    f" {listed(twice, 3)}",
+                    remedy=f"rm {paths[-1]}",
+                    devices=tuple(twice),
+                    paths=tuple(paths),
+                ),
                 where=listed(paths, 3),
                 why="runtimes take neither: 'conflicting device', then 'unresolvable CDI devices'",
-                remedy=f"rm {paths[-1]}",
             )
 
 
-def _wanted(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[Finding]:
+def _wanted(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[NodeFinding]:
     ours = [spec for spec in valid if _kind(spec) == CDI_GPU_KIND]
     devices = [device for device in inventory.devices if not device.mig_enabled] if inventory else []
     names = {name for spec in ours for name in _names(spec)}
     lacking = [device.uuid for device in devices if device.uuid not in names]
     if not ours and devices:
-        yield error(
-            DoctorCode.CDI_SPEC_MISSING,
-            _LAYER,
-            f"there is no valid CDI spec of {CDI_GPU_KIND}",
+        yield finding(
+            CdiSpecMissing(
+                message=f"there is no valid CDI spec of {CDI_GPU_KIND}",
+                remedy="kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent | grep -i cdi;"
+                " its pod needs hostPath /var/run/cdi, writable (the chart mounts it with a CDI strategy)",
+                kind=CDI_GPU_KIND,
+            ),
             where="/var/run/cdi",
             why="the agent's configuration names devices by CDI, and every such container stays in"
             " ContainerCreating",
-            remedy="kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent | grep -i cdi;"
-            " its pod needs hostPath /var/run/cdi, writable (the chart mounts it with a CDI strategy)",
         )
     elif ours and lacking:
-        yield warning(
-            DoctorCode.CDI_SPEC_INCOMPLETE,
-            _LAYER,
-            f"the CDI spec lacks {counted(len(lacking), 'GPU')}: {listed(lacking, 2)}",
+        yield finding(
+            CdiSpecIncomplete(
+                message=f"the CDI spec lacks {counted(len(lacking), 'GPU')}: {listed(lacking, 2)}",
+                remedy="tonnage cdi generate > /dev/null, which says what is left out and why",
+                gpus=tuple(lacking),
+            ),
             where=ours[0].path,
             why="a container that gets it does not start",
-            remedy="tonnage cdi generate > /dev/null, which says what is left out and why",
         )

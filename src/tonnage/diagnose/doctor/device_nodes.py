@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.access import capabilities_of
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DeviceNodeFacts
+from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing, DeviceNodeWrong
 from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.DEVICE_NODES
@@ -52,23 +53,24 @@ def judge_device_nodes(facts: DeviceNodeFacts, inventory: Inventory | None) -> J
     return Judgement(_LAYER, findings, counted(len(facts.nodes), "node"))
 
 
-def _missing(faults: list[_Fault]) -> Finding | None:
+def _missing(faults: list[_Fault]) -> NodeFinding | None:
     """All of one severity at once: mostly they are missing together."""
     if not faults:
         return None
     paths = [fault.path for fault in faults]
-    return Finding(
-        DoctorCode.NODE_MISSING,
-        _LAYER,
-        faults[0].severity,
-        f"{listed(paths)} {'is' if len(paths) == 1 else 'are'} missing",
+    return finding(
+        DeviceNodeMissing(
+            message=f"{listed(paths)} {'is' if len(paths) == 1 else 'are'} missing",
+            remedy="; ".join(fault.make for fault in faults[:_MOST_COMMANDS]),
+            paths=tuple(paths),
+        ),
         where="/dev",
         why="no program reaches the GPU without, and no container gets it",
-        remedy="; ".join(fault.make for fault in faults[:_MOST_COMMANDS]),
+        severity=faults[0].severity,
     )
 
 
-def _wrong(fault: _Fault) -> Finding:
+def _wrong(fault: _Fault) -> NodeFinding:
     if not fault.was:
         what = f"{fault.path} is no character device"
         why = "a container that was given a path which did not exist leaves a folder or a file there"
@@ -76,7 +78,17 @@ def _wrong(fault: _Fault) -> Finding:
         what = f"{fault.path} has the numbers {fault.was}, the driver has {fault.wanted}"
         why = "it leads to another driver, or to none: an image or a backup brought it along"
     remedy = f"rm -r {fault.path}; {fault.make}"
-    return error(DoctorCode.NODE_WRONG, _LAYER, what, where=fault.path, why=why, remedy=remedy)
+    return finding(
+        DeviceNodeWrong(
+            message=what,
+            remedy=remedy,
+            path=fault.path,
+            numbers=fault.was or "",
+            expected=fault.wanted,
+        ),
+        where=fault.path,
+        why=why,
+    )
 
 
 def _minors(facts: DeviceNodeFacts, inventory: Inventory | None) -> set[int]:
@@ -99,16 +111,17 @@ def _uvm(facts: DeviceNodeFacts) -> Iterator[_Fault]:
         yield from _node(facts, "/dev/nvidia-uvm", (major, 0), "nvidia-modprobe -u -c 0", Severity.WARNING)
 
 
-def _module(facts: DeviceNodeFacts) -> Iterator[Finding]:
+def _module(facts: DeviceNodeFacts) -> Iterator[NodeFinding]:
     if facts.majors is not None and _UVM not in facts.majors and "/dev/nvidia-uvm" not in facts.nodes:
-        yield Finding(
-            DoctorCode.NODE_MISSING,
-            _LAYER,
-            Severity.WARNING,
-            "/dev/nvidia-uvm is missing: the module nvidia-uvm is not loaded",
+        yield finding(
+            DeviceNodeMissing(
+                message="/dev/nvidia-uvm is missing: the module nvidia-uvm is not loaded",
+                remedy="modprobe nvidia-uvm; nvidia-modprobe -u -c 0",
+                paths=("/dev/nvidia-uvm",),
+            ),
             where="/proc/devices",
             why="CUDA needs it, and no container can load a module",
-            remedy="modprobe nvidia-uvm; nvidia-modprobe -u -c 0",
+            severity=Severity.WARNING,
         )
 
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, warning
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding
 from tonnage.diagnose.doctor.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
 from tonnage.diagnose.doctor.kernels import kernel_findings, next_kernel_findings
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
+from tonnage.model.reasons.driver_symptoms import DriverNotLoaded
+from tonnage.model.reasons.node.driver import (
+    DriverHangs,
+    GpuNotDriven,
+    GpuUnhealthy,
+    NouveauBound,
+    NouveauNotBlacklisted,
+    SecureBootRefusesModule,
+    TwoDrivers,
+)
 
 _LAYER: Final = NodeLayer.DRIVER
 _PASSED_ON: Final = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pciback"})
@@ -61,113 +71,130 @@ def _summary(driver: DriverFacts, passed_on: int) -> str:
     )
 
 
-def _others(facts: NodeFacts, driver: DriverFacts) -> Iterator[Finding]:
+def _others(facts: NodeFacts, driver: DriverFacts) -> Iterator[NodeFinding]:
     for vendor, module in _OTHERS.items():
         gpus = of_vendor(facts.hardware, vendor)
         if gpus and module not in driver.modules:
-            yield error(
-                DoctorCode.DRIVER_NOT_LOADED,
-                _LAYER,
-                f"{module} is not loaded, which drives {counted(len(gpus), 'GPU')}",
+            yield finding(
+                DriverNotLoaded(
+                    subject="",
+                    message=f"{module} is not loaded, which drives {counted(len(gpus), 'GPU')}",
+                    remedy=f"modprobe {module} && dmesg | tail",
+                    module=module,
+                ),
                 where=f"/sys/module/{module}",
                 why=f"GPUs at {addresses(gpus)}",
-                remedy=f"modprobe {module} && dmesg | tail",
             )
 
 
-def _nouveau_bound(bound: tuple[PciGpu, ...], mine: tuple[PciGpu, ...]) -> Finding:
-    return error(
-        DoctorCode.NOUVEAU_BOUND,
-        _LAYER,
-        f"nouveau is bound to {len(bound)} of {counted(len(mine), 'GPU')}",
+def _nouveau_bound(bound: tuple[PciGpu, ...], mine: tuple[PciGpu, ...]) -> NodeFinding:
+    return finding(
+        NouveauBound(
+            message=f"nouveau is bound to {len(bound)} of {counted(len(mine), 'GPU')}",
+            remedy=_BLACKLIST,
+            bound=len(bound),
+            gpus=len(mine),
+        ),
         where=f"/sys/bus/pci/devices/{bound[0].address}/driver",
         why="NVIDIA's driver cannot take a GPU that the open driver of the kernel has",
-        remedy=_BLACKLIST,
     )
 
 
-def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[Finding]:
+def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[NodeFinding]:
     running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
     installed = running is not None and running.module
     if installed and driver.secure_boot:
-        yield error(
-            DoctorCode.SECURE_BOOT,
-            _LAYER,
-            "secure boot is on, and NVIDIA's module is installed but not loaded",
+        yield finding(
+            SecureBootRefusesModule(
+                message="secure boot is on, and NVIDIA's module is installed but not loaded",
+                remedy="modprobe nvidia; if it says 'Key was rejected': mokutil --import"
+                " /var/lib/shim-signed/mok/MOK.der (or where your DKMS keeps its key), reboot, enrol it",
+                kernel=driver.kernel,
+            ),
             where="/sys/firmware/efi/efivars/SecureBoot-*",
             why="the kernel refuses a module that nobody it trusts has signed",
-            remedy="modprobe nvidia; if it says 'Key was rejected': mokutil --import"
-            " /var/lib/shim-signed/mok/MOK.der (or where your DKMS keeps its key), reboot, enrol it",
         )
     elif not nouveau:
         there = f"it is installed for {driver.kernel}" if installed else "it is not installed for this kernel"
-        yield error(
-            DoctorCode.DRIVER_NOT_LOADED,
-            _LAYER,
-            "NVIDIA's kernel module is not loaded",
+        yield finding(
+            DriverNotLoaded(
+                subject="",
+                message="NVIDIA's kernel module is not loaded",
+                remedy="modprobe nvidia && dmesg | grep -i nvrm"
+                if installed
+                else "install the driver, or let the GPU operator's driver container do it;"
+                " then modprobe nvidia",
+                module="nvidia",
+            ),
             where="/sys/module/nvidia",
             why=there
             if running is not None
             else f"what is installed for {driver.kernel or 'the running kernel'} cannot be seen",
-            remedy="modprobe nvidia && dmesg | grep -i nvrm"
-            if installed
-            else "install the driver, or let the GPU operator's driver container do it; then modprobe nvidia",
         )
     if driver.nouveau_installed and not driver.blacklists and not nouveau:
-        yield warning(
-            DoctorCode.NOUVEAU_NOT_BLACKLISTED,
-            _LAYER,
-            "nouveau is not blacklisted",
+        yield finding(
+            NouveauNotBlacklisted(
+                message="nouveau is not blacklisted",
+                remedy=_BLACKLIST,
+            ),
             where="/etc/modprobe.d",
             why="the kernel may load it before NVIDIA's driver, which then gets no GPU",
-            remedy=_BLACKLIST,
         )
 
 
-def _not_driven(mine: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[Finding]:
+def _not_driven(mine: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[NodeFinding]:
     unbound = tuple(gpu for gpu in mine if gpu.driver not in ("nvidia", "nouveau"))
     inventory = answer.inventory
     told = "; ".join(inventory.problems) if inventory is not None else ""
     seen = len(inventory.devices) if inventory is not None else len(mine)
     seen = seen if answer.shown is None else answer.shown
     if unbound:
-        yield error(
-            DoctorCode.GPU_NOT_DRIVEN,
-            _LAYER,
-            f"{len(unbound)} of {counted(len(mine), 'GPU')} have no NVIDIA driver: {addresses(unbound)}",
+        yield finding(
+            GpuNotDriven(
+                message=f"{len(unbound)} of {counted(len(mine), 'GPU')} have no NVIDIA driver:"
+                f" {addresses(unbound)}",
+                remedy="dmesg | grep -iE 'nvrm|xid'",
+                gpus=len(mine),
+                driven=len(mine) - len(unbound),
+                addresses=tuple(gpu.address for gpu in unbound),
+            ),
             where=f"/sys/bus/pci/devices/{unbound[0].address}/driver",
             why=f"bound to {unbound[0].driver or 'nothing'}: too old a driver for it, or a failed start",
-            remedy="dmesg | grep -iE 'nvrm|xid'",
         )
     elif seen < len(mine):
-        yield error(
-            DoctorCode.GPU_NOT_DRIVEN,
-            _LAYER,
-            f"{len(mine)} GPUs are on the bus, the driver shows {seen}",
+        yield finding(
+            GpuNotDriven(
+                message=f"{len(mine)} GPUs are on the bus, the driver shows {seen}",
+                remedy="dmesg | grep -i xid; kubectl drain $(hostname) --ignore-daemonsets && reboot",
+                gpus=len(mine),
+                driven=seen,
+            ),
             where="NVML",
             why=told or "the driver gave one up",
-            remedy="dmesg | grep -i xid; kubectl drain $(hostname) --ignore-daemonsets && reboot",
         )
 
 
-def _answers(answer: DriverAnswer) -> Iterator[Finding]:
+def _answers(answer: DriverAnswer) -> Iterator[NodeFinding]:
     if answer.hangs:
         hanging = (
             [each for each in answer.inventory.problems if "does not answer" in each]
             if answer.inventory
             else []
         )
-        yield error(
-            DoctorCode.DRIVER_HANGS,
-            _LAYER,
-            "the driver hangs" if not hanging else f"the driver hangs on {counted(len(hanging), 'GPU')}",
+        yield finding(
+            DriverHangs(
+                message="the driver hangs"
+                if not hanging
+                else f"the driver hangs on {counted(len(hanging), 'GPU')}",
+                remedy="dmesg | grep -iE 'xid|nvrm'; kubectl drain $(hostname) --ignore-daemonsets && reboot",
+                gpus=len(hanging),
+            ),
             where="NVML",
             why="; ".join(hanging) or answer.error,
-            remedy="dmesg | grep -iE 'xid|nvrm'; kubectl drain $(hostname) --ignore-daemonsets && reboot",
         )
 
 
-def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterator[Finding]:
+def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterator[NodeFinding]:
     """DRV-5: a host's driver and a container's, and what the operator was told about whose it is."""
     host = next((file.version for file in libraries.files if file.version), "") if libraries else ""
     host = host if libraries is not None and libraries.root == "/" else ""
@@ -175,23 +202,32 @@ def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterato
     says_host = ready.get("IS_HOST_DRIVER", "").lower() if ready is not None else ""
     if host and driver.container_version and host != driver.container_version:
         loaded_one = f"; {driver.version} is loaded" if driver.version else ""
-        yield error(
-            DoctorCode.TWO_DRIVERS,
-            _LAYER,
-            f"two drivers: {host} on the host, {driver.container_version} in {driver.container_root}",
+        yield finding(
+            TwoDrivers(
+                message=f"two drivers: {host} on the host, {driver.container_version} in"
+                f" {driver.container_root}",
+                remedy="keep one owner: remove the host's packages (apt-get purge 'nvidia-*' 'libnvidia-*'),"
+                " or set driver.enabled=false in the ClusterPolicy",
+                host=host,
+                container=driver.container_version,
+                loaded=driver.version,
+            ),
             where=driver.container_root,
             why=f"only one can be loaded, and containers may get the other's libraries{loaded_one}",
-            remedy="keep one owner: remove the host's packages (apt-get purge 'nvidia-*' 'libnvidia-*'),"
-            " or set driver.enabled=false in the ClusterPolicy",
         )
     elif (says_host == "true" and not host and driver.container_version) or (
         says_host == "false" and host and not driver.container_version
     ):
         owner = "host's" if says_host == "true" else "container's"
-        yield error(
-            DoctorCode.TWO_DRIVERS,
-            _LAYER,
-            f"the GPU operator counts on the {owner} driver, which is not there",
+        yield finding(
+            TwoDrivers(
+                message=f"the GPU operator counts on the {owner} driver, which is not there",
+                remedy="kubectl delete pod -n gpu-operator -l app=nvidia-operator-validator"
+                " --field-selector spec.nodeName=$(hostname)",
+                host=host,
+                container=driver.container_version,
+                loaded=driver.version,
+            ),
             where="/run/nvidia/validations/driver-ready",
             why=f"IS_HOST_DRIVER={says_host}, but "
             + (
@@ -199,21 +235,21 @@ def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterato
                 if driver.container_version
                 else "the host has one"
             ),
-            remedy="kubectl delete pod -n gpu-operator -l app=nvidia-operator-validator"
-            " --field-selector spec.nodeName=$(hostname)",
         )
 
 
-def _unhealthy(facts: NodeFacts) -> Iterator[Finding]:
+def _unhealthy(facts: NodeFacts) -> Iterator[NodeFinding]:
     """What the node's agent says of its devices."""
     conditions = facts.cluster.conditions if facts.cluster is not None else {}
     status, message = conditions.get("GPUsHealthy", ("", ""))
     if status == "False":
-        yield error(
-            DoctorCode.GPU_UNHEALTHY,
-            _LAYER,
-            message.splitlines()[0][:300] if message else "GPUs are unhealthy",
+        yield finding(
+            GpuUnhealthy(
+                message=message.splitlines()[0][:300] if message else "GPUs are unhealthy",
+                remedy="do what the reason asks for: reset, reboot or replacement (how-to: handle a faulty"
+                " GPU)",
+                condition=message,
+            ),
             where=f"condition GPUsHealthy of node {facts.node}",
             why="containers get no device that is not healthy; running pods keep theirs",
-            remedy="do what the reason asks for: reset, reboot or replacement (how-to: handle a faulty GPU)",
         )

@@ -57,10 +57,10 @@ class _Examination:
         )
 
     def judged(self, layer: NodeLayer, judge: Callable[[], Judgement]) -> Judgement:
-        found = judge()
-        if found.state is State.FAILS and self.failed is None:
-            self.failed = found
-        return found
+        judgement = judge().on(f"Node {self.facts.node}")
+        if judgement.state is State.FAILS and self.failed is None:
+            self.failed = judgement
+        return judgement
 
     @property
     def _pretended(self) -> bool:

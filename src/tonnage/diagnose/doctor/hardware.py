@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import HardwareFacts, PciGpu
+from tonnage.model.reasons.driver_symptoms import GpuLost
+from tonnage.model.reasons.node.hardware import NoGpuFound
 
 NVIDIA: Final = "10de"
 AMD: Final = "1002"
@@ -20,13 +22,14 @@ def judge_hardware(facts: HardwareFacts) -> Judgement:
         why = "/sys/bus/pci cannot be seen: with --root, is sysfs mounted there?"
         return Judgement(NodeLayer.HARDWARE, because=why)
     if not facts.gpus:
-        found = error(
-            DoctorCode.NO_GPU,
-            NodeLayer.HARDWARE,
-            "no GPU on the PCI bus",
+        found = finding(
+            NoGpuFound(
+                message="no GPU on the PCI bus",
+                remedy="lspci -nn | grep -iE '10de|1002|1da3'; then the BIOS, the riser, or the VM's"
+                " passthrough",
+            ),
             where="/sys/bus/pci/devices",
             why="no device of NVIDIA, AMD or Gaudi is a GPU by its PCI class",
-            remedy="lspci -nn | grep -iE '10de|1002|1da3'; then the BIOS, the riser, or the VM's passthrough",
         )
         return Judgement(NodeLayer.HARDWARE, (found,), "no GPU")
     dead = tuple(_dead(gpu) for gpu in facts.gpus if gpu.dead)
@@ -50,13 +53,15 @@ def addresses(gpus: tuple[PciGpu, ...]) -> str:
     return listed([gpu.address for gpu in gpus])
 
 
-def _dead(gpu: PciGpu) -> Finding:
-    return error(
-        DoctorCode.GPU_OFF_THE_BUS,
-        NodeLayer.HARDWARE,
-        f"GPU {gpu.address} does not answer on the PCI bus",
+def _dead(gpu: PciGpu) -> NodeFinding:
+    return finding(
+        GpuLost(
+            subject="",
+            message=f"GPU {gpu.address} does not answer on the PCI bus",
+            remedy="kubectl drain $(hostname) --ignore-daemonsets, then power it off and on; look at power,"
+            " cooling and the slot",
+            device=gpu.address,
+        ),
         where=f"/sys/bus/pci/devices/{gpu.address}/config",
         why="its configuration space reads as ones: it has fallen off the bus (Xid 79) or has no power",
-        remedy="kubectl drain $(hostname) --ignore-daemonsets, then power it off and on; look at power,"
-        " cooling and the slot",
     )

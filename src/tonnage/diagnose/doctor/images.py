@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.node.runtime.versions import version_of
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, error, warning
+from tonnage.diagnose.doctor.finding import NodeFinding, finding
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.layer import NodeLayer
+from tonnage.model.reasons.driver_symptoms import ImageNeedsNewerDriver
+from tonnage.model.reasons.node.workload import ImageWithoutCodeForGpu
 
 _SINCE: Final = (
     ((12, 1), (12, 9)),
@@ -33,7 +34,7 @@ _UNTIL: Final = (((13, 0), (7, 5)), ((12, 0), (5, 0)), ((11, 0), (3, 5)))
 
 def image_findings(
     name: str, where: str, env: Mapping[str, str], capabilities: tuple[str, ...], inventory: Inventory | None
-) -> Iterator[Finding]:
+) -> Iterator[NodeFinding]:
     """`env` is the container's, with the CUDA version that NVIDIA's base images set."""
     cuda = version_of(env.get("CUDA_VERSION", ""))
     driver = version_of(inventory.cuda_version) if inventory is not None else None
@@ -41,31 +42,38 @@ def image_findings(
         return
     wanted = f"{cuda[0]}.{cuda[1]}"
     if inventory is not None and driver is not None and cuda[0] > driver[0]:
-        yield error(
-            DoctorCode.IMAGE_NEEDS_DRIVER,
-            NodeLayer.WORKLOAD,
-            f"{name} is built with CUDA {wanted}; driver {inventory.driver_version} has"
-            f" CUDA {inventory.cuda_version}",
+        yield finding(
+            ImageNeedsNewerDriver(
+                subject="",
+                message=f"{name} is built with CUDA {wanted}; driver {inventory.driver_version} has"
+                f" CUDA {inventory.cuda_version}",
+                remedy=f"an image with CUDA {driver[0]}.x, a newer driver, or the package"
+                f" cuda-compat-{cuda[0]}-{cuda[1]} in the image (data center GPUs only)",
+                container=name,
+                cuda=wanted,
+                driver=inventory.driver_version,
+            ),
             where=where,
             why="'CUDA driver version is insufficient for CUDA runtime version': a driver runs no later"
             " major version",
-            remedy=f"an image with CUDA {driver[0]}.x, a newer driver, or the package"
-            f" cuda-compat-{cuda[0]}-{cuda[1]} in the image (data center GPUs only)",
         )
     for capability in dict.fromkeys(capabilities):
         found = version_of(capability)
         reason = _no_code(cuda[:2], found[:2]) if found is not None else ""
         if reason:
-            yield warning(
-                DoctorCode.IMAGE_WITHOUT_CODE,
-                NodeLayer.WORKLOAD,
-                f"{name} is built with CUDA {wanted}, which has no code for its GPU"
-                f" (compute capability {capability})",
+            yield finding(
+                ImageWithoutCodeForGpu(
+                    message=f"{name} is built with CUDA {wanted}, which has no code for its GPU"
+                    f" (compute capability {capability})",
+                    remedy="an image whose CUDA knows the GPU, or a node with other GPUs"
+                    " (label nvidia.com/gpu.compute.major)",
+                    container=name,
+                    cuda=wanted,
+                    capability=capability,
+                ),
                 where=where,
                 why=f"{reason}; 'no kernel image is available for execution on the device', unless it"
                 " brings PTX",
-                remedy="an image whose CUDA knows the GPU, or a node with other GPUs"
-                " (label nvidia.com/gpu.compute.major)",
             )
 
 

@@ -6,34 +6,35 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, error, warning
-from tonnage.model.layer import NodeLayer
+from tonnage.diagnose.doctor.finding import NodeFinding, finding
 from tonnage.model.node.facts import DriverFacts
+from tonnage.model.reasons.node.driver import KernelHeadersMissing, NextKernelWithoutDriver
 
 _NUMBER: Final = re.compile(r"\d+")
 _DEBIAN: Final = frozenset({"debian", "ubuntu"})
 _SUSE: Final = frozenset({"suse", "sles", "opensuse"})
 
 
-def kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
+def kernel_findings(driver: DriverFacts) -> Iterator[NodeFinding]:
     """The running kernel has no module, and none can be built for it."""
     running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
     if not driver.kernel or (running is not None and (running.module or running.headers)):
         return
     if not driver.kernels:
         return  # a container's /lib: nothing can be seen of the host's kernels
-    yield error(
-        DoctorCode.HEADERS_MISSING,
-        NodeLayer.DRIVER,
-        f"kernel headers for the running kernel {driver.kernel} are missing",
+    yield finding(
+        KernelHeadersMissing(
+            message=f"kernel headers for the running kernel {driver.kernel} are missing",
+            remedy=headers_command(driver.os_id, driver.kernel),
+            kernel=driver.kernel,
+        ),
         where=f"/lib/modules/{driver.kernel}/build",
         why="NVIDIA's module is not built for this kernel, and cannot be without its headers: neither by"
         " DKMS nor by a driver container that cannot download them",
-        remedy=headers_command(driver.os_id, driver.kernel),
     )
 
 
-def next_kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
+def next_kernel_findings(driver: DriverFacts) -> Iterator[NodeFinding]:
     """A newer kernel is installed, for which there will be no module after a reboot."""
     running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
     own = running is not None and running.headers and not driver.container_root
@@ -44,13 +45,14 @@ def next_kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
     if not lacking:
         return
     worst = max(lacking, key=lambda kernel: order_of(kernel.release))
-    yield warning(
-        DoctorCode.NEXT_KERNEL,
-        NodeLayer.DRIVER,
-        f"after a reboot into kernel {worst.release} there is no driver",
+    yield finding(
+        NextKernelWithoutDriver(
+            message=f"after a reboot into kernel {worst.release} there is no driver",
+            remedy=headers_command(driver.os_id, worst.release),
+            kernel=worst.release,
+        ),
         where=f"/lib/modules/{worst.release}",
         why="it is installed, newer than the one that runs, and has neither NVIDIA's module nor headers",
-        remedy=headers_command(driver.os_id, worst.release),
     )
 
 

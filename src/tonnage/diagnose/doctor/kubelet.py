@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import (
-    DoctorCode,
-    Finding,
-    Judgement,
-    counted,
-    error,
-    listed,
-    note,
-    warning,
-)
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import KubeletFacts, PluginFacts
+from tonnage.model.reasons.node.kubelet_files import (
+    KubeletCheckpointUnreadable,
+    KubeletSocketDead,
+    KubeletSocketMissing,
+    KubeletSocketNotMounted,
+    PluginSocketDead,
+    PodResourcesMissing,
+)
+from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.KUBELET
 _FOLDER: Final = "/var/lib/kubelet/device-plugins"
@@ -32,18 +32,19 @@ def judge_kubelet(facts: KubeletFacts, plugin: PluginFacts | None) -> Judgement:
     findings = [*_registration(facts), *_unmounted(facts, plugin), *_plugins(facts), *_resources(facts)]
     if facts.checkpoint_trouble:
         unreadable = facts.checkpoint_trouble.startswith("permission denied")
-        make = note if unreadable else error
         findings.append(
-            make(
-                DoctorCode.CHECKPOINT_UNREADABLE,
-                _LAYER,
-                "kubelet's checkpoint of devices cannot be used",
+            finding(
+                KubeletCheckpointUnreadable(
+                    message="kubelet's checkpoint of devices cannot be used",
+                    remedy="run doctor as root"
+                    if unreadable
+                    else "kubectl drain $(hostname) --ignore-daemonsets; systemctl stop kubelet"
+                    f" && rm {_FOLDER}/kubelet_internal_checkpoint && systemctl start kubelet",
+                    problem=facts.checkpoint_trouble,
+                ),
                 where=f"{_FOLDER}/kubelet_internal_checkpoint",
                 why=facts.checkpoint_trouble,
-                remedy="run doctor as root"
-                if unreadable
-                else "kubectl drain $(hostname) --ignore-daemonsets; systemctl stop kubelet"
-                f" && rm {_FOLDER}/kubelet_internal_checkpoint && systemctl start kubelet",
+                severity=Severity.NOTE if unreadable else Severity.ERROR,
             )
         )
     listening = sum(socket.answer == "listens" for socket in facts.plugins)
@@ -59,84 +60,91 @@ def up(facts: KubeletFacts | None) -> bool:
     return facts is not None and facts.socket is not None and facts.socket.answer == "listens"
 
 
-def _registration(facts: KubeletFacts) -> Iterator[Finding]:
+def _registration(facts: KubeletFacts) -> Iterator[NodeFinding]:
     socket = facts.socket
     if socket is None and facts.contained:
-        yield error(
-            DoctorCode.KUBELET_SOCKET_UNMOUNTED,
-            _LAYER,
-            f"this pod does not have the host's {_FOLDER}",
+        yield finding(
+            KubeletSocketNotMounted(
+                message=f"this pod does not have the host's {_FOLDER}",
+                remedy=_MOUNT,
+            ),
             where=_SOCKET,
             why="a device plugin registers there; without the mount the node never offers a GPU",
-            remedy=_MOUNT,
         )
     elif socket is None:
-        yield error(
-            DoctorCode.KUBELET_SOCKET_MISSING,
-            _LAYER,
-            "kubelet's registration socket is not there",
+        yield finding(
+            KubeletSocketMissing(
+                message="kubelet's registration socket is not there",
+                remedy="systemctl status kubelet; journalctl -u kubelet | tail",
+            ),
             where=_SOCKET,
             why="kubelet does not run, or has another --root-dir"
             + ("" if facts.folder else "; nor is its folder"),
-            remedy="systemctl status kubelet; journalctl -u kubelet | tail",
         )
     elif socket.answer in ("nobody", "silent"):
         how = "nobody listens" if socket.answer == "nobody" else "nobody answers"
-        yield error(
-            DoctorCode.KUBELET_SOCKET_DEAD,
-            _LAYER,
-            f"{how} on kubelet's registration socket",
+        yield finding(
+            KubeletSocketDead(
+                message=f"{how} on kubelet's registration socket",
+                remedy="systemctl restart kubelet",
+                answer=socket.answer,
+            ),
             where=_SOCKET,
             why="kubelet has ended and left it" if socket.answer == "nobody" else "kubelet hangs",
-            remedy="systemctl restart kubelet",
         )
     elif socket.answer != "listens":
-        yield note(
-            DoctorCode.KUBELET_SOCKET_DEAD,
-            _LAYER,
-            "whether kubelet listens cannot be told",
+        yield finding(
+            KubeletSocketDead(
+                message="whether kubelet listens cannot be told",
+                remedy="run doctor as root",
+                answer=socket.answer,
+            ),
             where=_SOCKET,
             why=socket.answer,
-            remedy="run doctor as root",
+            severity=Severity.NOTE,
         )
 
 
-def _unmounted(facts: KubeletFacts, plugin: PluginFacts | None) -> Iterator[Finding]:
+def _unmounted(facts: KubeletFacts, plugin: PluginFacts | None) -> Iterator[NodeFinding]:
     """KUB-1: kubelet is there, and a plugin cannot see it."""
     if not up(facts):
         return
     for process in plugin.processes if plugin is not None else ():
         if process.sees_kubelet is False:
-            yield error(
-                DoctorCode.KUBELET_SOCKET_UNMOUNTED,
-                _LAYER,
-                f"{process.name} cannot reach kubelet: its container lacks the hostPath mount {_FOLDER}",
+            yield finding(
+                KubeletSocketNotMounted(
+                    message=f"{process.name} cannot reach kubelet: its container lacks the hostPath mount"
+                    f" {_FOLDER}",
+                    remedy=_MOUNT,
+                    process=process.name,
+                    pid=process.pid,
+                ),
                 where=f"/proc/{process.pid}/mountinfo",
                 why=f"it looks for {_SOCKET} in its own file system and registers nothing",
-                remedy=_MOUNT,
             )
 
 
-def _plugins(facts: KubeletFacts) -> Iterator[Finding]:
+def _plugins(facts: KubeletFacts) -> Iterator[NodeFinding]:
     dead = [socket.name for socket in facts.plugins if socket.answer == "nobody"]
     if dead:
-        yield warning(
-            DoctorCode.PLUGIN_SOCKET_DEAD,
-            _LAYER,
-            f"nobody listens on {counted(len(dead), 'plugin socket')}",
+        yield finding(
+            PluginSocketDead(
+                message=f"nobody listens on {counted(len(dead), 'plugin socket')}",
+                remedy="restart that plugin: kubectl get pods -A --field-selector spec.nodeName=$(hostname)",
+                sockets=tuple(dead),
+            ),
             where=listed(dead),
             why="the plugin has ended without removing it; kubelet counts its devices as unhealthy",
-            remedy="restart that plugin: kubectl get pods -A --field-selector spec.nodeName=$(hostname)",
         )
 
 
-def _resources(facts: KubeletFacts) -> Iterator[Finding]:
+def _resources(facts: KubeletFacts) -> Iterator[NodeFinding]:
     if up(facts) and facts.pod_resources is None and not facts.contained:
-        yield warning(
-            DoctorCode.POD_RESOURCES_MISSING,
-            _LAYER,
-            "kubelet's pod resources socket is not there",
+        yield finding(
+            PodResourcesMissing(
+                message="kubelet's pod resources socket is not there",
+                remedy="systemctl restart kubelet; it makes the socket at its start",
+            ),
             where="/var/lib/kubelet/pod-resources/kubelet.sock",
             why="agents and exporters cannot tell which pod has which device",
-            remedy="systemctl restart kubelet; it makes the socket at its start",
         )

@@ -7,11 +7,12 @@ from typing import Final
 
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, listed, warning
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.machine import Machine
+from tonnage.model.reasons.node.labels import LabelDrifted
 
 _LAYER: Final = NodeLayer.LABELS
 _PREFIX: Final = "nvidia.com/"
@@ -52,30 +53,33 @@ def judge_labels(
     return Judgement(_LAYER, findings, counted(len(wanted), "label"))
 
 
-def _drift(labels: Mapping[str, str], wanted: Mapping[str, str], *, strange: bool) -> Iterator[Finding]:
+def _drift(labels: Mapping[str, str], wanted: Mapping[str, str], *, strange: bool) -> Iterator[NodeFinding]:
     """`strange`: also labels that nothing there gives."""
-    other = [
-        f"{key}={labels[key]}, it is {value}"
+    differing = {
+        key: f"{key}={labels[key]}, it is {value}"
         for key, value in sorted(wanted.items())
         if key in labels and labels[key] != value
-    ]
-    left = [
-        f"{key}={value}, there is no such thing"
+    }
+    unfounded = {
+        key: f"{key}={value}, there is no such thing"
         for key, value in sorted(labels.items())
         if strange
         and key.startswith(_FAMILIES)
         and not key.startswith(_NOT_OURS)
         and key not in wanted
         and key not in _BY_HAND
-    ]
-    if other or left:
-        yield warning(
-            DoctorCode.LABEL_DRIFTED,
-            _LAYER,
-            f"{counted(len(other) + len(left), 'label')} drifted from the hardware:"
-            f" {listed([*other, *left], 3)}",
+    }
+    if differing or unfounded:
+        yield finding(
+            LabelDrifted(
+                message=f"{counted(len(differing) + len(unfounded), 'label')} drifted from the hardware:"
+                f" {listed([*differing.values(), *unfounded.values()], 3)}",
+                remedy="tonnage node --labels=direct (chart: features.publish) puts them right at once;"
+                " with GPU"
+                " feature discovery, restart its pod",
+                differing=tuple(differing),
+                unfounded=tuple(unfounded),
+            ),
             where="the Node's labels",
             why="pods that select nodes by them come to the wrong GPUs, or to none",
-            remedy="tonnage node --labels=direct (chart: features.publish) puts them right at once; with GPU"
-            " feature discovery, restart its pod",
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, error, warning
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, finding
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, LibraryFacts
+from tonnage.model.reasons.driver_symptoms import LibraryVersionMismatch
+from tonnage.model.reasons.node.libraries import DriverRefuses, LibraryMissing, LibraryNotCached
 
 _LAYER: Final = NodeLayer.LIBRARIES
 _NVML: Final = "libnvidia-ml.so.1"
@@ -27,58 +29,65 @@ def judge_libraries(facts: LibraryFacts, version: str, answer: DriverAnswer, *, 
     return Judgement(_LAYER, tuple(findings), summary)
 
 
-def _missing(facts: LibraryFacts) -> Iterator[Finding]:
+def _missing(facts: LibraryFacts) -> Iterator[NodeFinding]:
     there = {file.name for file in facts.files}
     for name, purpose in _PURPOSE.items():
         if name not in there:
-            yield error(
-                DoctorCode.LIBRARY_MISSING,
-                _LAYER,
-                f"{name} is not there",
+            yield finding(
+                LibraryMissing(
+                    message=f"{name} is not there",
+                    remedy="install the driver's libraries of the module's version"
+                    " (libnvidia-compute-* on Debian and Ubuntu, nvidia-driver-cuda-libs on Fedora and RHEL)",
+                    library=name,
+                ),
                 where=f"{facts.root.rstrip('/')}/usr/lib*",
                 why=f"{purpose}; the module alone does not do",
-                remedy="install the driver's libraries of the module's version"
-                " (libnvidia-compute-* on Debian and Ubuntu, nvidia-driver-cuda-libs on Fedora and RHEL)",
             )
 
 
-def _mismatched(facts: LibraryFacts, version: str) -> Iterator[Finding]:
+def _mismatched(facts: LibraryFacts, version: str) -> Iterator[NodeFinding]:
     for file in facts.files:
         if version and file.version and file.version != version:
-            yield error(
-                DoctorCode.LIBRARY_MISMATCH,
-                _LAYER,
-                f"{file.name} is of version {file.version}, the loaded module of {version}",
+            yield finding(
+                LibraryVersionMismatch(
+                    subject="",
+                    message=f"{file.name} is of version {file.version}, the loaded module of {version}",
+                    remedy="kubectl drain $(hostname) --ignore-daemonsets, then reboot"
+                    " (or: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia)",
+                    library=file.name,
+                    version=file.version,
+                    loaded=version,
+                ),
                 where=file.path,
                 why="every call fails with 'Driver/library version mismatch': the driver was upgraded, and"
                 " its module is still the old one",
-                remedy="kubectl drain $(hostname) --ignore-daemonsets, then reboot"
-                " (or: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia)",
             )
 
 
-def _uncached(facts: LibraryFacts) -> Iterator[Finding]:
+def _uncached(facts: LibraryFacts) -> Iterator[NodeFinding]:
     """Only the host's: a container's driver is not found by the loader."""
     lacking = [file for file in facts.files if not (facts.cache or {}).get(file.name)]
     if facts.root != "/" or not lacking:
         return
     missing = facts.cache_trouble or ("" if facts.cache is not None else "there is none")
-    yield warning(
-        DoctorCode.LIBRARY_NOT_CACHED,
-        _LAYER,
-        f"the loader's cache does not have {' and '.join(file.name for file in lacking)}",
+    yield finding(
+        LibraryNotCached(
+            message=f"the loader's cache does not have {' and '.join(file.name for file in lacking)}",
+            remedy="ldconfig",
+            libraries=tuple(file.name for file in lacking),
+        ),
         where="/etc/ld.so.cache",
         why=f"it lies at {lacking[0].path}, where programs may not look{f' ({missing})' if missing else ''}",
-        remedy="ldconfig",
     )
 
 
-def _refused(answer: DriverAnswer) -> Finding:
-    return error(
-        DoctorCode.DRIVER_REFUSES,
-        _LAYER,
-        "the driver refuses to answer",
+def _refused(answer: DriverAnswer) -> NodeFinding:
+    return finding(
+        DriverRefuses(
+            message="the driver refuses to answer",
+            remedy="nvidia-smi; dmesg | grep -iE 'nvrm|xid' | tail",
+            error=answer.error,
+        ),
         where="NVML",
         why=answer.error,
-        remedy="nvidia-smi; dmesg | grep -iE 'nvrm|xid' | tail",
     )

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.node.runtime.versions import version_of
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, warning
+from tonnage.diagnose.doctor.finding import NodeFinding, finding
 from tonnage.model.catalog.gpu_operator import operator_releases
-from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts
+from tonnage.model.reasons.node.runtime import OperatorVersionsMixed
 
 _OPERATOR: Final = ("gpu-operator-validator", "gpu-operator")
 _TOOLKIT: Final = "container-toolkit"
@@ -17,7 +17,7 @@ _PLUGIN: Final = "k8s-device-plugin"
 _PACKAGE: Final = "nvidia-container-toolkit"
 
 
-def operator_findings(facts: NodeFacts) -> Iterator[Finding]:
+def operator_findings(facts: NodeFacts) -> Iterator[NodeFinding]:
     """By the images of the node's pods, and the toolkit's package where no pod brings it."""
     images = dict(_images(facts))
     operator = next((images[name] for name in _OPERATOR if name in images), None)
@@ -33,13 +33,18 @@ def operator_findings(facts: NodeFacts) -> Iterator[Finding]:
         has, needs = version_of(found[0]) if found else None, version_of(wanted)
         if found is None or has is None or needs is None or has[:2] == needs[:2]:
             continue
-        yield warning(
-            DoctorCode.OPERATOR_MIX,
-            NodeLayer.RUNTIME,
-            f"{word} {'.'.join(map(str, has))} with GPU operator {release.version}, released with {wanted}",
+        yield finding(
+            OperatorVersionsMixed(
+                message=f"{word} {'.'.join(map(str, has))} with GPU operator {release.version}, released"
+                f" with {wanted}",
+                remedy=f"take the version out of the chart's values, or write {wanted} there",
+                component=word,
+                version=".".join(map(str, has)),
+                operator=release.version,
+                expected=wanted,
+            ),
             where=found[1],
             why="NVIDIA tests and supports the versions of one release together",
-            remedy=f"take the version out of the chart's values, or write {wanted} there",
         )
 
 

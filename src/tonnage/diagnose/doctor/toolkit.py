@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, error, note, warning
+from tonnage.diagnose.doctor.finding import NodeFinding, finding
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.runtime_config import ToolkitConfig
+from tonnage.model.reasons.node.toolkit import ToolkitConfigInvalid, ToolkitNoCgroups, ToolkitRefusesVariable
+from tonnage.model.reasons.symptoms import ToolkitLdconfigMissing
+from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.RUNTIME
 _MODES: Final = ("auto", "legacy", "csv", "cdi", "jit-cdi")
@@ -19,74 +22,80 @@ _MODES: Final = ("auto", "legacy", "csv", "cdi", "jit-cdi")
 
 def toolkit_findings(
     config: ToolkitConfig, existing: frozenset[str], *, by_variable: bool
-) -> Iterator[Finding]:
+) -> Iterator[NodeFinding]:
     """`existing` are those of the paths in it that are there; `by_variable`: so the agent names devices."""
     legacy = config.mode in ("", "auto", "legacy")
     yield from _unusable(config)
     yield from _paths(config, existing, legacy=legacy)
     if legacy and config.no_cgroups:
-        yield error(
-            DoctorCode.TOOLKIT_NO_CGROUPS,
-            _LAYER,
-            "the container toolkit leaves control groups alone (no-cgroups = true)",
+        yield finding(
+            ToolkitNoCgroups(
+                message="the container toolkit leaves control groups alone (no-cgroups = true)",
+                remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
+            ),
             where=config.no_cgroups,
             why="containers see GPUs and may not open them: 'Failed to initialize NVML: Unknown Error'."
             " It is for rootless Docker",
-            remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
         )
     if config.unprivileged_variable is False and legacy and by_variable:
-        yield warning(
-            DoctorCode.TOOLKIT_VARIABLE,
-            _LAYER,
-            "the container toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers",
+        yield finding(
+            ToolkitRefusesVariable(
+                message="the container toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers",
+                remedy="deviceListStrategy: cdi-cri, or volume-mounts with"
+                " accept-nvidia-visible-devices-as-volume-mounts = true",
+            ),
             where=config.unprivileged_where,
             why="deviceListStrategy envvar gives such containers nothing then",
-            remedy="deviceListStrategy: cdi-cri, or volume-mounts with"
-            " accept-nvidia-visible-devices-as-volume-mounts = true",
         )
 
 
-def _unusable(config: ToolkitConfig) -> Iterator[Finding]:
+def _unusable(config: ToolkitConfig) -> Iterator[NodeFinding]:
     for problem in config.problems:
         unreadable = problem.why.startswith("permission denied")
-        yield (note if unreadable else error)(
-            DoctorCode.TOOLKIT_CONFIG,
-            _LAYER,
-            f"the container toolkit's configuration: {problem.what}",
+        yield finding(
+            ToolkitConfigInvalid(
+                message=f"the container toolkit's configuration: {problem.what}",
+                remedy="run doctor as root"
+                if unreadable
+                else "correct it, or: nvidia-ctk config --in-place --set x=y",
+                problem=problem.what,
+            ),
             where=problem.where,
             why=problem.why,
-            remedy="run doctor as root"
-            if unreadable
-            else "correct it, or: nvidia-ctk config --in-place --set x=y",
+            severity=Severity.NOTE if unreadable else Severity.ERROR,
         )
     if config.mode and config.mode not in _MODES:
         near = get_close_matches(config.mode, _MODES, n=1)
-        yield error(
-            DoctorCode.TOOLKIT_CONFIG,
-            _LAYER,
-            f"the container toolkit has no mode {config.mode!r}",
+        yield finding(
+            ToolkitConfigInvalid(
+                message=f"the container toolkit has no mode {config.mode!r}",
+                remedy="nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto",
+                problem=f"no mode {config.mode!r}",
+            ),
             where=config.mode_where,
             why=f"it knows {', '.join(_MODES)}{f'; did you mean {near[0]}?' if near else ''}",
-            remedy="nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto",
         )
 
 
-def _paths(config: ToolkitConfig, existing: frozenset[str], *, legacy: bool) -> Iterator[Finding]:
+def _paths(config: ToolkitConfig, existing: frozenset[str], *, legacy: bool) -> Iterator[NodeFinding]:
     if legacy and config.ldconfig and config.ldconfig.lstrip("@") not in existing:
-        yield error(
-            DoctorCode.TOOLKIT_LDCONFIG,
-            _LAYER,
-            f"the container toolkit's ldconfig is not there: {config.ldconfig}",
+        yield finding(
+            ToolkitLdconfigMissing(
+                subject="",
+                message=f"the container toolkit's ldconfig is not there: {config.ldconfig}",
+                remedy="nvidia-ctk config --in-place --set nvidia-container-cli.ldconfig=@/sbin/ldconfig",
+                path=config.ldconfig,
+            ),
             where=config.ldconfig_where,
             why="containers fail with 'ldcache error: open failed'",
-            remedy="nvidia-ctk config --in-place --set nvidia-container-cli.ldconfig=@/sbin/ldconfig",
         )
     if config.root and config.root not in existing:
-        yield error(
-            DoctorCode.TOOLKIT_CONFIG,
-            _LAYER,
-            f"the container toolkit looks for the driver in {config.root}, which is not there",
+        yield finding(
+            ToolkitConfigInvalid(
+                message=f"the container toolkit looks for the driver in {config.root}, which is not there",
+                remedy="take root out if the driver is the host's, or install the driver there",
+                problem=f"no such root: {config.root}",
+            ),
             where=config.root_where,
             why="containers fail with 'load library failed: libnvidia-ml.so.1'",
-            remedy="take root out if the driver is the host's, or install the driver there",
         )

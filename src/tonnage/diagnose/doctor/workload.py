@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, counted, error, listed, warning
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.diagnose.doctor.images import image_findings
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.layer import NodeLayer
 from tonnage.model.names import NVIDIA, parse_device_id
 from tonnage.model.node.facts import DriverAnswer, GpuContainer, WorkloadFacts
+from tonnage.model.reasons.node.workload import (
+    ContainerWithForeignGpu,
+    ContainerWithoutGpu,
+    CudaVisibleDevicesMismatch,
+    GpuMemoryCrowded,
+    VisibleDevicesMismatch,
+)
+from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.WORKLOAD
 _CROWDED: Final = 0.9
@@ -85,7 +93,7 @@ def _is(given: Given, wanted: str) -> bool:
     return wanted in names or (len(wanted) >= 8 and container.container_id.startswith(wanted))
 
 
-def _findings(given: Given, inventory: Inventory | None) -> Iterator[Finding]:
+def _findings(given: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
     if given.container.privileged:
         return  # it has every device by right
     yield from _nodes(given, inventory)
@@ -113,7 +121,7 @@ def _of(given: Given, inventory: Inventory | None) -> tuple[str, ...]:
     )
 
 
-def _nodes(given: Given, inventory: Inventory | None) -> Iterator[Finding]:
+def _nodes(given: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
     """Device nodes are what counts in the end, whatever variables say."""
     seen, devices = given.container.minors, inventory.devices if inventory is not None else ()
     minors = {device.minor: device for device in devices if device.minor is not None}
@@ -126,24 +134,29 @@ def _nodes(given: Given, inventory: Inventory | None) -> Iterator[Finding]:
     }
     foreign, lacking = sorted(seen & set(minors) - mine), sorted(mine - seen)
     if foreign:
-        yield error(
-            DoctorCode.FOREIGN_GPU,
-            _LAYER,
-            f"{given.name} has {counted(len(foreign), 'GPU')} that it was not given:"
-            f" {listed([f'/dev/nvidia{number}' for number in foreign])}",
+        yield finding(
+            ContainerWithForeignGpu(
+                message=f"{given.name} has {counted(len(foreign), 'GPU')} that it was not given:"
+                f" {listed([f'/dev/nvidia{number}' for number in foreign])}",
+                remedy="take NVIDIA's runtime from being the default, or use deviceListStrategy cdi-cri",
+                container=given.name,
+                paths=tuple(f"/dev/nvidia{number}" for number in foreign),
+            ),
             where=f"/proc/{given.container.pid}/root/dev",
             why=f"kubelet gave it {listed(given.uuids) or 'none'}; NVIDIA_VISIBLE_DEVICES of its image is"
             f" {_said(given, 'NVIDIA_VISIBLE_DEVICES')}, and NVIDIA's runtime obeys that",
-            remedy="take NVIDIA's runtime from being the default, or use deviceListStrategy cdi-cri",
         )
     if lacking:
-        yield error(
-            DoctorCode.CONTAINER_WITHOUT_GPU,
-            _LAYER,
-            f"{given.name} was given {listed([f'/dev/nvidia{number}' for number in lacking])}, and lacks it",
+        yield finding(
+            ContainerWithoutGpu(
+                message=f"{given.name} was given {listed([f'/dev/nvidia{number}' for number in lacking])},"
+                " and lacks it",
+                remedy="correct those, then delete the pod",
+                container=given.name,
+                paths=tuple(f"/dev/nvidia{number}" for number in lacking),
+            ),
             where=f"/proc/{given.container.pid}/root/dev",
             why="nothing brought the GPU into the container: see the layers runtime and cdi",
-            remedy="correct those, then delete the pod",
         )
 
 
@@ -152,32 +165,40 @@ def _said(given: Given, name: str) -> str:
     return "not set" if value is None else repr(value[:100])
 
 
-def _visible(given: Given) -> Iterator[Finding]:
+def _visible(given: Given) -> Iterator[NodeFinding]:
     """What NVIDIA's runtime was told. With CDI it is `void`, on purpose."""
     value = (given.container.env or {}).get("NVIDIA_VISIBLE_DEVICES")
     asked = [part.strip() for part in (value or "").split(",") if part.strip() not in _SCREENS]
     other = [part for part in asked if part.startswith(("GPU-", "MIG-")) and part not in given.uuids]
     if other and given.uuids:
-        yield error(
-            DoctorCode.VISIBLE_DEVICES,
-            _LAYER,
-            f"{given.name} asks the runtime for {listed(other)}, and was given {listed(given.uuids)}",
+        yield finding(
+            VisibleDevicesMismatch(
+                message=f"{given.name} asks the runtime for {listed(other)}, and was given"
+                f" {listed(given.uuids)}",
+                remedy="take NVIDIA_VISIBLE_DEVICES out of the pod's env",
+                container=given.name,
+                devices=tuple(other),
+                given=given.uuids,
+            ),
             where=_where(given),
             why="NVIDIA_VISIBLE_DEVICES is set in its manifest, over what the device plugin answered",
-            remedy="take NVIDIA_VISIBLE_DEVICES out of the pod's env",
         )
     elif "all" in asked and given.container.minors is None and given.uuids:
-        yield warning(
-            DoctorCode.VISIBLE_DEVICES,
-            _LAYER,
-            f"{given.name} asks the runtime for all GPUs, and was given {listed(given.uuids)}",
+        yield finding(
+            VisibleDevicesMismatch(
+                message=f"{given.name} asks the runtime for all GPUs, and was given {listed(given.uuids)}",
+                remedy="run doctor as root; take NVIDIA_VISIBLE_DEVICES out of the pod's env",
+                container=given.name,
+                devices=("all",),
+                given=given.uuids,
+            ),
             where=_where(given),
             why="whether it has got them cannot be seen: needs root",
-            remedy="run doctor as root; take NVIDIA_VISIBLE_DEVICES out of the pod's env",
+            severity=Severity.WARNING,
         )
 
 
-def _cuda_visible(given: Given, value: str | None) -> Iterator[Finding]:
+def _cuda_visible(given: Given, value: str | None) -> Iterator[NodeFinding]:
     """CUDA stops at the first entry that is no device of the container, and ignores those behind it."""
     if value is None or not value.strip():
         return
@@ -186,14 +207,17 @@ def _cuda_visible(given: Given, value: str | None) -> Iterator[Finding]:
     if wrong is None or wrong == "-1":
         return
     count = len(given.uuids)
-    yield error(
-        DoctorCode.CUDA_VISIBLE,
-        _LAYER,
-        f"{given.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, and has {counted(count, 'GPU')}",
+    yield finding(
+        CudaVisibleDevicesMismatch(
+            message=f"{given.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, and has {counted(count, 'GPU')}",
+            remedy="take CUDA_VISIBLE_DEVICES out of the pod's env: it has only its own GPUs anyway",
+            container=given.name,
+            value=value,
+            gpus=count,
+        ),
         where=_where(given),
         why=f"{wrong!r} is none of them: inside a container they are counted from 0;"
         " CUDA says 'no CUDA-capable device is detected' or 'invalid device ordinal'",
-        remedy="take CUDA_VISIBLE_DEVICES out of the pod's env: it has only its own GPUs anyway",
     )
 
 
@@ -206,7 +230,7 @@ def _is_own(entry: str, uuids: tuple[str, ...]) -> bool:
 
 def _crowded(
     facts: WorkloadFacts, answer: DriverAnswer, given: list[Given], wanted: str
-) -> Iterator[Finding]:
+) -> Iterator[NodeFinding]:
     """APP-1: memory is full, and not by one alone."""
     holders: dict[str, list[str]] = {}
     for hold in facts.holds or ():
@@ -221,14 +245,20 @@ def _crowded(
         if used < _CROWDED * device.memory_mib or not device.memory_mib:
             continue
         parts = _parts(facts, answer, given, device.uuid) or sorted(names)
-        yield warning(
-            DoctorCode.MEMORY_CROWDED,
-            _LAYER,
-            f"GPU {device.index}: {counted(len(names), 'container')} use {used} of {device.memory_mib} MiB",
+        yield finding(
+            GpuMemoryCrowded(
+                message=f"GPU {device.index}: {counted(len(names), 'container')} use {used} of"
+                f" {device.memory_mib} MiB",
+                remedy="fewer replicas, MIG, or a limit of memory (MPS) for those. If yours has most: a"
+                " smaller"
+                " batch or model, or less fragmentation (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+                device=device.uuid,
+                used=used,
+                memory=device.memory_mib,
+                containers=tuple(names),
+            ),
             where=device.uuid,
             why=f"who asks for more gets 'CUDA out of memory', whoever has most: {listed(parts, 8)}",
-            remedy="fewer replicas, MIG, or a limit of memory (MPS) for those. If yours has most: a smaller"
-            " batch or model, or less fragmentation (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
         )
 
 

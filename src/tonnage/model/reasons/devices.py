@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from tonnage.model.layer import Layer
+from tonnage.model.layer import Layer, NodeLayer
 from tonnage.model.reasons.facts import (
     GpuSet,
 )
-from tonnage.model.reasons.reason import Reason, reason
+from tonnage.model.reasons.reason import NodeReason, Reason, reason
 
 
 @reason
@@ -36,11 +36,13 @@ class DeviceUnhealthy(Reason):
 
 
 @reason
-class GpuConfigRefused(PluginReason):
+class GpuConfigRefused(PluginReason, NodeReason):
     """The agent of a node refuses the device-plugin configuration it was given and keeps the last good
     one."""
 
     code: ClassVar[str] = "gpu-config-refused"
+    alias: ClassVar[str] = "gpu-config-not-applied"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.PLUGIN
     aside: ClassVar[bool] = True
     advice: ClassVar[str] = "correct the configuration"
     problem: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from tonnage.model.reasons.reason import Symptom, reason
+from tonnage.model.layer import Layer, NodeLayer
+from tonnage.model.reasons.reason import NodeReason, Symptom, reason
 
 
 @reason
@@ -67,13 +68,20 @@ class DriverNotAnswering(Symptom):
     code: ClassVar[str] = "driver-not-answering"
 
 
-class DriverNotLoaded(Symptom):
+@reason
+class DriverNotLoaded(Symptom, NodeReason):
     code: ClassVar[str] = "driver-not-loaded"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.DRIVER
+    layer: Layer = Layer.DRIVER
+    module: str | None = None
 
 
 @reason
-class GpuLost(Symptom):
+class GpuLost(Symptom, NodeReason):
     code: ClassVar[str] = "gpu-lost"
+    alias: ClassVar[str] = "gpu-off-the-bus"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.HARDWARE
+    layer: Layer = Layer.HARDWARE
     device: str | None = None
 
 
@@ -97,8 +105,10 @@ class GpuXid(Symptom):
 
 
 @reason
-class ImageNeedsNewerDriver(Symptom):
+class ImageNeedsNewerDriver(Symptom, NodeReason):
     code: ClassVar[str] = "image-needs-newer-driver"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.WORKLOAD
+    layer: Layer = Layer.APPLICATION
     trailing: ClassVar[tuple[str, ...]] = ("container", "driver")
     cuda: str | None = None
     driver: str | None = None
@@ -117,8 +127,14 @@ class InforomCorrupted(Symptom):
     code: ClassVar[str] = "inforom-corrupted"
 
 
-class LibraryVersionMismatch(Symptom):
+@reason
+class LibraryVersionMismatch(Symptom, NodeReason):
     code: ClassVar[str] = "library-version-mismatch"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.LIBRARIES
+    layer: Layer = Layer.DRIVER
+    library: str | None = None
+    version: str | None = None
+    loaded: str | None = None
 
 
 class MpsNotServing(Symptom):

@@ -17,6 +17,7 @@ class Unit:
     words: str
 
 
+MIB: Final = Unit("MiB")
 AMOUNT: Final = Unit("thousandths of a core, bytes, or a count, as the resource is counted")
 
 

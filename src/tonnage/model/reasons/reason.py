@@ -102,6 +102,18 @@ class NodeReason(Reason):
 
 
 @reason
+class NodeFault(NodeReason):
+    """What doctor alone finds, of no node until that is named."""
+
+    subject: str = ""
+
+    @property
+    def phrase(self) -> str:
+        """As every reason's."""
+        return self.node_words or f"with {self.code}"
+
+
+@reason
 class SchedulerReason(Reason):
     """What the scheduler says."""
 

@@ -20,6 +20,19 @@ from tonnage.model.reasons import (
     volumes,
     workloads,
 )
+from tonnage.model.reasons.node import (
+    cdi,
+    device_nodes,
+    driver,
+    hardware,
+    kubelet_files,
+    labels,
+    libraries,
+    plugin,
+    runtime,
+    toolkit,
+    workload,
+)
 from tonnage.model.reasons.reason import NodeReason, Reason
 
 _ALL: Final[tuple[type[Reason], ...]] = (
@@ -34,6 +47,17 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *workloads.REASONS,
     *symptoms.REASONS,
     *driver_symptoms.REASONS,
+    *hardware.REASONS,
+    *driver.REASONS,
+    *device_nodes.REASONS,
+    *libraries.REASONS,
+    *runtime.REASONS,
+    *toolkit.REASONS,
+    *cdi.REASONS,
+    *kubelet_files.REASONS,
+    *plugin.REASONS,
+    *labels.REASONS,
+    *workload.REASONS,
 )
 
 

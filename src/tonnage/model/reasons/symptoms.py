@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from tonnage.model.layer import Layer
-from tonnage.model.reasons.reason import Symptom, reason
+from tonnage.model.layer import Layer, NodeLayer
+from tonnage.model.reasons.reason import NodeReason, Symptom, reason
 
 
 @reason
@@ -96,9 +96,13 @@ class DeviceUnknownToToolkit(Symptom):
 
 
 @reason
-class DeviceUnregistered(Symptom):
+class DeviceUnregistered(Symptom, NodeReason):
     code: ClassVar[str] = "device-unregistered"
+    alias: ClassVar[str] = "plugin-not-registered"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.PLUGIN
+    layer: Layer = Layer.PLUGIN
     resource: str | None = None
+    resources: tuple[str, ...] | None = None
 
 
 @reason
@@ -188,10 +192,14 @@ class PreferredAllocationFailed(Symptom):
 
 
 @reason
-class RuntimeHandlerMissing(Symptom):
+class RuntimeHandlerMissing(Symptom, NodeReason):
     code: ClassVar[str] = "runtime-handler-missing"
+    alias: ClassVar[str] = "runtime-class-without-handler"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.RUNTIME
+    layer: Layer = Layer.RUNTIME
     handler: str | None = None
     handlers: tuple[str, ...] | None = None
+    runtime_class: str | None = None
 
 
 class ToolkitCgroup(Symptom):
@@ -199,8 +207,10 @@ class ToolkitCgroup(Symptom):
 
 
 @reason
-class ToolkitLdconfigMissing(Symptom):
+class ToolkitLdconfigMissing(Symptom, NodeReason):
     code: ClassVar[str] = "toolkit-ldconfig-missing"
+    node_layer: ClassVar[NodeLayer] = NodeLayer.RUNTIME
+    layer: Layer = Layer.RUNTIME
     path: str | None = None
 
 

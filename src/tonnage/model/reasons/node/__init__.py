@@ -1,0 +1,1 @@
+"""The reasons that only doctor gives, a module for each layer of a node."""
