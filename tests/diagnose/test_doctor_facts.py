@@ -19,6 +19,7 @@ from tonnage.model.reasons.driver_symptoms import DriverNotLoaded, GpuLost, Libr
 from tonnage.model.reasons.node.cdi import CdiSpecIncomplete
 from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing
 from tonnage.model.reasons.node.driver import GpuNotDriven
+from tonnage.model.reasons.node.hardware import NoGpuFound
 from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.reasons.symptoms import RuntimeHandlerMissing
 
@@ -57,7 +58,7 @@ FACTS: dict[str, tuple[Sicken, type[NodeReason], str, JsonObject]] = {
         lambda n: n.put(SPEC, (n.root / SPEC).read_text().replace(UUIDS[1], "GPU-other")),
         CdiSpecIncomplete,
         "cdi-spec-incomplete",
-        {"gpus": [UUIDS[1]]},
+        {"devices": [UUIDS[1]]},
     ),
     "a RuntimeClass whose handler is missing, as explain gives it, too": (
         lambda n: runtime_class(n, used=True),
@@ -91,3 +92,7 @@ async def test_a_finding_has_the_facts_of_its_reason_and_its_own_code(node: Sick
     finding = found(examine(await node.facts()), kind)
     assert (finding.code, finding.reason.facts) == (code, facts)
     assert finding.reason.subject == "Node node"
+
+
+def test_a_reason_of_doctor_alone_has_a_phrase_that_stands_after_a_number_of_nodes() -> None:
+    assert NoGpuFound(message="no GPU on the PCI bus").phrase == "with no-gpu-found"

@@ -204,7 +204,7 @@ def _wanted(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[
             CdiSpecIncomplete(
                 message=f"the CDI spec lacks {counted(len(lacking), 'GPU')}: {listed(lacking, 2)}",
                 remedy="tonnage cdi generate > /dev/null, which says what is left out and why",
-                gpus=tuple(lacking),
+                devices=tuple(lacking),
             ),
             where=ours[0].path,
             why="a container that gets it does not start",

@@ -57,7 +57,7 @@ class _Examination:
         )
 
     def judged(self, layer: NodeLayer, judge: Callable[[], Judgement]) -> Judgement:
-        judgement = judge().on(f"Node {self.facts.node}")
+        judgement = judge().on(f"Node {self.facts.node}" if self.facts.node else "this machine")
         if judgement.state is State.FAILS and self.failed is None:
             self.failed = judgement
         return judgement

@@ -45,7 +45,7 @@ class CdiSpecIncomplete(CdiReason):
     code: ClassVar[str] = "cdi-spec-incomplete"
     advice: ClassVar[str] = "see what `tonnage cdi generate` leaves out"
     severity: ClassVar[Severity] = Severity.WARNING
-    gpus: tuple[str, ...]
+    devices: tuple[str, ...]
 
 
 @reason
