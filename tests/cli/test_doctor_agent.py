@@ -25,7 +25,7 @@ from tonnage.model.node.facts import ClusterFacts
 from tonnage.model.reasons.devices import GpuConfigRefused
 from tonnage.model.reasons.node.driver import DriverHangs, GpuNotDriven
 from tonnage.model.reasons.node.plugin import AgentNotReady
-from tonnage.model.reasons.symptoms import DeviceUnregistered
+from tonnage.model.reasons.node_symptoms import DeviceUnregistered
 from tonnage.model.severity import Severity
 
 HEALTHY = """\

@@ -61,9 +61,13 @@ from tonnage.model.reasons.node.workload import (
     CudaVisibleDevicesMismatch,
     VisibleDevicesMismatch,
 )
+from tonnage.model.reasons.node_symptoms import (
+    DeviceUnregistered,
+    RuntimeHandlerMissing,
+    ToolkitLdconfigMissing,
+)
 from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.reasons.registry import node_reasons
-from tonnage.model.reasons.symptoms import DeviceUnregistered, RuntimeHandlerMissing, ToolkitLdconfigMissing
 
 
 @pytest.fixture

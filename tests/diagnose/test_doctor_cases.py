@@ -22,7 +22,6 @@ from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import NodeFinding, Report
 from tonnage.model.devices.inventory import GpuProcess
 from tonnage.model.layer import NodeLayer
-from tonnage.model.reasons.driver_symptoms import ImageNeedsNewerDriver
 from tonnage.model.reasons.node.driver import (
     GpuNotDriven,
     KernelHeadersMissing,
@@ -34,8 +33,8 @@ from tonnage.model.reasons.node.kubelet_files import KubeletSocketNotMounted
 from tonnage.model.reasons.node.plugin import DevicesNotAllocatable, PodRefusedByPlugin
 from tonnage.model.reasons.node.runtime import NoInjectionPath, NriUnsupported, OperatorVersionsMixed
 from tonnage.model.reasons.node.workload import GpuMemoryCrowded, ImageWithoutCodeForGpu
+from tonnage.model.reasons.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.reason import NodeReason
-from tonnage.model.reasons.symptoms import DeviceUnregistered
 from tonnage.model.severity import Severity
 
 Sicken = Callable[[SickNode], None]

@@ -15,13 +15,17 @@ from support.sick_node import UUIDS, SickNode, address_of
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.model.json import JsonObject
 from tonnage.model.reasons.devices import GpuConfigRefused
-from tonnage.model.reasons.driver_symptoms import DriverNotLoaded, GpuLost, LibraryVersionMismatch
 from tonnage.model.reasons.node.cdi import CdiSpecIncomplete
 from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing
 from tonnage.model.reasons.node.driver import GpuNotDriven
 from tonnage.model.reasons.node.hardware import NoGpuFound
+from tonnage.model.reasons.node_symptoms import (
+    DriverNotLoaded,
+    GpuLost,
+    LibraryVersionMismatch,
+    RuntimeHandlerMissing,
+)
 from tonnage.model.reasons.reason import NodeReason
-from tonnage.model.reasons.symptoms import RuntimeHandlerMissing
 
 FACTS: dict[str, tuple[Sicken, type[NodeReason], str, JsonObject]] = {
     "a GPU that reads as ones, which explain calls lost": (

@@ -27,7 +27,7 @@ from tonnage.model.reasons.node.runtime import (
     RuntimeHandlerTwice,
     RuntimeProgramMissing,
 )
-from tonnage.model.reasons.symptoms import RuntimeHandlerMissing
+from tonnage.model.reasons.node_symptoms import RuntimeHandlerMissing
 from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.RUNTIME

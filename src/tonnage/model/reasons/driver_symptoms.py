@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from tonnage.model.layer import Layer, NodeLayer
-from tonnage.model.reasons.reason import NodeReason, Symptom, reason
+from tonnage.model.reasons.reason import Symptom, reason
 
 
 @reason
@@ -68,23 +67,6 @@ class DriverNotAnswering(Symptom):
     code: ClassVar[str] = "driver-not-answering"
 
 
-@reason
-class DriverNotLoaded(Symptom, NodeReason):
-    code: ClassVar[str] = "driver-not-loaded"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.DRIVER
-    layer: Layer = Layer.DRIVER
-    module: str | None = None
-
-
-@reason
-class GpuLost(Symptom, NodeReason):
-    code: ClassVar[str] = "gpu-lost"
-    alias: ClassVar[str] = "gpu-off-the-bus"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.HARDWARE
-    layer: Layer = Layer.HARDWARE
-    device: str | None = None
-
-
 class GpuMemoryError(Symptom):
     code: ClassVar[str] = "gpu-memory-error"
 
@@ -105,16 +87,6 @@ class GpuXid(Symptom):
 
 
 @reason
-class ImageNeedsNewerDriver(Symptom, NodeReason):
-    code: ClassVar[str] = "image-needs-newer-driver"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.WORKLOAD
-    layer: Layer = Layer.APPLICATION
-    trailing: ClassVar[tuple[str, ...]] = ("container", "driver")
-    cuda: str | None = None
-    driver: str | None = None
-
-
-@reason
 class ImageNeedsOtherGpu(Symptom):
     code: ClassVar[str] = "image-needs-other-gpu"
     trailing: ClassVar[tuple[str, ...]] = ("container", "driver", "cuda")
@@ -125,16 +97,6 @@ class ImageNeedsOtherGpu(Symptom):
 
 class InforomCorrupted(Symptom):
     code: ClassVar[str] = "inforom-corrupted"
-
-
-@reason
-class LibraryVersionMismatch(Symptom, NodeReason):
-    code: ClassVar[str] = "library-version-mismatch"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.LIBRARIES
-    layer: Layer = Layer.DRIVER
-    library: str | None = None
-    version: str | None = None
-    loaded: str | None = None
 
 
 class MpsNotServing(Symptom):
@@ -166,16 +128,12 @@ REASONS: Final[tuple[type[Symptom], ...]] = (
     CudaSystemError,
     DriverLibraryMissing,
     DriverNotAnswering,
-    DriverNotLoaded,
-    GpuLost,
     GpuMemoryError,
     GpuNeedsReset,
     GpuPowerCable,
     GpuXid,
-    ImageNeedsNewerDriver,
     ImageNeedsOtherGpu,
     InforomCorrupted,
-    LibraryVersionMismatch,
     MpsNotServing,
     NoDevicesFound,
     NvmlNotSupported,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from tonnage.model.layer import Layer, NodeLayer
-from tonnage.model.reasons.reason import NodeReason, Symptom, reason
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.reason import Symptom, reason
 
 
 @reason
@@ -96,16 +96,6 @@ class DeviceUnknownToToolkit(Symptom):
 
 
 @reason
-class DeviceUnregistered(Symptom, NodeReason):
-    code: ClassVar[str] = "device-unregistered"
-    alias: ClassVar[str] = "plugin-not-registered"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.PLUGIN
-    layer: Layer = Layer.PLUGIN
-    resource: str | None = None
-    resources: tuple[str, ...] | None = None
-
-
-@reason
 class DevicesFellIll(Symptom):
     code: ClassVar[str] = "devices-fell-ill"
     resource: str | None = None
@@ -191,27 +181,8 @@ class PreferredAllocationFailed(Symptom):
     code: ClassVar[str] = "preferred-allocation-failed"
 
 
-@reason
-class RuntimeHandlerMissing(Symptom, NodeReason):
-    code: ClassVar[str] = "runtime-handler-missing"
-    alias: ClassVar[str] = "runtime-class-without-handler"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.RUNTIME
-    layer: Layer = Layer.RUNTIME
-    handler: str | None = None
-    handlers: tuple[str, ...] | None = None
-    runtime_class: str | None = None
-
-
 class ToolkitCgroup(Symptom):
     code: ClassVar[str] = "toolkit-cgroup"
-
-
-@reason
-class ToolkitLdconfigMissing(Symptom, NodeReason):
-    code: ClassVar[str] = "toolkit-ldconfig-missing"
-    node_layer: ClassVar[NodeLayer] = NodeLayer.RUNTIME
-    layer: Layer = Layer.RUNTIME
-    path: str | None = None
 
 
 REASONS: Final[tuple[type[Symptom], ...]] = (
@@ -226,7 +197,6 @@ REASONS: Final[tuple[type[Symptom], ...]] = (
     DeviceAccessBlocked,
     DeviceCgroupLost,
     DeviceUnknownToToolkit,
-    DeviceUnregistered,
     DevicesFellIll,
     DraDriverUnregistered,
     DraPrepareFailed,
@@ -242,7 +212,5 @@ REASONS: Final[tuple[type[Symptom], ...]] = (
     OomKilled,
     PluginWithoutDriver,
     PreferredAllocationFailed,
-    RuntimeHandlerMissing,
     ToolkitCgroup,
-    ToolkitLdconfigMissing,
 )

@@ -15,11 +15,11 @@ from tonnage.model.reasons.driver_symptoms import (
     CudaOutOfMemory,
     CudaProgramError,
     GpuXid,
-    ImageNeedsNewerDriver,
     ImageNeedsOtherGpu,
     MpsNotServing,
     VersionSymptom,
 )
+from tonnage.model.reasons.node_symptoms import ImageNeedsNewerDriver
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import CdiDeviceUnresolvable, NoGpuInjected
 
