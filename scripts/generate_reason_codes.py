@@ -11,8 +11,8 @@ from scripts.drawing import between
 from scripts.reason_schema import DIALECT, facts_schemas
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.reason import NodeFault, Reason
-from tonnage.model.reasons.registry import aliases, node_reasons, reasons
+from tonnage.model.reasons.reason import ManifestFault, NodeFault, Reason
+from tonnage.model.reasons.registry import aliases, manifest_reasons, node_reasons, reasons
 
 _REFERENCE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 PAGE: Final = _REFERENCE / "reason-codes.md"
@@ -30,6 +30,7 @@ def files() -> dict[Path, str]:
         "reasons": _reasons(),
         "symptoms": _symptoms(),
         "node's findings": _findings(),
+        "manifests' findings": _manifests(),
         "aliases": _aliases(),
     }
     for name, table in tables.items():
@@ -48,7 +49,7 @@ def _reasons() -> str:
     rows = (
         f"| `{code}` | {_layers(cls)} | {_meaning(cls)} | {cls.advice} |\n"
         for code, cls in sorted(reasons().items())
-        if cls.advice and not issubclass(cls, NodeFault)
+        if cls.advice and not issubclass(cls, NodeFault | ManifestFault)
     )
     return _HEAD + "".join(rows)
 
@@ -79,6 +80,16 @@ def _findings() -> str:
         meaning, advice = (message.meaning, message.remedy) if message else (_meaning(cls), cls.advice)
         rows.append(f"| `{cls.alias or cls.code}` | {cls.node_layer} | {meaning} | {advice} |\n")
     return _HEAD + "".join(sorted(rows))
+
+
+def _manifests() -> str:
+    """What lint finds, by the code that it prints."""
+    rows = (
+        f"| `{cls.alias or cls.code}` | {cls.severity}, {cls.usual_layer()} | {_meaning(cls)} "
+        f"| {cls.advice} |\n"
+        for cls in manifest_reasons()
+    )
+    return _HEAD.replace("layer", "severity, layer") + "".join(sorted(rows))
 
 
 def _aliases() -> str:

@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from scripts.generate_reason_codes import files
-from tonnage.diagnose.lint.codes import FACTS
-from tonnage.diagnose.lint.finding import LintCode
 from tonnage.model.catalog.messages import Message, messages
-from tonnage.model.layer import NodeLayer
+from tonnage.model.layer import Layer, NodeLayer
 from tonnage.model.reasons.kubelet import NodeNotReady
-from tonnage.model.reasons.reason import NodeFault, NodeReason, Reason
-from tonnage.model.reasons.registry import aliases, node_reasons, reasons
+from tonnage.model.reasons.reason import ManifestFault, ManifestReason, NodeFault, NodeReason, Reason
+from tonnage.model.reasons.registry import aliases, manifest_reasons, node_reasons, reasons
 from tonnage.model.reasons.scheduling import TaintNotTolerated
 
 _SOURCE = "\n".join(
@@ -38,13 +36,14 @@ def test_every_code_is_documented_and_no_other() -> None:
     findings = _PAGE.read_text().partition("\n## Aliases\n")[0]
     of_pods, of_nodes, of_manifests = re.split(r"\n## Findings of `tonnage \w+`\n", findings)
     of_pods, of_words = of_pods.split("\n## What components say in their own words\n")
-    own = [code for code, cls in reasons().items() if cls.advice and not issubclass(cls, NodeFault)]
+    others = (NodeFault, ManifestFault)
+    own = [code for code, cls in reasons().items() if cls.advice and not issubclass(cls, others)]
     heard = [code for code, cls in reasons().items() if not cls.advice]
     parts = (
         (of_pods, own),
         (of_words, heard),
         (of_nodes, [cls.alias or cls.code for cls in node_reasons()]),
-        (of_manifests, LintCode),
+        (of_manifests, [cls.alias or cls.code for cls in manifest_reasons()]),
     )
     for text, codes in parts:
         documented = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
@@ -56,17 +55,6 @@ def test_the_layers_of_a_node_are_documented_in_their_order() -> None:
     assert re.findall(r"`([a-z-]+)`", of_nodes.partition(". An error")[0])[-len(NodeLayer) :] == list(
         NodeLayer
     )
-
-
-def test_severity_and_layer_of_lint_codes_are_documented() -> None:
-    text = _PAGE.read_text()
-    for code, facts in FACTS.items():
-        assert f"| `{code.value}` | {facts.severity.value}, {facts.layer.value} |" in text
-
-
-def test_every_code_of_lint_is_used() -> None:
-    unused = [code.name for code in LintCode if f"LintCode.{code.name}" not in _SOURCE]
-    assert unused == []
 
 
 def test_no_alias_is_a_code() -> None:
@@ -81,6 +69,13 @@ def test_the_aliases_are_documented_with_their_codes() -> None:
 @pytest.mark.parametrize("cls", node_reasons(), ids=lambda cls: cls.__name__)
 def test_the_layer_of_a_reason_is_that_of_its_layer_on_a_node(cls: type[NodeReason]) -> None:
     assert cls.__dataclass_fields__["layer"].default is cls.node_layer.layer
+
+
+@pytest.mark.parametrize("cls", manifest_reasons(), ids=lambda cls: cls.__name__)
+def test_a_reason_of_lint_has_what_its_list_of_rules_says(cls: type[ManifestReason]) -> None:
+    assert cls.rule.summary.endswith(".")
+    assert cls.rule.source
+    assert cls.usual_layer() in Layer
 
 
 def test_every_reason_is_made_somewhere() -> None:

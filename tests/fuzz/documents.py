@@ -109,7 +109,7 @@ def manifests(data: bytes) -> None:
     report = lint([Sheet("f.yaml", text)], offline())
     lines = text.count("\n") + text.count("\r") + text.count("\x85") + len(text.split("\u2028")) + 1
     for finding in report.findings:
-        if not 1 <= finding.line <= lines or finding.column < 1:
+        if not 1 <= finding.place.line <= lines or finding.place.column < 1:
             raise AssertionError(f"{finding} is not in the text")
     sheet = Sheet("f.yaml", text)
     once = repaired_texts([sheet], offline()).sheets.get("f.yaml", sheet)

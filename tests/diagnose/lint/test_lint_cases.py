@@ -56,7 +56,7 @@ def linted(path: Path) -> Report:
 def test_exactly_what_is_marked_is_found(path: Path) -> None:
     report = linted(path)
     assert not report.unreadable
-    found = [(one.line, one.column, one.code) for one in report.findings]
+    found = [(one.place.line, one.place.column, one.code) for one in report.findings]
     assert sorted(found) == expected(path.read_text())
     assert (path.stem == "good") == (not found)
 
@@ -64,9 +64,9 @@ def test_exactly_what_is_marked_is_found(path: Path) -> None:
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name} {path.stem}")
 def test_a_finding_says_what_to_do(path: Path) -> None:
     for finding in linted(path).findings:
-        assert finding.message
-        assert finding.remedy or finding.code in ("value-of-wrong-type", "selector-refused"), finding
-        assert finding.source
+        assert finding.reason.message
+        assert finding.reason.remedy or finding.code in ("value-of-wrong-type", "selector-refused"), finding
+        assert finding.reason.source
         assert finding.severity in Severity
 
 
@@ -80,7 +80,7 @@ def test_what_the_api_server_refuses_is_an_error_and_nothing_else(case: dict[str
     refusals = [
         finding
         for finding in report.findings
-        if finding.layer in (Layer.ADMISSION, Layer.QUOTA) and finding.severity is Severity.ERROR
+        if finding.reason.layer in (Layer.ADMISSION, Layer.QUOTA) and finding.severity is Severity.ERROR
     ]
     assert bool(refusals or report.unreadable) == case["refused"], report
 

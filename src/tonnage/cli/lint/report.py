@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.cli.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
-from tonnage.diagnose.lint.finding import Finding
+from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.lint import Report
 from tonnage.documents.yaml.reader import field_path
 from tonnage.model.errors import Problem
@@ -21,7 +21,7 @@ _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.N
 def answer(report: Report, problems: Sequence[Problem], files: int, repaired: int) -> JsonObject:
     """The whole answer for programs."""
     return {
-        "findings": [finding.to_json() for finding in report.findings],
+        "findings": [each.to_json() for each in report.found],
         "unreadable": [
             {"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in problems
         ],
@@ -31,7 +31,7 @@ def answer(report: Report, problems: Sequence[Problem], files: int, repaired: in
             "errors": report.count(Severity.ERROR),
             "warnings": report.count(Severity.WARNING),
             "notes": report.count(Severity.NOTE),
-            "fixable": sum(finding.fixable for finding in report.findings),
+            "fixable": sum(each.fixable for each in report.found),
             "repairedFiles": repaired,
         },
     }
@@ -49,14 +49,15 @@ def rendered(
     return lines(rows)
 
 
-def _finding(finding: Finding, *, colour: bool) -> Iterator[SafeText]:
+def _finding(finding: LintFinding, *, colour: bool) -> Iterator[SafeText]:
     word = finding.severity.value
     if colour:
         word = styled(word, fg=_COLOURS[finding.severity], bold=True)
-    place = f"{finding.file}:{finding.line}:{finding.column}"
-    yield line(place, ": ", word, ": ", indented(finding.message, 4), f"  [{finding.code.value}]")
-    about = " ".join(part for part in (finding.subject, field_path(finding.path)) if part)
-    for label, text in (("in", about), ("why", finding.why), ("do", finding.remedy)):
+    reason, place = finding.reason, finding.place
+    where = f"{place.file}:{place.line}:{place.column}"
+    yield line(where, ": ", word, ": ", indented(reason.message, 4), f"  [{finding.code}]")
+    about = " ".join(part for part in (reason.subject, field_path(place.path)) if part)
+    for label, text in (("in", about), ("why", finding.why), ("do", reason.remedy)):
         if text:
             yield line(f"    {label:<5}", indented(text, _MARGIN))
 
@@ -73,7 +74,7 @@ def _sum(report: Report, problems: Sequence[Problem], counts: tuple[int, int], *
     parts = [f"{', '.join(found)} in {looked_at}"] if found else [*unread, f"{nothing} in {looked_at}"]
     if repaired:
         parts.append(f"{counted(repaired, 'file')} repaired")
-    fixable = sum(finding.fixable for finding in report.findings)
+    fixable = sum(each.fixable for each in report.found)
     if fixable:
         parts.append(f"{fixable} can be repaired: --fix")
     if found:

@@ -49,7 +49,7 @@ def repairs(report: Report) -> Iterator[Repair]:
         edits, change = _edits(one), one.draft.change
         if not edits or (isinstance(change, RenameKey) and len(renamed[_new_key(change, one.item)]) > 1):
             continue
-        file = one.finding.file
+        file = one.finding.place.file
         spans = [(edit.start, edit.end) for edit in edits]
         others = taken.setdefault(file, [])
         if any(

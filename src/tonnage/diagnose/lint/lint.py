@@ -7,28 +7,32 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from tonnage.diagnose.lint.codes import FACTS
-from tonnage.diagnose.lint.finding import Draft, Finding, LintCode, WrapEntries
+from tonnage.diagnose.lint.finding import Draft, LintFinding, TextPlace, WrapEntries
 from tonnage.diagnose.lint.items import Item, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
 from tonnage.documents.mig.layouts import MigParted
-from tonnage.documents.yaml.reader import Path, only_one
+from tonnage.documents.yaml.reader import Path, field_path, only_one
 from tonnage.documents.yaml.source import validate
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.finding import Finding
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiServer
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import FieldReason, NameMissing, ObjectRefused
+from tonnage.model.reasons.configurations import ConfigurationReason
+from tonnage.model.reasons.manifests import ApiWarning, FieldUnknown, ObjectUnreadable, ValueOfWrongType
+from tonnage.model.reasons.reason import ManifestReason
 from tonnage.model.severity import Severity
 
 MOST_FINDINGS: Final = 1000
 """Of one file; a file with more is wrong as a whole."""
-SERVERS: Final = (LintCode.OBJECT_REFUSED, LintCode.OBJECT_UNREADABLE, LintCode.API_WARNING)
+_OF_SERVER: Final = (ObjectRefused, ObjectUnreadable, ApiWarning)
 """What the API server's own rules say; every other rule says it better."""
-_NOT_OF_FIELDS: Final = (LintCode.PRIORITY_CLASS, LintCode.RUNTIME_CLASS, LintCode.SERVICE_ACCOUNT)
-"""Refusals that hang on other objects."""
+_OF_DECODING: Final = (FieldUnknown, ValueOfWrongType)
+"""What is general: a special rule says it better."""
 _LEAST: Final = 2
 _SHORT: Final = ("version", "mig-configs", "sharing")
 
@@ -48,11 +52,37 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A finding, the draft it comes from and the sheet that its path is in."""
+    """A finding, the draft it comes from and the sheet that its path is in; whether `--fix` repairs it."""
 
-    finding: Finding
+    finding: LintFinding
     draft: Draft
     item: Item
+    fixable: bool = False
+
+    @property
+    def order(self) -> tuple[str, int, int, str, str]:
+        """The order of the text."""
+        place = self.finding.place
+        return place.file, place.line, place.column, self.finding.code, self.finding.reason.message
+
+    def to_json(self) -> JsonObject:
+        """The finding as `lint -o json` prints it."""
+        finding, reason, place = self.finding, self.finding.reason, self.finding.place
+        return {
+            "file": place.file,
+            "line": place.line,
+            "column": place.column,
+            "path": field_path(place.path),
+            "subject": reason.subject,
+            "code": finding.code,
+            "layer": reason.layer.value,
+            "severity": finding.severity.value,
+            "message": reason.message,
+            "why": finding.why,
+            "remedy": reason.remedy,
+            "source": reason.source,
+            "fixable": self.fixable,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +94,7 @@ class Report:
     objects: int = 0
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[LintFinding, ...]:
         """In the order of files, lines and columns."""
         return tuple(one.finding for one in self.found)
 
@@ -150,29 +180,34 @@ def _drafts(item: Item, world: World) -> Iterator[Draft]:
 
 def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
     """A special rule at a path silences what is general: an unknown field, a wrong type."""
-    general = (LintCode.FIELD_UNKNOWN, LintCode.VALUE_TYPE)
-    refused = [draft.path for draft in drafts if draft.code not in SERVERS and _is_refusal(draft)]
-    special = {draft.path for draft in drafts if draft.code not in (*general, *SERVERS)}
+    refused = [
+        draft.path for draft in drafts if not isinstance(draft.reason, _OF_SERVER) and _is_refusal(draft)
+    ]
+    special = {draft.path for draft in drafts if not isinstance(draft.reason, _OF_DECODING + _OF_SERVER)}
     wraps = [draft.change for draft in drafts if isinstance(draft.change, WrapEntries)]
-    covered = {(*wrap.path, key) for wrap in wraps for key in wrap.keys}
+    special |= {(*wrap.path, key) for wrap in wraps for key in wrap.keys}
     said: set[tuple[object, ...]] = set()
     for draft in drafts:
-        key = (draft.code, draft.path, draft.message, draft.at)
-        if key in said or (draft.code in general and (draft.path in special or draft.path in covered)):
+        key = (draft.reason.code, draft.path, draft.reason.message, draft.at)
+        if key in said:
             continue
-        if draft.code is LintCode.OBJECT_UNREADABLE and refused:
-            continue
-        if draft.code is LintCode.OBJECT_REFUSED and any(_same_matter(draft.path, path) for path in refused):
-            continue
+        match draft.reason:
+            case FieldUnknown() | ValueOfWrongType() if draft.path in special:
+                continue
+            case ObjectUnreadable() if refused:
+                continue
+            case ObjectRefused() if any(_same_matter(draft.path, path) for path in refused):
+                continue
         said.add(key)
         yield draft
 
 
 def _is_refusal(draft: Draft) -> bool:
-    """Whether the API server would refuse the object for it, as another rule sees it."""
-    facts = FACTS[draft.code]
-    refusing = facts.severity is Severity.ERROR and facts.layer in (Layer.ADMISSION, Layer.QUOTA)
-    return refusing and draft.code not in _NOT_OF_FIELDS
+    """Whether the API server would refuse the object for one of its fields, as another rule sees it."""
+    reason = draft.reason
+    if isinstance(reason, NameMissing):  # this hangs on other objects
+        return False
+    return reason.severity is Severity.ERROR and reason.layer in (Layer.ADMISSION, Layer.QUOTA)
 
 
 def _same_matter(path: Path, other: Path) -> bool:
@@ -185,36 +220,32 @@ def _same_matter(path: Path, other: Path) -> bool:
 
 
 def _located(draft: Draft, item: Item) -> Located:
-    sheet, facts = item.sheet, FACTS[draft.code]
+    sheet = item.sheet
     if draft.at is not None:
         line, column = sheet.in_file(*draft.at)
     else:
         line, column = sheet.place(item.document, draft.path, on_key=draft.on_key)
-    finding = Finding(
-        code=draft.code,
-        layer=facts.layer,
-        severity=draft.severity or facts.severity,
-        file=sheet.name,
-        line=line,
-        column=column,
-        path=draft.path,
-        subject=item.subject,
-        message=draft.message,
-        why=draft.why,
-        remedy=draft.remedy,
-        source=facts.source,
-    )
-    return Located(finding, draft, item)
+    reason = _placed(draft.reason, draft.path, item)
+    place = TextPlace(sheet.name, line, column, draft.path)
+    return Located(Finding(reason, draft.severity or reason.severity, place, draft.why), draft, item)
+
+
+def _placed(reason: ManifestReason, path: Path, item: Item) -> ManifestReason:
+    """The reason with what the place says: the object that it is about, and the field's path."""
+    if isinstance(reason, FieldReason | ConfigurationReason) and reason.field is None:
+        reason = replace(reason, field=field_path(path))
+    return replace(reason, subject=item.subject, source=reason.rule.source)
 
 
 def _bounded(found: list[Located]) -> tuple[Located, ...]:
     """In order, each once; of one file no more than a person would ever read."""
     counts: dict[str, int] = {}
     kept: list[Located] = []
-    once = {one.finding.order: one for one in reversed(found)}  # an alias stands where its anchor does
+    once = {one.order: one for one in reversed(found)}  # an alias stands where its anchor does
     for _, one in sorted(once.items()):
-        counts[one.finding.file] = counts.get(one.finding.file, 0) + 1
-        if counts[one.finding.file] <= MOST_FINDINGS:
+        file = one.finding.place.file
+        counts[file] = counts.get(file, 0) + 1
+        if counts[file] <= MOST_FINDINGS:
             kept.append(one)
     return tuple(kept)
 
@@ -225,7 +256,6 @@ def with_fixable(report: Report, fixable: Iterable[int]) -> Report:
     return replace(
         report,
         found=tuple(
-            replace(one, finding=replace(one.finding, fixable=True)) if index in marked else one
-            for index, one in enumerate(report.found)
+            replace(one, fixable=True) if index in marked else one for index, one in enumerate(report.found)
         ),
     )

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from pydantic import BaseModel
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
+from tonnage.diagnose.lint.finding import Draft, RenameKey
 from tonnage.diagnose.lint.items import Item, at_path, mapping
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.documents.yaml.source import unknown_fields
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.reasons.configurations import GpuConfigInvalid, MigConfigInvalid
 
+Invalid: TypeAlias = GpuConfigInvalid | MigConfigInvalid
 PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
 """How a problem ends that has a place: line, column, path."""
 
 
-def refused(error: ConfigError, item: Item, model: type[BaseModel], code: LintCode) -> Iterator[Draft]:
+def refused(error: ConfigError, item: Item, model: type[BaseModel], kind: type[Invalid]) -> Iterator[Draft]:
     """A finding for each problem of a whole document that was read as `model`."""
     located = item.sheet.documents[item.document]
     unknown = dict(unknown_fields(located, model))
     places = {field_path(path): path for path in located.marks}
     for problem in error.problems:
-        yield _draft(problem, places, unknown, item, code)
+        yield _draft(problem, places, unknown, item, kind)
 
 
 def _draft(
@@ -32,7 +34,7 @@ def _draft(
     places: Mapping[str, Path],
     unknown: Mapping[Path, tuple[str, ...]],
     item: Item,
-    code: LintCode,
+    kind: type[Invalid],
 ) -> Draft:
     """The problem at the path that it names, or else at the line that it says."""
     found = PLACED.search(problem.where)
@@ -45,4 +47,5 @@ def _draft(
         if known.lower() == str(path[-1]).replace("_", "-").lower() and known not in holder:
             change = RenameKey(path, known)
     on_key = path in unknown
-    return Draft(code, path, problem.what, problem.remedy, problem.why, change, on_key=on_key, at=at)
+    reason = kind(message=problem.what, remedy=problem.remedy)
+    return Draft(reason, path, problem.why, change, on_key=on_key, at=at)

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.kubernetes.name_words import wrong_in_container_resource
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
+from tonnage.model.reasons.configurations import MigProfileUnknown
+from tonnage.model.reasons.manifests import ResourceNameUnknown
 from tonnage.model.severity import Severity
 
 _STANDARD: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")
@@ -37,27 +39,25 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
         if next(wrong_in_container_resource(name), ""):
             near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
             remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
-            yield Draft(
-                LintCode.RESOURCE_NAME,
-                place,
-                f"{name[:100]} is no resource of Kubernetes, and has no domain",
-                remedy,
-                "the API server refuses it: must be a standard resource type or fully qualified",
-                severity=Severity.ERROR,
-                on_key=True,
+            told = f"{name[:100]} is no resource of Kubernetes, and has no domain"
+            why = "must be a standard resource type or fully qualified"
+            meant = near[0] if near else None
+            yield _refused(
+                ResourceNameUnknown(message=told, remedy=remedy, resource=name, meant=meant), why, place
             )
         return
     if name.startswith(_PREFIXES):
         told = f"{name[:100]} is a quota's key, not a resource"
-        remedy = f"write {name.partition('.')[2][:100]}"
-        why = "the API server refuses it: doesn't follow extended resource name standard"
-        yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
+        meant = name.partition(".")[2]
+        remedy, why = f"write {meant[:100]}", "doesn't follow extended resource name standard"
+        yield _refused(
+            ResourceNameUnknown(message=told, remedy=remedy, resource=name, meant=meant), why, place
+        )
         return
     wrong = next(wrong_in_container_resource(name), "")
     if wrong:
-        told, why = f"{name[:100]} is no name of a resource", f"the API server refuses it: {wrong}"
-        remedy = "write domain/name"
-        yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
+        told, remedy = f"{name[:100]} is no name of a resource", "write domain/name"
+        yield _refused(ResourceNameUnknown(message=told, remedy=remedy, resource=name), wrong, place)
         return
     bare = name.removesuffix(SHARED_SUFFIX)
     if bare.startswith(MIG_PREFIX):
@@ -68,7 +68,15 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
     near = get_close_matches(name.lower(), _DEVICES, n=1, cutoff=_CUTOFF)
     if near:
         told = f"{name[:100]} is not a name that a device plugin offers by itself"
-        yield Draft(LintCode.RESOURCE_NAME, place, told, f"did you mean {near[0]}?", on_key=True)
+        remedy = f"did you mean {near[0]}?"
+        reason = ResourceNameUnknown(message=told, remedy=remedy, resource=name, meant=near[0])
+        yield Draft(reason, place, on_key=True)
+
+
+def _refused(reason: ResourceNameUnknown, why: str, place: Path) -> Draft:
+    """A name that the API server does not take; `why` in its words."""
+    why = f"the API server refuses it: {why}"
+    return Draft(reason, place, why, severity=Severity.ERROR, on_key=True)
 
 
 def _mig_name(name: str, place: Path) -> Iterator[Draft]:
@@ -85,5 +93,7 @@ def _mig_name(name: str, place: Path) -> Iterator[Draft]:
     else:
         near = get_close_matches(profile, list(known), n=1, cutoff=0.5)
         told = f"no known GPU has a MIG profile {profile[:60]}"
-    remedy = f"did you mean {MIG_PREFIX}{near[0]}?" if near else "see nvidia-smi mig -lgip"
-    yield Draft(LintCode.MIG_PROFILE, place, told, remedy, on_key=True)
+    meant = f"{MIG_PREFIX}{near[0]}" if near else None
+    remedy = f"did you mean {meant}?" if meant else "see nvidia-smi mig -lgip"
+    reason = MigProfileUnknown(message=told, remedy=remedy, profile=profile, meant=meant)
+    yield Draft(reason, place, on_key=True)

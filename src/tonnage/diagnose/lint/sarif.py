@@ -10,31 +10,49 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from tonnage.diagnose.lint.codes import FACTS
-from tonnage.diagnose.lint.finding import Finding, LintCode
+from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.fix import Repair
 from tonnage.documents.yaml.reader import field_path
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.reason import ManifestReason
+from tonnage.model.reasons.registry import manifest_reasons
 from tonnage.model.severity import Severity
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _BRACKET: Final = re.compile(r"(\\*)([\[\]])")
 """With the backslashes before it, which stand for themselves."""
+_FIRST: Final = (
+    "api-warning", "claim-invalid", "claim-name-unknown", "device-class-missing", "comparison-not-integer",
+    "config-map-unknown", "device-annotation", "field-unknown", "pod-field-invalid", "fits-nowhere",
+    "gpu-config-invalid", "limit-missing", "limit-range-invalid", "limit-range-gives-devices",
+    "mig-config-invalid", "mig-layout-impossible", "mig-profile-unknown", "node-affinity-invalid",
+    "quantity-negative", "resource-not-advertised", "resource-not-integer", "request-not-in-exactly",
+    "object-refused", "object-unreadable", "pod-placement-invalid", "pod-level-resource",
+    "cluster-policy-deprecated", "cluster-policy-incomplete", "cluster-policy-key-unknown",
+    "cluster-policy-value-invalid", "priority-class-unknown", "product-not-the-label",
+    "quantity-unreadable", "quota-leaves-gap", "quota-key-invalid", "quota-key-without-effect",
+    "request-limit-unequal", "resource-name-unknown", "runtime-class-missing", "selector-doubtful",
+    "selector-refused", "selects-no-node", "service-account-missing", "sharing-without-rename",
+    "single-node", "taint-not-tolerated", "toleration-matches-nothing", "toleration-invalid",
+    "value-of-wrong-type", "volume-claim-unknown", "whole-and-shared",
+)  # fmt: skip
+"""The rules of the first releases, at the index by which results refer to them. What is new comes after."""
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
 def sarif(
-    findings: Sequence[Finding],
+    findings: Sequence[LintFinding],
     unreadable: Iterable[Problem],
     version: str,
     repairs: Mapping[int, Repair] | None = None,
 ) -> JsonObject:
     """One log with one run. `repairs` by the index of their finding, where the text is still as it was."""
     problems = [*unreadable]
-    codes = [*FACTS]
+    rules = _rules()
+    places = {rule: place for place, rule in enumerate(rules)}
     results: list[JsonValue] = [
-        _result(finding, codes.index(finding.code), (repairs or {}).get(index))
+        _result(finding, places[type(finding.reason)], (repairs or {}).get(index))
         for index, finding in enumerate(findings)
     ]
     invocation: JsonObject = {"executionSuccessful": not problems}
@@ -43,7 +61,7 @@ def sarif(
     driver: JsonObject = {
         "name": "tonnage",
         "semanticVersion": version,
-        "rules": [_rule(code) for code in codes],
+        "rules": [_rule(cls) for cls in rules],
     }
     run: JsonObject = {
         "tool": {"driver": driver},
@@ -54,32 +72,38 @@ def sarif(
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: LintCode) -> JsonObject:
-    facts = FACTS[code]
+def _rules() -> list[type[ManifestReason]]:
+    """Every reason that lint can find, those of the first releases in their order."""
+    places = {code: place for place, code in enumerate(_FIRST)}
+    return sorted(manifest_reasons(), key=lambda cls: places.get(cls.code, len(places)))
+
+
+def _rule(cls: type[ManifestReason]) -> JsonObject:
     return {
-        "id": code.value,
-        "shortDescription": {"text": facts.summary},
-        "defaultConfiguration": {"level": _LEVELS[facts.severity]},
-        "properties": {"layer": facts.layer.value, "source": facts.source},
+        "id": cls.alias or cls.code,
+        "shortDescription": {"text": cls.rule.summary},
+        "defaultConfiguration": {"level": _LEVELS[cls.severity]},
+        "properties": {"layer": cls.usual_layer().value, "source": cls.rule.source},
     }
 
 
-def _result(finding: Finding, rule: int, repair: Repair | None) -> JsonObject:
+def _result(finding: LintFinding, rule: int, repair: Repair | None) -> JsonObject:
+    reason, place = finding.reason, finding.place
     text = "\n".join(
         part
         for part in (
-            finding.message,
+            reason.message,
             f"Why: {finding.why}" if finding.why else "",
-            f"Remedy: {finding.remedy}" if finding.remedy else "",
+            f"Remedy: {reason.remedy}" if reason.remedy else "",
         )
         if part
     )
-    location: JsonObject = {"physicalLocation": _physical(finding.file, finding.line, finding.column)}
-    name = " ".join(part for part in (finding.subject, field_path(finding.path)) if part)
+    location: JsonObject = {"physicalLocation": _physical(place.file, place.line, place.column)}
+    name = " ".join(part for part in (reason.subject, field_path(place.path)) if part)
     if name:
         location["logicalLocations"] = [{"fullyQualifiedName": name}]
     result: JsonObject = {
-        "ruleId": finding.code.value,
+        "ruleId": finding.code,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
         "message": {"text": plain(text)},
@@ -97,7 +121,7 @@ def _physical(file: str, line: int, column: int) -> JsonObject:
     }
 
 
-def _fix(finding: Finding, repair: Repair) -> JsonObject:
+def _fix(finding: LintFinding, repair: Repair) -> JsonObject:
     replacements: list[JsonValue] = [
         {
             "deletedRegion": {"charOffset": edit.start, "charLength": edit.end - edit.start},
@@ -106,7 +130,10 @@ def _fix(finding: Finding, repair: Repair) -> JsonObject:
         for edit in repair.edits
     ]
     change: JsonObject = {"artifactLocation": {"uri": uri(repair.file)}, "replacements": replacements}
-    return {"description": {"text": plain(finding.remedy or finding.message)}, "artifactChanges": [change]}
+    return {
+        "description": {"text": plain(finding.reason.remedy or finding.reason.message)},
+        "artifactChanges": [change],
+    }
 
 
 def _notification(problem: Problem) -> JsonObject:

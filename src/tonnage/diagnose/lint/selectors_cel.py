@@ -9,13 +9,14 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
-from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
+from tonnage.diagnose.lint.finding import Draft, SetText
 from tonnage.diagnose.lint.items import mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.resource_claims import Device
+from tonnage.model.reasons.manifests import SelectorDoubtful, SelectorRefused
 from tonnage.model.severity import Severity
 
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")
@@ -36,8 +37,8 @@ def drafts(
     for index, selector in mappings(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if not isinstance(expression, str):
-            remedy = "write cel: {expression: ...}"
-            yield Draft(LintCode.SELECTOR_REFUSED, (*at, index), "a selector without expression", remedy)
+            told, remedy = "a selector without expression", "write cel: {expression: ...}"
+            yield Draft(SelectorRefused(message=told, remedy=remedy), (*at, index))
             return
         found.append(((*at, index, "cel", "expression"), expression))
     refused = [
@@ -51,13 +52,13 @@ def drafts(
     if world.cluster is not None and world.cluster.ground.view.supply.by_pool:
         yield from _on_devices(found, before or (), world.cluster.ground.view.supply)
     elif before is None and not _GUARDED.search(found[0][1]) and "device." in found[0][1]:
-        yield Draft(
-            LintCode.SELECTOR_DOUBTFUL,
-            found[0][0],
-            "the class does not say of which driver its devices are",
-            "begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
-            "a device without the attribute is an error, which ends the attempt on every node",
+        reason = SelectorDoubtful(
+            message="the class does not say of which driver its devices are",
+            remedy="begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
+            expression=found[0][1],
         )
+        why = "a device without the attribute is an error, which ends the attempt on every node"
+        yield Draft(reason, found[0][0], why)
 
 
 def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: Supply) -> Iterator[Draft]:
@@ -82,22 +83,31 @@ def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: 
         else:
             selected += 1
     if not selected and tried < _MOST_TRIED:
-        told = f"none of the {tried} devices of the cluster is selected"
-        remedy = "see what they publish: kubectl get resourceslices -o yaml"
-        yield Draft(LintCode.SELECTOR_DOUBTFUL, found[-1][0], told, remedy, severity=Severity.WARNING)
+        place, expression = found[-1]
+        reason = SelectorDoubtful(
+            message=f"none of the {tried} devices of the cluster is selected",
+            remedy="see what they publish: kubectl get resourceslices -o yaml",
+            expression=expression,
+            tried=tried,
+        )
+        yield Draft(reason, place, severity=Severity.WARNING)
 
 
 def _fails(place: Path, expression: str, error: str, device: str, supply: Supply) -> Draft:
     key = _MISSING_KEY.search(error)
     better = advised(expression, key[1] if key else "", supply)
-    return Draft(
-        LintCode.SELECTOR_DOUBTFUL,
-        place,
-        f"the selector fails on the device {device}: {error}",
-        f"write {better}" if better else "ask with has() for what may be missing, after device.driver ==",
-        "an error on one device ends the attempt on every node",
-        severity=Severity.WARNING,
+    reason = SelectorDoubtful(
+        message=f"the selector fails on the device {device}: {error}",
+        remedy=f"write {better}"
+        if better
+        else "ask with has() for what may be missing, after device.driver ==",
+        expression=expression,
+        device=device,
+        error=error,
+        instead=better or None,
     )
+    why = "an error on one device ends the attempt on every node"
+    return Draft(reason, place, why, severity=Severity.WARNING)
 
 
 def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], Device]]:
@@ -122,11 +132,16 @@ def _error(expression: str, minor: int) -> str:
 def _refused(expression: str, error: str, place: Path, world: World) -> Draft:
     advice = advised(expression, "", _supply(world))
     sure = bool(advice) and _NVIDIA.search(expression) is not None and "capacity['gpu.nvidia.com']" in advice
+    reason = SelectorRefused(
+        message=f"the API server refuses the selector: {error}",
+        remedy=f"write {advice}" if advice else "correct the expression",
+        expression=expression,
+        error=error,
+        instead=advice or None,
+    )
     return Draft(
-        LintCode.SELECTOR_REFUSED,
+        reason,
         place,
-        f"the API server refuses the selector: {error}",
-        f"write {advice}" if advice else "correct the expression",
         "device.attributes['x'] is all attributes of the domain x; a name comes after it" if advice else "",
         SetText(place, advice) if sure and _is_plain(advice) else None,
     )

@@ -8,7 +8,8 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     LimitBreach,
 )
-from tonnage.model.reasons.reason import Reason, reason
+from tonnage.model.reasons.lint_rule import POD_VALIDATION, REFERENCES, VALIDATION, LintRule
+from tonnage.model.reasons.reason import ManifestReason, Reason, reason
 
 
 @reason
@@ -25,6 +26,10 @@ class FieldReason(AdmissionReason):
     field: str | None = None
 
 
+class ManifestFieldReason(FieldReason, ManifestReason):
+    """A field that lint finds, too."""
+
+
 @reason
 class FieldAmountReason(FieldReason):
     """An amount of a resource in a manifest."""
@@ -35,7 +40,7 @@ class FieldAmountReason(FieldReason):
 
 
 @reason
-class NameMissing(AdmissionReason):
+class NameMissing(AdmissionReason, ManifestReason):
     """An object that a pod names and that does not exist."""
 
     kind: str
@@ -55,12 +60,13 @@ class ApiNotServed(AdmissionReason):
     since: str
 
 
-class ObjectRefused(FieldReason):
+class ObjectRefused(ManifestFieldReason):
     """The API server refuses a field of an object in the file, or cannot decode it; its own words are the
     reason."""
 
     code: ClassVar[str] = "object-refused"
     advice: ClassVar[str] = "correct the field: `kubectl explain` says what it takes"
+    rule: ClassVar[LintRule] = LintRule("A field of any kind that the API server refuses.", VALIDATION)
 
 
 @reason
@@ -81,50 +87,58 @@ class ClaimEntryInvalid(FieldReason):
     advice: ClassVar[str] = "as the reason says"
 
 
-class PodFieldInvalid(FieldReason):
-    """A field of the pod that the API server refuses: a policy, a port, a name, a gate; it is named."""
+class PodFieldInvalid(ManifestFieldReason):
+    """A field of the pod that the API server refuses: no containers, a missing or doubled name, no image, a
+    port, a policy, a gate; it is named."""
 
     code: ClassVar[str] = "pod-field-invalid"
     advice: ClassVar[str] = "as the reason says"
+    rule: ClassVar[LintRule] = LintRule("A field of a pod that the API server refuses.", POD_VALIDATION)
 
 
-class TolerationInvalid(FieldReason):
+class TolerationInvalid(ManifestFieldReason):
     """A toleration that the API server refuses: Equal without key, Exists with a value, tolerationSeconds
     without NoExecute, an unknown operator or effect."""
 
     code: ClassVar[str] = "toleration-invalid"
     advice: ClassVar[str] = "as the reason says"
+    rule: ClassVar[LintRule] = LintRule("A toleration that the API server refuses.", POD_VALIDATION)
 
 
-class PodPlacementInvalid(FieldReason):
-    """Spread constraints or affinity between pods that the API server refuses; the field is named."""
+class PodPlacementInvalid(ManifestFieldReason):
+    """Spread constraints or affinity between pods that the API server refuses: a selector's operator or
+    values, whenUnsatisfiable, a policy, maxSkew, minDomains, an empty topologyKey; the field is named."""
 
     code: ClassVar[str] = "pod-placement-invalid"
     advice: ClassVar[str] = "as the reason says"
+    rule: ClassVar[LintRule] = LintRule("Spreading or affinity that the API server refuses.", POD_VALIDATION)
 
 
-class PodLevelResource(FieldReason):
+class PodLevelResource(ManifestFieldReason):
     """A device stands under the resources of the whole pod, where only cpu, memory and huge pages may."""
 
     code: ClassVar[str] = "pod-level-resource"
     advice: ClassVar[str] = "put it under the container's limits"
+    rule: ClassVar[LintRule] = LintRule("A device under the resources of the whole pod.", POD_VALIDATION)
 
 
 @reason
-class QuantityNegative(FieldAmountReason):
+class QuantityNegative(FieldAmountReason, ManifestReason):
     """An amount below zero is asked for."""
 
     code: ClassVar[str] = "quantity-negative"
     advice: ClassVar[str] = "ask for 0 or more"
+    rule: ClassVar[LintRule] = LintRule("An amount below zero.", POD_VALIDATION)
     value: str
 
 
 @reason
-class ResourceNotInteger(FieldAmountReason):
+class ResourceNotInteger(FieldAmountReason, ManifestReason):
     """A part of a device is asked for."""
 
     code: ClassVar[str] = "resource-not-integer"
     advice: ClassVar[str] = "whole device, shared resource, MIG profile or claim"
+    rule: ClassVar[LintRule] = LintRule("A part of a device.", POD_VALIDATION)
     value: str
 
 
@@ -136,21 +150,23 @@ class ResourceNameInvalid(FieldAmountReason):
 
 
 @reason
-class RequestLimitUnequal(FieldAmountReason):
+class RequestLimitUnequal(FieldAmountReason, ManifestReason):
     """A device's request and limit differ, or another request is above its limit."""
 
     code: ClassVar[str] = "request-limit-unequal"
     advice: ClassVar[str] = "write a device once, under `limits`; raise the limit of the other"
+    rule: ClassVar[LintRule] = LintRule("A device's request is not its limit.", POD_VALIDATION)
     request: str
     limit: str
 
 
 @reason
-class LimitMissing(FieldAmountReason):
+class LimitMissing(FieldAmountReason, ManifestReason):
     """A device under `requests` alone."""
 
     code: ClassVar[str] = "limit-missing"
     advice: ClassVar[str] = "write it under `limits`"
+    rule: ClassVar[LintRule] = LintRule("A device under requests alone.", POD_VALIDATION)
     request: str
 
 
@@ -207,20 +223,25 @@ class PriorityClassUnknown(NameMissing):
 
     code: ClassVar[str] = "priority-class-unknown"
     advice: ClassVar[str] = "create it, or name another"
+    rule: ClassVar[LintRule] = LintRule("A PriorityClass that does not exist.", REFERENCES)
 
 
 class RuntimeClassMissing(NameMissing):
     """The pod names a RuntimeClass that does not exist."""
 
     code: ClassVar[str] = "runtime-class-missing"
+    alias: ClassVar[str] = "runtime-class-unknown"
     advice: ClassVar[str] = "create it, or leave it out"
+    rule: ClassVar[LintRule] = LintRule("A RuntimeClass that does not exist.", REFERENCES)
 
 
 class ServiceAccountMissing(NameMissing):
     """The pod runs as a ServiceAccount that does not exist in the namespace."""
 
     code: ClassVar[str] = "service-account-missing"
+    alias: ClassVar[str] = "service-account-unknown"
     advice: ClassVar[str] = "create it"
+    rule: ClassVar[LintRule] = LintRule("A ServiceAccount that does not exist.", REFERENCES)
 
 
 @reason

@@ -8,7 +8,8 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     RequestShortage,
 )
-from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
+from tonnage.model.reasons.lint_rule import CLAIMS, LintRule
+from tonnage.model.reasons.reason import ManifestReason, Reason, SchedulerReason, reason
 
 
 @reason
@@ -78,11 +79,12 @@ class ClaimNotAllocatable(SchedulerReason):
 
 
 @reason
-class DeviceClassMissing(SchedulerReason):
+class DeviceClassMissing(SchedulerReason, ManifestReason):
     """A request names a DeviceClass that does not exist."""
 
     code: ClassVar[str] = "device-class-missing"
     advice: ClassVar[str] = "create it, or correct the name"
+    rule: ClassVar[LintRule] = LintRule("A DeviceClass that does not exist.", CLAIMS)
     claims: tuple[str, ...]
 
 

@@ -8,7 +8,9 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     QuotaRow,
 )
-from tonnage.model.reasons.reason import Reason, reason
+from tonnage.model.reasons.lint_rule import QUOTAS, LintRule
+from tonnage.model.reasons.reason import ManifestReason, Reason, reason
+from tonnage.model.severity import Severity
 
 
 @reason
@@ -54,13 +56,15 @@ class QuotaExceededByClaim(QuotaRowsReason):
 
 
 @reason
-class QuotaKeyWithoutEffect(QuotaReason):
-    """Beside the answer: a ResourceQuota of the namespace on `limits.` of a device that is asked for, which
-    is never enforced."""
+class QuotaKeyWithoutEffect(QuotaReason, ManifestReason):
+    """A key of a ResourceQuota for a device without `requests.`: accepted, and never enforced. `explain` says
+    it beside the answer, where the device is asked for."""
 
     code: ClassVar[str] = "quota-key-without-effect"
     aside: ClassVar[bool] = True
     advice: ClassVar[str] = "write `requests.`"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A quota key that is accepted and never enforced.", QUOTAS)
     lasting: bool = False
     key: str
     hard: str

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar, dataclass_transform
 from tonnage.model.json import JsonObject
 from tonnage.model.layer import Layer, NodeLayer
 from tonnage.model.reasons.facts import facts_json, keyed
+from tonnage.model.reasons.lint_rule import LintRule
 from tonnage.model.severity import Severity
 
 _C = TypeVar("_C")
@@ -111,6 +112,24 @@ class NodeFault(NodeReason):
     def phrase(self) -> str:
         """As every reason's."""
         return self.node_words or f"with {self.code}"
+
+
+@reason
+class ManifestReason(Reason):
+    """What lint can find in a text. Reasons that others give, too, have it beside their own base."""
+
+    rule: ClassVar[LintRule]
+
+    @classmethod
+    def usual_layer(cls) -> Layer:
+        """The layer in lint's list of rules: the first, where the reason may name several."""
+        layer: Layer = cls.layers[0] if cls.layers else cls.__dataclass_fields__["layer"].default
+        return layer
+
+
+@reason
+class ManifestFault(ManifestReason):
+    """What lint alone finds."""
 
 
 @reason

@@ -10,10 +10,13 @@ from typing import Final
 from tonnage.model.reasons import (
     admission,
     claims,
+    configurations,
     devices,
     driver_symptoms,
     kubelet,
+    manifests,
     node_symptoms,
+    placements,
     pods,
     quota,
     scheduling,
@@ -34,7 +37,7 @@ from tonnage.model.reasons.node import (
     toolkit,
     workload,
 )
-from tonnage.model.reasons.reason import NodeReason, Reason
+from tonnage.model.reasons.reason import ManifestReason, NodeReason, Reason
 
 _ALL: Final[tuple[type[Reason], ...]] = (
     *admission.REASONS,
@@ -47,6 +50,9 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *devices.REASONS,
     *workloads.REASONS,
     *node_symptoms.REASONS,
+    *manifests.REASONS,
+    *placements.REASONS,
+    *configurations.REASONS,
     *symptoms.REASONS,
     *driver_symptoms.REASONS,
     *hardware.REASONS,
@@ -83,3 +89,9 @@ def aliases() -> Mapping[str, type[Reason]]:
 def node_reasons() -> tuple[type[NodeReason], ...]:
     """Those that doctor can find."""
     return tuple(cls for cls in _ALL if issubclass(cls, NodeReason))
+
+
+@cache
+def manifest_reasons() -> tuple[type[ManifestReason], ...]:
+    """Those that lint can find."""
+    return tuple(cls for cls in _ALL if issubclass(cls, ManifestReason))

@@ -11,7 +11,8 @@ from tonnage.model.reasons.facts import (
     Guest,
     Holder,
 )
-from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
+from tonnage.model.reasons.lint_rule import SCHEDULER, LintRule
+from tonnage.model.reasons.reason import ManifestReason, Reason, SchedulerReason, reason
 
 
 @reason
@@ -51,11 +52,14 @@ class NodeNameMismatch(SchedulerReason):
 
 
 @reason
-class TaintNotTolerated(SchedulerReason):
-    """A taint of the node, named with key, value and effect."""
+class TaintNotTolerated(SchedulerReason, ManifestReason):
+    """A taint of the node (or of every node that would do), named with key, value and effect."""
 
     code: ClassVar[str] = "taint-not-tolerated"
     advice: ClassVar[str] = "tolerate it, if the pod belongs there"
+    rule: ClassVar[LintRule] = LintRule(
+        "Every node that would do has a taint that is not tolerated.", SCHEDULER
+    )
     key: str
     value: str
     effect: str
@@ -141,13 +145,15 @@ class ResourceTooLarge(AmountReason):
 
 
 @reason
-class ResourceNotAdvertised(SchedulerReason):
-    """The node (or no node) offers the resource; with a GPU known to be there, the layer below is named."""
+class ResourceNotAdvertised(SchedulerReason, ManifestReason):
+    """The node does not offer the resource, or no node does; related names that nodes offer are told. With a
+    GPU known to be there, the layer below is named."""
 
     code: ClassVar[str] = "resource-not-advertised"
     leads: ClassVar[bool] = True
     layers: ClassVar[tuple[Layer, ...]] = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE, Layer.SCHEDULER)
     advice: ClassVar[str] = "look at the named layer"
+    rule: ClassVar[LintRule] = LintRule("A resource that no node offers.", SCHEDULER)
     resource: str
     requested: Annotated[int | None, AMOUNT] = None
     allocatable: Annotated[int | None, AMOUNT] = None

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.field_help import field_help, kind_help
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, at_path, is_variable, pods_of
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue
+from tonnage.model.reasons.admission import ObjectRefused
+from tonnage.model.reasons.manifests import ApiWarning, ObjectUnreadable
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _FIELD: Final = re.compile(r"[a-z]\w*(?:\.\w+|\[[^\]]*\])+")
@@ -34,7 +36,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
         if not _holds_variable(item.value):
             told = answer.message.partition(": ")[2] or answer.message
             path = (*item.path, *_go_path(item.value, told))
-            yield Draft(LintCode.OBJECT_UNREADABLE, path, told, kind_help(item.kind), _WHY)
+            yield Draft(ObjectUnreadable(message=told, remedy=kind_help(item.kind)), path, _WHY)
         return
     known, sketch = _known(item), _is_sketch(item)
     for fault in answer.faults:
@@ -46,13 +48,13 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
         if sketch and written != path:
             continue
         path = path if fault.text.startswith(_MISSING) else written
-        yield Draft(
-            LintCode.OBJECT_REFUSED, (*item.path, *path), told, field_help(item.kind, fault.field), _WHY
-        )
+        remedy = field_help(item.kind, fault.field)
+        reason = ObjectRefused(subject=item.subject, message=told, remedy=remedy, field=fault.field)
+        yield Draft(reason, (*item.path, *path), _WHY)
     for warning in answer.warnings:
         field, separator, _ = warning.partition(": ")
         path = _path(item.value, field) if separator and _FIELD.fullmatch(field) else ()
-        yield Draft(LintCode.API_WARNING, (*item.path, *path), warning)
+        yield Draft(ApiWarning(message=warning, warning=warning), (*item.path, *path))
 
 
 def _known(item: Item) -> set[str]:

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint import selectors_cel
-from tonnage.diagnose.lint.finding import Draft, LintCode, WrapEntries
+from tonnage.diagnose.lint.finding import Draft, WrapEntries, field_draft
 from tonnage.diagnose.lint.items import Item, PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject
+from tonnage.model.reasons.claims import DeviceClassMissing
+from tonnage.model.reasons.manifests import ClaimInvalid, ClaimNameUnknown, RequestNotInExactly
 from tonnage.model.severity import Severity
 
 _GROUP: Final = "resource.k8s.io"
@@ -55,7 +57,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Claims and templates that a pod names; those of the files are there as soon as they are applied."""
     for fault in claim_entry_faults(site.spec):
         if not is_variable(at_path(site.spec, fault.place)):
-            yield Draft(LintCode.CLAIM_INVALID, (*site.path, *fault.place), fault.told, fault.remedy)
+            yield field_draft(ClaimInvalid, fault, site)
     if world.cluster is not None:
         yield from _absent(site, world, world.cluster)
 
@@ -72,11 +74,15 @@ def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
                 continue
             names = sorted(one.name for one in there if one.namespace == site.item.namespace)
             if name not in names and world.own(kind, site.item.namespace, name) is None:
+                reason = ClaimNameUnknown(
+                    message=f"there is no {kind} {name[:100]} in namespace {site.item.namespace}",
+                    remedy=nearest(name, names) or "create it",
+                    kind=kind,
+                    name=name,
+                )
                 yield Draft(
-                    LintCode.CLAIM_UNKNOWN,
+                    reason,
                     (*site.path, "resourceClaims", index, field),
-                    f"there is no {kind} {name[:100]} in namespace {site.item.namespace}",
-                    nearest(name, names) or "create it",
                     "the pod waits until there is one",
                     severity=Severity.WARNING,
                 )
@@ -86,17 +92,15 @@ def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterato
     requests = [*mappings(devices.get("requests"))]
     if len(requests) > _MOST_REQUESTS:
         told = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
-        yield Draft(LintCode.CLAIM_INVALID, (*at, "requests"), told)
+        yield _invalid((*at, "requests"), told)
     names: set[str] = set()
     for index, request in requests:
         place: Path = (*at, "requests", index)
         name = request.get("name")
         if not isinstance(name, str) or not name:
-            yield Draft(LintCode.CLAIM_INVALID, place, "a request needs a name", "give it one")
+            yield _invalid(place, "a request needs a name", "give it one")
         elif name in names:
-            yield Draft(
-                LintCode.CLAIM_INVALID, (*place, "name"), f"two requests are named {name[:63]}", "rename one"
-            )
+            yield _invalid((*place, "name"), f"two requests are named {name[:63]}", "rename one")
         names.add(str(name))
         names.update(f"{name}/{sub.get('name')}" for _, sub in mappings(request.get("firstAvailable")))
         yield from _request(request, place, item, world)
@@ -105,32 +109,30 @@ def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterato
             yield from _references(entry, (*at, section, index), names)
             if section == "constraints" and not any(field in entry for field in _COMPARED):
                 told = "a constraint without matchAttribute"
-                yield Draft(LintCode.CLAIM_INVALID, (*at, section, index), told, "say which must be equal")
+                yield _invalid((*at, section, index), told, "say which must be equal")
 
 
 def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]:
     for place, name in enumerate(sequence(entry.get("requests"))):
         if isinstance(name, str) and name not in names:
             told = f"no request is named {name[:130]}"
-            yield Draft(LintCode.CLAIM_INVALID, (*at, "requests", place), told, nearest(name, sorted(names)))
+            yield _invalid((*at, "requests", place), told, nearest(name, sorted(names)))
     for field in _COMPARED:
         name = entry.get(field)
         if isinstance(name, str) and "/" not in name:
             told = f"{name[:100]} has no domain"
-            yield Draft(
-                LintCode.CLAIM_INVALID, (*at, field), told, f"write the driver's: gpu.nvidia.com/{name[:32]}"
-            )
+            yield _invalid((*at, field), told, f"write the driver's: gpu.nvidia.com/{name[:32]}")
 
 
 def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
     if item.api_version not in _WRAPPED:
-        yield from _flat(request, at, world)
+        yield from _flat(request, at, item, world)
         return
     flat = tuple(key for key in _FLAT if key in request)
     given = tuple(key for key in _ALTERNATIVES if key in request)
     if flat and not given:
         yield _not_wrapped(flat, at)
-        yield from _exact(request, at, world)
+        yield from _exact(request, at, item, world)
         return
     if flat:
         for key in flat:
@@ -138,34 +140,39 @@ def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterato
             why = (
                 "kubectl refuses it; clients that do not validate drop it, and other devices may be allocated"
             )
-            yield Draft(
-                LintCode.CLAIM_INVALID, (*at, key), told, f"move it under {given[0]}", why, on_key=True
-            )
+            yield _invalid((*at, key), told, f"move it under {given[0]}", why, on_key=True)
     if len(given) != 1:
         told = "exactly one of `exactly` or `firstAvailable` is required"
-        yield Draft(LintCode.CLAIM_INVALID, at, told, "keep one of them" if given else "write exactly:")
+        yield _invalid(at, told, "keep one of them" if given else "write exactly:")
     if "exactly" in request:
-        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), world)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), item, world)
     for index, sub in mappings(request.get("firstAvailable")):
-        yield from _exact(sub, (*at, "firstAvailable", index), world)
+        yield from _exact(sub, (*at, "firstAvailable", index), item, world)
 
 
-def _flat(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:
+def _flat(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
     """v1beta1: the fields of a request stand directly under it."""
     if "exactly" in request:
         told, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
-        yield Draft(LintCode.CLAIM_INVALID, (*at, "exactly"), told, remedy, on_key=True)
-        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), world)
+        yield _invalid((*at, "exactly"), told, remedy, on_key=True)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), item, world)
     elif "firstAvailable" not in request:
-        yield from _exact(request, at, world)
+        yield from _exact(request, at, item, world)
+
+
+def _invalid(at: Path, told: str, remedy: str = "", why: str = "", *, on_key: bool = False) -> Draft:
+    return Draft(ClaimInvalid(message=told, remedy=remedy), at, why, on_key=on_key)
 
 
 def _not_wrapped(flat: tuple[str, ...], at: Path) -> Draft:
+    reason = RequestNotInExactly(
+        message=f"{_listed(flat)} must stand under exactly",
+        remedy="write exactly: above, and indent below it (--fix does)",
+        fields=flat,
+    )
     return Draft(
-        LintCode.NOT_WRAPPED,
+        reason,
         (*at, flat[0]),
-        f"{_listed(flat)} must stand under exactly",
-        "write exactly: above, and indent below it (--fix does)",
         "the API server asks for exactly one of `exactly` or `firstAvailable`; v1beta1 alone has them here",
         WrapEntries(at, flat, "exactly"),
         on_key=True,
@@ -177,24 +184,22 @@ def _listed(words: tuple[str, ...]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _exact(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:
+def _exact(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
     """What one kind of device is asked by, wherever it stands."""
     name = request.get("deviceClassName")
     if not isinstance(name, str) or not name:
-        yield Draft(LintCode.CLAIM_INVALID, at, "deviceClassName is required", "name a DeviceClass")
+        yield _invalid(at, "deviceClassName is required", "name a DeviceClass")
     else:
-        yield from _class(name, (*at, "deviceClassName"), world)
+        yield from _class(name, (*at, "deviceClassName"), item, world)
     mode, count = request.get("allocationMode"), request.get("count")
     if mode not in (None, "ExactCount", "All"):
         told = f"no allocationMode {str(mode)[:60]}"
-        yield Draft(LintCode.CLAIM_INVALID, (*at, "allocationMode"), told, "ExactCount or All")
+        yield _invalid((*at, "allocationMode"), told, "ExactCount or All")
     if mode == "All" and count:
         told = "count goes with ExactCount; All takes every device"
-        yield Draft(LintCode.CLAIM_INVALID, (*at, "count"), told, "remove it")
+        yield _invalid((*at, "count"), told, "remove it")
     elif isinstance(count, int) and count < 0:  # 0 is unset: one
-        yield Draft(
-            LintCode.CLAIM_INVALID, (*at, "count"), f"count is {count}, and must be above 0", "write 1"
-        )
+        yield _invalid((*at, "count"), f"count is {count}, and must be above 0", "write 1")
     before = _selectors_of(str(name), world)
     yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world, before)
 
@@ -206,13 +211,17 @@ def _selectors_of(name: str, world: World) -> tuple[str, ...]:
     return found.selectors if found is not None else ()
 
 
-def _class(name: str, place: Path, world: World) -> Iterator[Draft]:
+def _class(name: str, place: Path, item: Item, world: World) -> Iterator[Draft]:
     if world.cluster is None or world.own("DeviceClass", "", name) is not None:
         return
     snapshot = world.cluster.ground.view.snapshot
     names = sorted(one.name for one in snapshot.device_classes)
     if name not in names and world.cluster.looked_at("DeviceClass"):
         told = f"there is no DeviceClass {name[:100]}"
-        yield Draft(
-            LintCode.CLASS_MISSING, place, told, nearest(name, names) or "install the driver that brings it"
+        reason = DeviceClassMissing(
+            subject=item.subject,
+            message=told,
+            remedy=nearest(name, names) or "install the driver that brings it",
+            claims=(item.name,),
         )
+        yield Draft(reason, place)

@@ -9,13 +9,20 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, SetBare
+from tonnage.diagnose.lint.finding import Change, Draft, QuoteText, RenameKey, SetBare
 from tonnage.diagnose.lint.items import Item, at_path, mapping
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.cluster_policy import Fields, policy_fields
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.configurations import (
+    ClusterPolicyDeprecated,
+    ClusterPolicyIncomplete,
+    ClusterPolicyKeyUnknown,
+    ClusterPolicyValueInvalid,
+)
+from tonnage.model.reasons.manifests import ConfigMapUnknown
 
 _FULL_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)+")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9-]+")
@@ -28,14 +35,16 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     at: Path = (*item.path, "spec")
     if item.api_version != "nvidia.com/v1":
         told = f"there is no {item.api_version[:60]} of ClusterPolicy"
-        yield Draft(LintCode.POLICY_VALUE, (*item.path, "apiVersion"), told, "write nvidia.com/v1")
+        yield _invalid((*item.path, "apiVersion"), told, "write nvidia.com/v1")
     spec = mapping(item.value.get("spec"))
     known = policy_fields()
     yield from _Walk(at).of(spec, known.fields, at)
     missing = [name for name in known.required if name not in spec]
     if missing:
         told = f"the CRD requires {', '.join(missing)} too"
-        yield Draft(LintCode.POLICY_INCOMPLETE, at, told, "write {} for every default", on_key=True)
+        remedy = "write {} for every default"
+        reason = ClusterPolicyIncomplete(message=told, remedy=remedy, missing=tuple(missing))
+        yield Draft(reason, at, on_key=True)
     yield from _together(spec, at)
     yield from _config_maps(item, spec, at, world)
 
@@ -53,7 +62,7 @@ class _Walk:
             dotted = ".".join(str(step) for step in at[len(self._base) :])
             if dotted in known.deprecated:
                 told = f"{dotted} has no effect any more: {known.deprecated[dotted]}"
-                yield Draft(LintCode.POLICY_DEPRECATED, at, told, "remove it", on_key=True)
+                yield Draft(ClusterPolicyDeprecated(message=told, remedy="remove it"), at, on_key=True)
             if key not in fields:
                 yield self._unknown(key, dotted, value, fields, at)
                 continue
@@ -65,12 +74,7 @@ class _Walk:
             elif isinstance(child, dict):
                 yield from self.of(child, field, at)
             else:
-                yield Draft(
-                    LintCode.POLICY_VALUE,
-                    at,
-                    "a mapping is expected",
-                    f"write {key}: {{}} or the fields below it",
-                )
+                yield _invalid(at, "a mapping is expected", f"write {key}: {{}} or the fields below it")
 
     def _unknown(self, key: str, dotted: str, value: JsonObject, fields: Fields, at: Path) -> Draft:
         right = policy_fields().renamed.get(dotted, "")
@@ -78,36 +82,36 @@ class _Walk:
         change = RenameKey(at, same) if same and same not in value else None
         remedy = f"write {right}; Helm's value has the other name" if right else nearest(key, list(fields))
         told = f"ClusterPolicy has no {dotted[:200]}"
+        reason = ClusterPolicyKeyUnknown(message=told, remedy=remedy, meant=same or None)
         why = "kubectl refuses it; through Helm it is dropped silently"
-        return Draft(LintCode.POLICY_KEY, at, told, remedy, why, change, on_key=True)
+        return Draft(reason, at, why, change, on_key=True)
+
+
+def _invalid(at: Path, told: str, remedy: str = "", why: str = "", change: Change | None = None) -> Draft:
+    return Draft(ClusterPolicyValueInvalid(message=told, remedy=remedy), at, why, change)
 
 
 def _leaf(value: JsonValue, field: str, at: Path) -> Iterator[Draft]:
     if field == "bool" and not isinstance(value, bool):
         right = str(value).lower()
         change = SetBare(at, right) if isinstance(value, str) and right in ("true", "false") else None
-        yield Draft(
-            LintCode.POLICY_VALUE,
-            at,
-            "true or false is expected, without quotes",
-            f"write {right}" if change else "",
-            change=change,
-        )
+        told, remedy = "true or false is expected, without quotes", f"write {right}" if change else ""
+        yield _invalid(at, told, remedy, change=change)
     elif field == "whole" and (isinstance(value, bool) or not isinstance(value, int)):
-        yield Draft(LintCode.POLICY_VALUE, at, "a whole number is expected", "write it without quotes")
+        yield _invalid(at, "a whole number is expected", "write it without quotes")
     elif field == "text" and not isinstance(value, str):
         if isinstance(value, int | float):
             told = "a text is expected, and YAML reads a number here"
             why = "a version such as 550.10 would lose its last figure"
-            yield Draft(LintCode.POLICY_VALUE, at, told, "put it in quotes", why, QuoteText(at))
+            yield _invalid(at, told, "put it in quotes", why, QuoteText(at))
         else:
-            yield Draft(LintCode.POLICY_VALUE, at, "a text is expected", "write one")
+            yield _invalid(at, "a text is expected", "write one")
     elif field.startswith("|"):
         words = field[1:-1].split("|")
         if value not in words:
             told = f"no {at[-1]} {str(value)[:60]}"
             remedy = nearest(str(value), [word for word in words if word])
-            yield Draft(LintCode.POLICY_VALUE, at, told, remedy or f"one of {', '.join(words)}")
+            yield _invalid(at, told, remedy or f"one of {', '.join(words)}")
 
 
 def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
@@ -117,22 +121,20 @@ def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
         for section, values in (("cdi", cdi), ("toolkit", mapping(spec.get("toolkit")))):
             if values.get("enabled") is False:
                 told = f"the NRI plugin needs {section}.enabled"
-                yield Draft(
-                    LintCode.POLICY_VALUE, (*at, "cdi", "nriPluginEnabled"), told, "enable both, or neither"
-                )
+                yield _invalid((*at, "cdi", "nriPluginEnabled"), told, "enable both, or neither")
     driver = mapping(spec.get("driver"))
     version = driver.get("version")
     if driver.get("usePrecompiled") is True and isinstance(version, str) and _FULL_VERSION.fullmatch(version):
         branch = version.partition(".")[0]
         told = f"precompiled drivers are tagged by branch, and {version[:40]} is a version"
-        yield Draft(LintCode.POLICY_VALUE, (*at, "driver", "version"), told, f'write "{branch}"')
+        yield _invalid((*at, "driver", "version"), told, f'write "{branch}"')
     for part, component in spec.items():
         image = mapping(component).get("image")
         whole = not mapping(component).get("repository") and not mapping(component).get("version")
         if isinstance(image, str) and image and not whole and not _IMAGE.fullmatch(image):
             told = f"{image[:100]} is no image's name alone"
             remedy = "write registry and path under repository, the tag under version"
-            yield Draft(LintCode.POLICY_VALUE, (*at, part, "image"), told, remedy)
+            yield _invalid((*at, part, "image"), told, remedy)
 
 
 def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterator[Draft]:
@@ -148,7 +150,24 @@ def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterat
             keys = list(mapping(there.value.get("data")))
             if isinstance(key, str) and key and key not in keys:
                 told = f"the ConfigMap {name[:100]} has no key {key[:100]}"
-                yield Draft(LintCode.CONFIG_MAP, (*at, *key_field.split(".")), told, nearest(key, keys))
+                reason = ConfigMapUnknown(
+                    subject=item.subject,
+                    message=told,
+                    remedy=nearest(key, keys),
+                    kind="ConfigMap",
+                    name=name,
+                    others=tuple(keys),
+                    key=key,
+                )
+                yield Draft(reason, (*at, *key_field.split(".")))
         elif world.cluster is not None and world.cluster.known.get(("ConfigMap", "", name)) is False:
             told = f"there is no ConfigMap {name[:100]} in any namespace"
-            yield Draft(LintCode.CONFIG_MAP, (*at, *steps), told, "create it in the operator's namespace")
+            reason = ConfigMapUnknown(
+                subject=item.subject,
+                message=told,
+                remedy="create it in the operator's namespace",
+                kind="ConfigMap",
+                name=name,
+                others=(),
+            )
+            yield Draft(reason, (*at, *steps))

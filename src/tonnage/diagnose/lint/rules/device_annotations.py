@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.world import World
+from tonnage.model.reasons.manifests import DeviceAnnotation
 
 _ASKS: Final = "nvidia.cdi.k8s.io"
 _LONGEST: Final = 100
@@ -31,4 +32,5 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
             )
             remedy = "request nvidia.com/gpu; the chart's admissionPolicy denies the annotation to tenants"
             place = (*site.path[:-1], "metadata", "annotations", key)
-            yield Draft(LintCode.DEVICE_ANNOTATION, place, told, remedy, on_key=True)
+            reason = DeviceAnnotation(message=told, remedy=remedy, annotation=key, value=str(value))
+            yield Draft(reason, place, on_key=True)

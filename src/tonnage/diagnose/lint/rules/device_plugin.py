@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, mapping, mappings
 from tonnage.diagnose.lint.refused import PLACED, refused
 from tonnage.diagnose.lint.world import World
@@ -15,6 +15,7 @@ from tonnage.documents.device_plugin.schema import DevicePluginConfig
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue
+from tonnage.model.reasons.configurations import GpuConfigInvalid, MigConfigInvalid, SharingWithoutRename
 
 _SECTIONS: Final = frozenset({"flags", "resources", "sharing", "imex", "health"})
 _MEANT: Final = (
@@ -42,7 +43,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     except ConfigError as error:
         left = [problem for problem in error.problems if problem not in item.sheet.problems]
         if left:
-            yield from refused(ConfigError(*left), item, DevicePluginConfig, LintCode.GPU_CONFIG)
+            yield from refused(ConfigError(*left), item, DevicePluginConfig, GpuConfigInvalid)
     yield from _not_renamed(item)
 
 
@@ -53,12 +54,13 @@ def _unreadable(item: Item) -> Iterator[Draft]:
             continue
         path: Path = (*item.path, "data", key)
         sheet = item.sheet.inner(item.document, path, text)
-        code = LintCode.MIG_CONFIG if _MIG.search(text) else LintCode.GPU_CONFIG
+        kind = MigConfigInvalid if _MIG.search(text) else GpuConfigInvalid
         for problem in sheet.problems:
             found = PLACED.search(problem.where)
             if found is not None:
                 at = sheet.in_file(int(found[1]), int(found[2]))
-                yield Draft(code, path, problem.what, problem.remedy, problem.why, at=at)
+                reason = kind(message=problem.what, remedy=problem.remedy)
+                yield Draft(reason, path, problem.why, at=at)
 
 
 def _not_renamed(item: Item) -> Iterator[Draft]:
@@ -71,11 +73,16 @@ def _not_renamed(item: Item) -> Iterator[Draft]:
             name = entry.get("name")
             if not isinstance(name, str) or entry.get("rename") or entry.get("replicas") in (None, 1):
                 continue
-            yield Draft(
-                LintCode.SHARED_NOT_RENAMED,
-                ("sharing", kind, "resources", index, "name"),
-                f"{name[:100]} no longer means a device of one's own: it is shared under the same name",
-                "set renameByDefault: true, and let pods that may share ask for "
+            reason = SharingWithoutRename(
+                message=f"{name[:100]} no longer means a device of one's own: it is shared under the same "
+                "name",
+                remedy="set renameByDefault: true, and let pods that may share ask for "
                 f"{name[:100] if '/' in name else 'nvidia.com/' + name[:100]}.shared",
+                strategy=kind,
+                resource=name,
+            )
+            yield Draft(
+                reason,
+                ("sharing", kind, "resources", index, "name"),
                 "a pod that needs a whole one cannot say so, and a quota does not tell them apart",
             )

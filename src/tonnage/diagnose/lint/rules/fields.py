@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, UnwrapEntry
+from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, UnwrapEntry
 from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.manifests import FieldUnknown, ValueOfWrongType
 from tonnage.model.severity import Severity
 
 _TEXTS: Final = ("string", "time", "micro-time", "duration")
@@ -33,7 +34,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     if type_name:
         found = _Walk(world.shapes.types, item).of(type_name, item.value, item.path)
         for draft, _ in zip(found, range(_MOST), strict=False):
-            later = world.minor > world.shapes.minor and draft.code is LintCode.FIELD_UNKNOWN
+            later = world.minor > world.shapes.minor and isinstance(draft.reason, FieldUnknown)
             yield replace(draft, severity=Severity.WARNING, why=_LATER) if later else draft
 
 
@@ -118,10 +119,8 @@ def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draf
     inner = holder.get(key)
     unwraps = bool(gone) and isinstance(inner, dict) and len(inner) == 1 and inner.keys() <= {*known}
     return Draft(
-        LintCode.FIELD_UNKNOWN,
+        FieldUnknown(message=f"unknown field {key[:100]}", remedy=gone or nearest(key, known)),
         path,
-        f"unknown field {key[:100]}",
-        gone or nearest(key, known),
         "kubectl refuses it; clients that do not validate drop it silently",
         UnwrapEntry(path) if unwraps else RenameKey(path, meant) if meant else None,
         on_key=True,
@@ -131,15 +130,14 @@ def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draf
 def _wrong(value: JsonValue, wanted: str, path: Path) -> Draft:
     shown = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:60]
     words = {"dict": "a mapping", "list": "a list"}
-    return Draft(LintCode.VALUE_TYPE, path, f"{wanted} is expected, not {words.get(shown, shown)}")
+    told = f"{wanted} is expected, not {words.get(shown, shown)}"
+    return Draft(ValueOfWrongType(message=told, expected=wanted), path)
 
 
 def _number_for_text(shown: str, path: Path) -> Draft:
-    return Draft(
-        LintCode.VALUE_TYPE,
-        path,
-        f"a text is expected, and {shown[:60]} without quotes is none",
-        f'write "{shown[:60]}"',
-        "the API server refuses the object",
-        QuoteText(path),
+    reason = ValueOfWrongType(
+        message=f"a text is expected, and {shown[:60]} without quotes is none",
+        remedy=f'write "{shown[:60]}"',
+        expected="a text",
     )
+    return Draft(reason, path, "the API server refuses the object", QuoteText(path))

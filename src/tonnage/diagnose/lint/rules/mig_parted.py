@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.decide.node.mig.compute import gpu_instances
 from tonnage.decide.node.mig.goal import INSTEAD
 from tonnage.decide.node.mig.layouts import NoLayout, conflict, placements
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused
 from tonnage.diagnose.lint.world import World
@@ -24,6 +24,7 @@ from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile
+from tonnage.model.reasons.configurations import MigConfigInvalid, MigLayoutImpossible, MigProfileUnknown
 from tonnage.model.severity import Severity
 
 _KEY: Final = "mig-configs"
@@ -43,9 +44,10 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     try:
         validate(item.sheet.documents[item.document], MigParted)
     except ConfigError as error:
-        for draft in refused(error, item, MigParted, LintCode.MIG_CONFIG):
+        for draft in refused(error, item, MigParted, MigConfigInvalid):
             on_key = draft.at is None and draft.path[-1:] != () and isinstance(draft.path[-1], str)
-            yield replace(draft, remedy=draft.remedy or _remedy(draft.path), on_key=on_key)
+            reason = replace(draft.reason, remedy=draft.reason.remedy or _remedy(draft.path))
+            yield replace(draft, reason=reason, on_key=on_key)
     for name, entries in mapping(item.value.get(_KEY)).items():
         seen: list[tuple[int, JsonObject]] = []
         for index, entry in mappings(entries):
@@ -81,14 +83,13 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
         product = next((m.product for m in gpu_models().values() if m.pci_device == device and not m.mig), "")
         if product and entry.get("mig-enabled") is True:
             remedy = f"leave it out; there is {' or '.join(INSTEAD)}"
-            yield Draft(
-                LintCode.MIG_CONFIG, (*at, "device-filter"), f"{product} has no MIG", remedy, on_key=True
-            )
+            reason = MigConfigInvalid(message=f"{product} has no MIG", remedy=remedy)
+            yield Draft(reason, (*at, "device-filter"), on_key=True)
     named = [one for one in sequence(entry.get("devices")) if isinstance(one, int)]
     if double := sorted({one for one in named if named.count(one) > 1}):
         what = f"GPU {', '.join(map(str, double))} is named twice"
-        code, path = LintCode.MIG_CONFIG, (*at, "devices")
-        yield Draft(code, path, what, "name it once", severity=Severity.WARNING, on_key=True)
+        reason = MigConfigInvalid(message=what, remedy="name it once")
+        yield Draft(reason, (*at, "devices"), severity=Severity.WARNING, on_key=True)
     counts = {
         name: count
         for name, count in mapping(entry.get(_WANTED)).items()
@@ -144,19 +145,20 @@ def _indices(devices: JsonValue) -> set[int] | None:
 def _twice(at: Path, place: int) -> Draft:
     what = f"entry {place} of {str(at[1])[:60]} wants some of the same GPUs divided differently"
     remedy = "name each GPU in one entry: other devices, or another device-filter"
-    return Draft(LintCode.MIG_CONFIG, at, what, remedy, "one of them would undo the other")
+    reason = MigConfigInvalid(message=what, remedy=remedy)
+    return Draft(reason, at, "one of them would undo the other")
 
 
 def _unknown(name: str, path: Path, boards: tuple[MigBoard, ...]) -> Draft:
-    code = LintCode.MIG_PROFILE
-    like = f"did you mean {nearest_profile(name, {one for board in boards for one in board.profiles})}?"
-    if len(boards) == len(mig_boards()):
-        return Draft(code, path, f"no known GPU has the profile {name}", like, on_key=True)
-    names = "; ".join(board.name for board in boards)
-    offered = ", ".join(sorted({profile for board in boards for profile in board.profiles}))
-    elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
-    what = f"{names} has no profile {name}{elsewhere}"
-    return Draft(code, path, what, f"{like} It has {offered}", on_key=True)
+    meant = nearest_profile(name, {one for board in boards for one in board.profiles})
+    what, remedy = f"no known GPU has the profile {name}", f"did you mean {meant}?"
+    if len(boards) != len(mig_boards()):
+        names = "; ".join(board.name for board in boards)
+        offered = ", ".join(sorted({profile for board in boards for profile in board.profiles}))
+        elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
+        what, remedy = f"{names} has no profile {name}{elsewhere}", f"{remedy} It has {offered}"
+    reason = MigProfileUnknown(message=what, remedy=remedy, profile=name, meant=meant)
+    return Draft(reason, path, on_key=True)
 
 
 def _room(
@@ -172,14 +174,15 @@ def _room(
     if not able:
         told = f"no GPU has all of {', '.join(sorted(counts))}"
         remedy = "give each model an entry of its own with a device-filter"
-        yield Draft(LintCode.MIG_LAYOUT, at, told, remedy, on_key=True)
+        reason = MigLayoutImpossible(message=told, remedy=remedy, profiles=counts, boards=())
+        yield Draft(reason, at, on_key=True)
         return
     refusals = [(board, no) for board in able if (no := _refusal(board, counts)) is not None]
     if refusals and (named or len(refusals) == len(able)):
-        yield _no_room(refusals, at)
+        yield _no_room(refusals, counts, at)
 
 
-def _no_room(refusals: list[tuple[MigBoard, NoLayout]], at: Path) -> Draft:
+def _no_room(refusals: list[tuple[MigBoard, NoLayout]], counts: dict[str, int], at: Path) -> Draft:
     """Boards that refuse for the same reason are told together."""
     groups: dict[NoLayout, list[str]] = {}
     for board, no in refusals:
@@ -187,12 +190,16 @@ def _no_room(refusals: list[tuple[MigBoard, NoLayout]], at: Path) -> Draft:
     fits = {no: f"{' or '.join(no.instead[:2])}" for no in groups if no.instead}
     if len(groups) == 1:
         ((no, names),) = groups.items()
-        fit = f"these fit: {fits[no]}" if no in fits else "ask for fewer, or smaller ones"
-        return Draft(LintCode.MIG_LAYOUT, at, no.why, fit, f"on {'; '.join(names)}", on_key=True)
-    what = next(iter(groups)).why.partition(": ")[0]
-    why = "\n".join(f"on {'; '.join(names)}: {no.why.partition(': ')[2]}" for no, names in groups.items())
-    fit = "; ".join(f"{fit} on {', '.join(groups[no])}" for no, fit in fits.items())
-    return Draft(LintCode.MIG_LAYOUT, at, what, f"these fit: {fit}", why, on_key=True)
+        what, why = no.why, f"on {'; '.join(names)}"
+        remedy = f"these fit: {fits[no]}" if no in fits else "ask for fewer, or smaller ones"
+    else:
+        what = next(iter(groups)).why.partition(": ")[0]
+        why = "\n".join(f"on {'; '.join(names)}: {no.why.partition(': ')[2]}" for no, names in groups.items())
+        fit = "; ".join(f"{fit} on {', '.join(groups[no])}" for no, fit in fits.items())
+        remedy = f"these fit: {fit}"
+    boards = tuple(board.name for board, _ in refusals)
+    reason = MigLayoutImpossible(message=what, remedy=remedy, profiles=counts, boards=boards)
+    return Draft(reason, at, why, on_key=True)
 
 
 def _refusal(board: MigBoard, counts: dict[str, int]) -> NoLayout | None:

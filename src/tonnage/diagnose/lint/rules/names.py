@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import PodSite, mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
+from tonnage.model.reasons.admission import (
+    NameMissing,
+    PriorityClassUnknown,
+    RuntimeClassMissing,
+    ServiceAccountMissing,
+)
+from tonnage.model.reasons.manifests import ConfigMapUnknown, VolumeClaimUnknown
 
 _ALWAYS = ("default",)
 """A ServiceAccount that every namespace has."""
@@ -23,7 +30,7 @@ class Reference:
     namespace: str
     name: str
     path: Path
-    code: LintCode
+    reason: type[NameMissing]
 
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
@@ -43,22 +50,31 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         )
         where = f" in namespace {one.namespace}" if one.namespace else ""
         told = f"there is no {one.kind} {one.name[:100]}{where}"
-        yield Draft(one.code, one.path, told, nearest(one.name, others) or "create it, or name another")
+        reason = one.reason(
+            subject=site.item.subject,
+            message=told,
+            remedy=nearest(one.name, others) or "create it, or name another",
+            kind=one.kind,
+            name=one.name,
+            others=tuple(others),
+        )
+        yield Draft(reason, one.path)
 
 
 def references(site: PodSite) -> Iterator[Reference]:
     """Every object that must be there before the pod can run. Secrets are not looked for."""
     spec, space = site.spec, site.item.namespace
-    for field, kind, code, namespaced in (
-        ("priorityClassName", "PriorityClass", LintCode.PRIORITY_CLASS, False),
-        ("runtimeClassName", "RuntimeClass", LintCode.RUNTIME_CLASS, False),
-        ("serviceAccountName", "ServiceAccount", LintCode.SERVICE_ACCOUNT, True),
-    ):
+    fields: tuple[tuple[str, str, type[NameMissing], bool], ...] = (
+        ("priorityClassName", "PriorityClass", PriorityClassUnknown, False),
+        ("runtimeClassName", "RuntimeClass", RuntimeClassMissing, False),
+        ("serviceAccountName", "ServiceAccount", ServiceAccountMissing, True),
+    )
+    for field, kind, reason, namespaced in fields:
         name = spec.get(field)
         if isinstance(name, str) and name and not (kind == "ServiceAccount" and name in _ALWAYS):
             if kind == "PriorityClass" and name.startswith("system-"):
                 continue
-            yield Reference(kind, space if namespaced else "", name, (*site.path, field), code)
+            yield Reference(kind, space if namespaced else "", name, (*site.path, field), reason)
     yield from _volumes(site)
     for path, container in site.containers():
         for index, source in mappings(container.get("envFrom")):
@@ -82,9 +98,9 @@ def _volumes(site: PodSite) -> Iterator[Reference]:
         name = mapping(volume.get("persistentVolumeClaim")).get("claimName")
         if isinstance(name, str) and name:
             path: Path = (*at, "persistentVolumeClaim", "claimName")
-            yield Reference("PersistentVolumeClaim", space, name, path, LintCode.VOLUME_CLAIM)
+            yield Reference("PersistentVolumeClaim", space, name, path, VolumeClaimUnknown)
 
 
 def _config_map(value: object, at: Path, space: str) -> Iterator[Reference]:
     if isinstance(value, dict) and isinstance(value.get("name"), str) and value.get("optional") is not True:
-        yield Reference("ConfigMap", space, value["name"], (*at, "name"), LintCode.CONFIG_MAP)
+        yield Reference("ConfigMap", space, value["name"], (*at, "name"), ConfigMapUnknown)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.node.labels.syntax import LONGEST, sanitised
-from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
+from tonnage.diagnose.lint.finding import Draft, SetText, field_draft
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
 from tonnage.diagnose.lint.world import World
@@ -16,6 +16,8 @@ from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.reasons.manifests import NodeAffinityInvalid
+from tonnage.model.reasons.placements import ComparisonNotInteger, ProductNotTheLabel
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _SUFFIX: Final = re.compile(r"((?:-MIG-[0-9a-z.+-]+)?(?:-SHARED)?)$")
@@ -33,9 +35,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         yield from _product(selector[PRODUCT_LABEL], (*site.path, "nodeSelector", PRODUCT_LABEL), world)
     for fault in (*node_selector_faults(site.spec), *node_affinity_faults(site.spec)):
         if not is_variable(at_path(site.spec, fault.place)):
-            on_key = fault.place[-1:] == _TERMS
-            place = (*site.path, *fault.place)
-            yield Draft(LintCode.NODE_AFFINITY, place, fault.told, fault.remedy, on_key=on_key)
+            yield field_draft(NodeAffinityInvalid, fault, site, on_key=fault.place[-1:] == _TERMS)
     for path, requirement in requirements(site):
         yield from _requirement(requirement, path, world)
 
@@ -47,8 +47,10 @@ def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[D
         text = values[0]
         if isinstance(text, str) and not _INTEGER.fullmatch(text) and _VALUE.fullmatch(text):
             told = f"{operator} compares whole numbers, and {text[:60]!r} is none"
-            why = "the API server takes it, and no node ever matches"
-            yield Draft(LintCode.COMPARISON, (*at, 0), told, _as_number(text), why)
+            reason = ComparisonNotInteger(
+                message=told, remedy=_as_number(text), operator=operator, value=text
+            )
+            yield Draft(reason, (*at, 0), "the API server takes it, and no node ever matches")
     if expression.get("key") == PRODUCT_LABEL:
         for index, value in enumerate(values):
             yield from _product(value, (*at, index), world)
@@ -72,11 +74,15 @@ def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
         return
     models, certain = found
     labels = [f"{sanitised(model.product)}{ending}" for model in models]
+    reason = ProductNotTheLabel(
+        message=f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU",
+        remedy=f"write {' or '.join(labels)}",
+        value=value,
+        labels=tuple(labels),
+    )
     yield Draft(
-        LintCode.PRODUCT,
+        reason,
         path,
-        f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU",
-        f"write {' or '.join(labels)}",
         "the label is the product's name as NVML gives it, with - for blanks",
         SetText(path, labels[0]) if certain else None,
     )

@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.node_terms import terms
 from tonnage.diagnose.lint.world import Cluster, World
@@ -27,6 +27,13 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement, Taint
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.placements import (
+    FitsNowhere,
+    SelectsNoNode,
+    SingleNode,
+    TolerationMatchesNothing,
+)
+from tonnage.model.reasons.scheduling import ResourceNotAdvertised, TaintNotTolerated
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Verdict
 
@@ -79,8 +86,13 @@ def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: Cluster) -> I
     elif len(tolerating) == 1 and len(nodes) > 1 and needs and site.item.kind != "DaemonSet":
         told = f"{tolerating[0].name} alone has {listed(needs)} for this pod"
         why = "while that node is drained or broken the pod runs nowhere"
-        remedy = "select more than one model or profile, or give another node the same"
-        yield Draft(LintCode.SINGLE_NODE, _asked_at(site, next(iter(needs))), told, remedy, why, on_key=True)
+        reason = SingleNode(
+            message=told,
+            remedy="select more than one model or profile, or give another node the same",
+            node=tolerating[0].name,
+            resources=tuple(needs),
+        )
+        yield Draft(reason, _asked_at(site, next(iter(needs))), why, on_key=True)
 
 
 def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
@@ -98,7 +110,7 @@ def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
     if not found:
         place: Path = (*site.path, "affinity" if required else "nodeSelector")
         told = "each label is on some node, and no node has all that are wanted"
-        yield Draft(LintCode.SELECTS_NOTHING, place, told, "widen it, or label a node", on_key=True)
+        yield Draft(SelectsNoNode(message=told, remedy="widen it, or label a node"), place, on_key=True)
 
 
 def _required(site: PodSite) -> Iterator[tuple[Path, Requirement]]:
@@ -121,9 +133,14 @@ def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) ->
         known = sorted({label for node in nodes for label in node.labels})
         remedy = nearest(key, known)
         remedy = remedy if remedy.startswith("did you") else "label a node, or leave it out"
-        return Draft(LintCode.SELECTS_NOTHING, path, f"no node has the label {key[:100]}", remedy)
-    told = f"no node has {key[:100]} as wanted ({listed(values)})"
-    return Draft(LintCode.SELECTS_NOTHING, path, told, f"nodes have {listed(there)}")
+        told = f"no node has the label {key[:100]}"
+    else:
+        told = f"no node has {key[:100]} as wanted ({listed(values)})"
+        remedy = f"nodes have {listed(there)}"
+    reason = SelectsNoNode(
+        message=told, remedy=remedy, key=key, values=tuple(values), node_values=tuple(there)
+    )
+    return Draft(reason, path)
 
 
 def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
@@ -136,7 +153,16 @@ def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
     meant = next(iter(related), near)
     told += f"; nodes offer {near}" if near and not related else ""
     remedy = f"ask for {meant}" if meant else "install or repair the device plugin"
-    return Draft(LintCode.NOT_ADVERTISED, _asked_at(site, name), told, remedy, on_key=True)
+    reason = ResourceNotAdvertised(
+        subject=site.item.subject,
+        message=told,
+        remedy=remedy,
+        layer=Layer.PLUGIN,
+        resource=name,
+        instead=tuple(related),
+        meant=meant,
+    )
+    return Draft(reason, _asked_at(site, name), on_key=True)
 
 
 def _tainted(site: PodSite, pod: Pod, able: list[Node]) -> Draft:
@@ -147,14 +173,16 @@ def _tainted(site: PodSite, pod: Pod, able: list[Node]) -> Draft:
     first = next(iter(taints.values()))
     value = f", value: {first.value}, operator: Equal" if first.value else ", operator: Exists"
     place: Path = (*site.path, "tolerations") if "tolerations" in site.spec else site.path
-    return Draft(
-        LintCode.TAINT,
-        place,
-        f"every node that would do ({listed([node.name for node in able])}) has a taint that is not "
+    reason = TaintNotTolerated(
+        subject=site.item.subject,
+        message=f"every node that would do ({listed([node.name for node in able])}) has a taint that is not "
         f"tolerated: {listed(taints)}",
-        f"if the pod belongs there, tolerate it: {{key: {first.key}{value}, effect: {first.effect}}}",
-        on_key=True,
+        remedy=f"if the pod belongs there, tolerate it: {{key: {first.key}{value}, effect: {first.effect}}}",
+        key=first.key,
+        value=first.value,
+        effect=first.effect,
     )
+    return Draft(reason, place, on_key=True)
 
 
 def _asked_at(site: PodSite, name: str) -> Path:
@@ -177,12 +205,12 @@ def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Dr
         at: Path = (*site.path, "tolerations", index)
         if like:
             told = f"no taint of a node is tolerated by this; there is {listed(like)}"
-            yield Draft(LintCode.TOLERATION_IDLE, at, told, "write the taint's value and effect")
+            remedy, severity = "write the taint's value and effect", None
         else:
             told = f"no node has a taint with the key {toleration.key[:100]}"
-            yield Draft(
-                LintCode.TOLERATION_IDLE, at, told, "remove it if none is to come", severity=Severity.NOTE
-            )
+            remedy, severity = "remove it if none is to come", Severity.NOTE
+        reason = TolerationMatchesNothing(message=told, remedy=remedy, key=toleration.key, taints=tuple(like))
+        yield Draft(reason, at, severity=severity)
 
 
 def _engine(site: PodSite, manifest: Manifest, world: World, cluster: Cluster) -> Iterator[Draft]:
@@ -196,6 +224,6 @@ def _engine(site: PodSite, manifest: Manifest, world: World, cluster: Cluster) -
         explanation = explain_on(ground, manifest.pod)
     if explanation.verdict is Verdict.NEVER and explanation.layer in _BELOW:
         remedy = explanation.remedies[0].action if explanation.remedies else ""
-        yield Draft(
-            LintCode.FITS_NOWHERE, site.path, f"no node takes it: {explanation.message}", remedy, on_key=True
-        )
+        told = f"no node takes it: {explanation.message}"
+        reason = FitsNowhere(message=told, remedy=remedy, answer=explanation.message)
+        yield Draft(reason, site.path, on_key=True)

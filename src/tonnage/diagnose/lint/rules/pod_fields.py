@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft, field_draft
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.pods.fields import field_faults, pod_level_faults
 from tonnage.documents.pods.placement import placement_faults
+from tonnage.model.reasons.admission import PodFieldInvalid, PodLevelResource, PodPlacementInvalid
 
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on fields that are refused whatever the cluster is."""
     for fault in pod_level_faults(site.spec):
-        place = (*site.path, *fault.place)
-        yield Draft(LintCode.POD_LEVEL, place, fault.told, fault.remedy, on_key=True)
+        yield field_draft(PodLevelResource, fault, site, on_key=True)
     if world.shapes.knows(site.item.api_version, site.item.kind):
         yield from _fields(site)
     for fault in placement_faults(site.spec):
         if not is_variable(at_path(site.spec, fault.place)):
-            place = (*site.path, *fault.place)
-            yield Draft(LintCode.PLACEMENT_INVALID, place, fault.told, fault.remedy)
+            yield field_draft(PodPlacementInvalid, fault, site)
 
 
 def _fields(site: PodSite) -> Iterator[Draft]:
     """A custom kind may fill in names and images by itself."""
     for fault in field_faults(site.spec):
         if not is_variable(at_path(site.spec, fault.place)):
-            yield Draft(LintCode.FIELD_INVALID, (*site.path, *fault.place), fault.told, fault.remedy)
+            yield field_draft(PodFieldInvalid, fault, site)

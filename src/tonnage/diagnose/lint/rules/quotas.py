@@ -12,15 +12,24 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
-from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
+from tonnage.diagnose.lint.finding import Draft, RenameKey
 from tonnage.diagnose.lint.items import Item, mapping, mappings
 from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml.reader import Path
+from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, is_label_key
+from tonnage.model.reasons.admission import QuantityNegative, ResourceNotInteger
+from tonnage.model.reasons.manifests import (
+    LimitRangeGivesDevices,
+    LimitRangeInvalid,
+    QuantityUnreadable,
+    QuotaKeyInvalid,
+    QuotaLeavesGap,
+)
+from tonnage.model.reasons.quota import QuotaKeyWithoutEffect
 from tonnage.model.severity import Severity
 
 _STANDARD: Final = frozenset({
@@ -49,12 +58,12 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
             at: Path = (*item.path, "spec", "limits", index)
             kind = limit.get("type")
             if not isinstance(kind, str) or not kind:
-                yield Draft(LintCode.LIMIT_RANGE, at, "a limit needs a type", "write type: Container")
+                yield _invalid(at, "a limit needs a type", "write type: Container")
             elif kind in types:
                 told = f"a second limit of type {kind[:60]}"
-                yield Draft(LintCode.LIMIT_RANGE, (*at, "type"), told, "write both as one")
+                yield _invalid((*at, "type"), told, "write both as one")
             types.add(str(kind))
-            yield from _limit(limit, at)
+            yield from _limit(limit, at, item)
 
 
 def _quota(item: Item, world: World) -> Iterator[Draft]:
@@ -65,13 +74,13 @@ def _quota(item: Item, world: World) -> Iterator[Draft]:
         if "/" not in key:
             yield from _standard(key, (*at, key))
         elif not is_label_key(key):
-            told = f"{key[:100]} is no qualified name"
-            yield Draft(LintCode.QUOTA_INVALID, (*at, key), told, "write domain/name", on_key=True)
+            told, remedy = f"{key[:100]} is no qualified name", "write domain/name"
+            yield Draft(QuotaKeyInvalid(message=told, remedy=remedy, key=key), (*at, key), on_key=True)
         elif not _is_counted(key) and not hami:
-            yield _without_effect(key, hard, (*at, key))
+            yield _without_effect(key, hard, (*at, key), item)
         if key.startswith("requests."):
             yield from _named(key.removeprefix("requests."), (*at, key))
-        yield from _whole(key, value, (*at, key))
+        yield from _whole(key, value, (*at, key), item)
     yield from _gap(hard, (*at, f"requests.{GPU}"), item, world)
 
 
@@ -81,24 +90,29 @@ def _standard(key: str, place: Path) -> Iterator[Draft]:
     bare = re.sub(r"^(requests|limits)\.", "", key)
     remedy = f"write requests.{GPU}" if "gpu" in bare.lower() else nearest(key, sorted(_STANDARD))
     why = "the API server refuses it: must be a standard resource for quota"
-    yield Draft(
-        LintCode.QUOTA_INVALID, place, f"{key[:100]} is nothing that a quota counts", remedy, why, on_key=True
-    )
+    told = f"{key[:100]} is nothing that a quota counts"
+    yield Draft(QuotaKeyInvalid(message=told, remedy=remedy, key=key), place, why, on_key=True)
 
 
 def _is_counted(key: str) -> bool:
     return key.startswith((*_COUNTED, "requests.")) or any(part in key for part in (*_OF_DRA, _STORAGE))
 
 
-def _without_effect(key: str, hard: JsonObject, place: Path) -> Draft:
+def _without_effect(key: str, hard: JsonObject, place: Path, item: Item) -> Draft:
     bare = key.removeprefix("limits.")
     right = f"requests.{bare}"
     change = RenameKey(place, right) if right not in hard else None
+    reason = QuotaKeyWithoutEffect(
+        subject=item.subject,
+        message=f"Kubernetes accepts {key[:100]} and never enforces it",
+        remedy=f"write {right[:100]}" if change else f"remove it: {right[:100]} is there, too",
+        quota=item.name,
+        key=key,
+        hard=str(hard[key]),
+    )
     return Draft(
-        LintCode.QUOTA_WITHOUT_EFFECT,
+        reason,
         place,
-        f"Kubernetes accepts {key[:100]} and never enforces it",
-        f"write {right[:100]}" if change else f"remove it: {right[:100]} is there, too",
         "of devices, quotas count what stands under requests alone",
         change,
         on_key=True,
@@ -111,16 +125,44 @@ def _named(name: str, place: Path) -> Iterator[Draft]:
         yield from name_drafts(name, place)
 
 
-def _whole(key: str, value: JsonValue, place: Path) -> Iterator[Draft]:
+def _whole(key: str, value: JsonValue, place: Path, item: Item) -> Iterator[Draft]:
     amount = _amount(value)
     if amount is None:
-        yield Draft(LintCode.QUANTITY, place, f"{str(value)[:60]!r} is no quantity", "write a number")
+        yield _unreadable(key, value, place)
     elif amount < 0:
-        yield Draft(LintCode.NEGATIVE, place, f"{key[:100]}: {value} is below zero", "write 0 or more")
+        negative = QuantityNegative(
+            subject=item.subject,
+            message=f"{key[:100]}: {value} is below zero",
+            remedy="write 0 or more",
+            field=field_path(place),
+            resource=key,
+            value=str(value),
+        )
+        yield Draft(negative, place)
     elif amount.denominator != 1 and (key in _WHOLE or ("/" in key and _STORAGE not in key)):
         told = f"{key[:100]}: {value} is no whole number"
         accepted = Severity.WARNING if key.startswith("requests.") else None
-        yield Draft(LintCode.NOT_AN_INTEGER, place, told, "write a whole number", severity=accepted)
+        yield _not_integer(told, key, value, place, item, accepted)
+
+
+def _unreadable(name: str, value: JsonValue, place: Path) -> Draft:
+    told = f"{str(value)[:60]!r} is no quantity"
+    reason = QuantityUnreadable(message=told, remedy="write a number", resource=name, value=str(value))
+    return Draft(reason, place)
+
+
+def _not_integer(
+    told: str, name: str, value: JsonValue, place: Path, item: Item, severity: Severity | None
+) -> Draft:
+    reason = ResourceNotInteger(
+        subject=item.subject,
+        message=told,
+        remedy="write a whole number",
+        field=field_path(place),
+        resource=name,
+        value=str(value),
+    )
+    return Draft(reason, place, severity=severity)
 
 
 def _gap(hard: JsonObject, place: Path, item: Item, world: World) -> Iterator[Draft]:
@@ -138,15 +180,13 @@ def _gap(hard: JsonObject, place: Path, item: Item, world: World) -> Iterator[Dr
     if not open_ways:
         return
     others = "" if offered is None else ", which this cluster offers"
-    yield Draft(
-        LintCode.QUOTA_GAP,
-        place,
-        f"{' and '.join(open_ways)}{others} are not counted by requests.{GPU}",
-        f"add their own keys: requests.{GPU}{SHARED_SUFFIX}, requests.{MIG_PREFIX}<profile>, "
+    reason = QuotaLeavesGap(
+        message=f"{' and '.join(open_ways)}{others} are not counted by requests.{GPU}",
+        remedy=f"add their own keys: requests.{GPU}{SHARED_SUFFIX}, requests.{MIG_PREFIX}<profile>, "
         "<class>.deviceclass.resource.k8s.io/devices; 0 forbids",
-        severity=None if offered is None else Severity.WARNING,
-        on_key=True,
+        uncounted=tuple(open_ways),
     )
+    yield Draft(reason, place, severity=None if offered is None else Severity.WARNING, on_key=True)
 
 
 def _ways_in(world: World) -> frozenset[str] | None:
@@ -165,7 +205,7 @@ def _ways_in(world: World) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _limit(limit: JsonObject, at: Path) -> Iterator[Draft]:
+def _limit(limit: JsonObject, at: Path, item: Item) -> Iterator[Draft]:
     kind = limit.get("type")
     parts = {name: mapping(limit.get(name)) for name in ("min", "max", "default", "defaultRequest")}
     for part, values in parts.items():
@@ -173,27 +213,30 @@ def _limit(limit: JsonObject, at: Path) -> Iterator[Draft]:
             place = (*at, part, name)
             amount = _amount(value)
             if amount is None:
-                yield Draft(LintCode.QUANTITY, place, f"{str(value)[:60]!r} is no quantity", "write a number")
+                yield _unreadable(name, value, place)
             elif is_extended(name) and amount.denominator != 1:
                 told = f"{name}: {value} is no whole number"
-                remedy = "write a whole number"
-                yield Draft(LintCode.NOT_AN_INTEGER, place, told, remedy, severity=Severity.WARNING)
+                yield _not_integer(told, name, value, place, item, Severity.WARNING)
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
             if parts[part]:
                 told = f"{part} is not allowed where type is Pod"
-                yield Draft(LintCode.LIMIT_RANGE, (*at, part), told, "use type: Container", on_key=True)
+                yield _invalid((*at, part), told, "use type: Container", on_key=True)
     yield from _ordered(parts, at)
     for name in parts["default"] or parts["defaultRequest"]:
         if is_extended(name) and kind == "Container" and _amount(parts["default"].get(name, 0)) != 0:
-            yield Draft(
-                LintCode.LIMIT_RANGE_GIVES,
-                (*at, "default" if name in parts["default"] else "defaultRequest", name),
-                f"every container of the namespace that does not ask for {name} gets some, init "
+            reason = LimitRangeGivesDevices(
+                message=f"every container of the namespace that does not ask for {name} gets some, init "
                 "containers and side-cars, too",
-                "leave devices out of the defaults",
-                on_key=True,
+                remedy="leave devices out of the defaults",
+                resource=name,
             )
+            section = "default" if name in parts["default"] else "defaultRequest"
+            yield Draft(reason, (*at, section, name), on_key=True)
+
+
+def _invalid(at: Path, told: str, remedy: str, *, on_key: bool = False) -> Draft:
+    return Draft(LimitRangeInvalid(message=told, remedy=remedy), at, on_key=on_key)
 
 
 def _ordered(parts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
@@ -210,12 +253,12 @@ def _ordered(parts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
             least, most = _amount(parts[low][name]), _amount(parts[high][name])
             if least is not None and most is not None and least > most:
                 told = f"{low} of {name} is {parts[low][name]}, more than {high}, {parts[high][name]}"
-                yield Draft(LintCode.LIMIT_RANGE, (*at, low, name), told, f"lower {low}, or raise {high}")
+                yield _invalid((*at, low, name), told, f"lower {low}, or raise {high}")
     for name in parts["default"].keys() & parts["defaultRequest"].keys():
         given, asked = _amount(parts["default"][name]), _amount(parts["defaultRequest"][name])
         if is_extended(name) and given is not None and asked is not None and asked < given:
             told = f"default and defaultRequest of {name} differ; for a device they must be equal"
-            yield Draft(LintCode.LIMIT_RANGE, (*at, "defaultRequest", name), told, "leave defaultRequest out")
+            yield _invalid((*at, "defaultRequest", name), told, "leave defaultRequest out")
 
 
 def _amount(value: JsonValue) -> Fraction | None:

@@ -6,12 +6,12 @@ The API server's own checks are those of `diagnose.quantities`; here they get th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose import quantities
-from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
+from tonnage.diagnose.lint.finding import Draft, MoveToLimits
 from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.resource_names import name_drafts
 from tonnage.diagnose.lint.world import World
@@ -22,19 +22,14 @@ from tonnage.model.kubernetes.cluster import WrittenAmounts
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.reasons.admission import (
-    FieldAmountReason,
     LimitMissing,
     QuantityNegative,
     RequestLimitUnequal,
     ResourceNotInteger,
 )
+from tonnage.model.reasons.manifests import ClaimNameUnknown, QuantityUnreadable
+from tonnage.model.reasons.placements import WholeAndShared
 
-_CODES: Final[Mapping[type[FieldAmountReason], LintCode]] = {
-    QuantityNegative: LintCode.NEGATIVE,
-    ResourceNotInteger: LintCode.NOT_AN_INTEGER,
-    RequestLimitUnequal: LintCode.REQUEST_LIMIT_UNEQUAL,
-    LimitMissing: LintCode.LIMIT_MISSING,
-}
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 
 
@@ -65,7 +60,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
             for name in values:
                 asked.setdefault(name, (*at, section, name))
         for fault in claim_name_faults(container, path, site.spec):
-            yield Draft(LintCode.CLAIM_UNKNOWN, fault.place, fault.told, fault.remedy)
+            yield Draft(ClaimNameUnknown(message=fault.told, remedy=fault.remedy), fault.place)
     for name, place in asked.items():
         yield from name_drafts(name, place)
     yield from _both(asked)
@@ -75,12 +70,13 @@ def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
     for section, values in amounts.items():
         for name, value in values.items():
             if value is not None and _read(value) is None and not is_variable(value):
-                yield Draft(
-                    LintCode.QUANTITY,
-                    (*at, section, name),
-                    f"{str(value)[:60]!r} is no quantity",
-                    "write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+                reason = QuantityUnreadable(
+                    message=f"{str(value)[:60]!r} is no quantity",
+                    remedy="write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+                    resource=name,
+                    value=str(value),
                 )
+                yield Draft(reason, (*at, section, name))
 
 
 def _read(value: JsonValue) -> str | None:
@@ -100,15 +96,15 @@ def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterat
         for section, values in amounts.items()
     }
     written = WrittenAmounts(container, "", read["limits"], read["requests"])
-    said: set[tuple[type[FieldAmountReason], str]] = set()
+    said: set[tuple[str, str]] = set()
     for error in quantities.of(written):
         reason = error.reason
-        if not isinstance(reason, FieldAmountReason):
+        if not isinstance(reason, QuantityNegative | ResourceNotInteger | RequestLimitUnequal | LimitMissing):
             continue
         name = reason.resource
-        if type(reason) not in _CODES or (type(reason), name) in said:
+        if (reason.code, name) in said:
             continue
-        said.add((type(reason), name))
+        said.add((reason.code, name))
         found = _FIELD.match(error.path.lstrip("."))
         section = found[1] if found else "limits"
         if name not in amounts[section]:
@@ -116,7 +112,7 @@ def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterat
         change = None
         if isinstance(reason, LimitMissing) and is_extended(name):
             change = MoveToLimits(at, name)
-        yield Draft(_CODES[type(reason)], (*at, section, name), reason.message, reason.remedy, change=change)
+        yield Draft(reason, (*at, section, name), change=change)
 
 
 def _both(asked: dict[str, Path]) -> Iterator[Draft]:
@@ -124,11 +120,16 @@ def _both(asked: dict[str, Path]) -> Iterator[Draft]:
         name for name in asked if name.endswith(SHARED_SUFFIX) and name.removesuffix(SHARED_SUFFIX) in asked
     ]
     for name in shared:
+        whole = name.removesuffix(SHARED_SUFFIX)
+        reason = WholeAndShared(
+            message=f"the pod asks for {whole} and for {name}",
+            remedy="ask for one of them",
+            whole=whole,
+            shared=name,
+        )
         yield Draft(
-            LintCode.WHOLE_AND_SHARED,
+            reason,
             asked[name],
-            f"the pod asks for {name.removesuffix(SHARED_SUFFIX)} and for {name}",
-            "ask for one of them",
             "a node that shares its GPUs under another name has none left whole",
             on_key=True,
         )

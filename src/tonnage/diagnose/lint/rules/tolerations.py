@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.finding import Draft, field_draft
 from tonnage.diagnose.lint.items import PodSite, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.pods.fields import toleration_faults
+from tonnage.model.reasons.admission import TolerationInvalid
 from tonnage.model.severity import Severity
 
 _WITHOUT: Final = 35
@@ -21,11 +22,12 @@ _WITHOUT: Final = 35
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on each toleration."""
     for fault in toleration_faults(site.spec):
-        yield Draft(LintCode.TOLERATION_INVALID, (*site.path, *fault.place), fault.told, fault.remedy)
+        yield field_draft(TolerationInvalid, fault, site)
     for index, toleration in mappings(site.spec.get("tolerations")):
         operator = toleration.get("operator")
         if operator in ("Gt", "Lt"):
             at = (*site.path, "tolerations", index, "operator")
-            told, why = f"{operator} is behind a gate that is off", "the API server refuses it"
             late = Severity.WARNING if world.minor > _WITHOUT else Severity.ERROR
-            yield Draft(LintCode.TOLERATION_INVALID, at, told, "use Equal", why, severity=late)
+            told = f"{operator} is behind a gate that is off"
+            reason = TolerationInvalid(subject=site.item.subject, message=told, remedy="use Equal")
+            yield Draft(reason, at, "the API server refuses it", severity=late)

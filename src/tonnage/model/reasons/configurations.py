@@ -1,0 +1,125 @@
+"""What lint has against configurations of GPUs: of the device plugin, of MIG, of NVIDIA's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import Unit
+from tonnage.model.reasons.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, MIG_PARTED, LintRule
+from tonnage.model.reasons.reason import ManifestFault, Reason, reason
+from tonnage.model.severity import Severity
+
+
+@reason
+class ConfigurationReason(ManifestFault):
+    """What is wrong in a configuration. Its subject, an object or nothing, and the field's path are filled in
+    by lint with the place."""
+
+    layer: Layer = Layer.PLUGIN
+    subject: str = ""
+    field: str | None = None
+
+
+class GpuConfigInvalid(ConfigurationReason):
+    """A device-plugin configuration that the agent refuses, also in a ConfigMap."""
+
+    code: ClassVar[str] = "gpu-config-invalid"
+    advice: ClassVar[str] = "[the fields](device-plugin-config.md)"
+    rule: ClassVar[LintRule] = LintRule("A device-plugin configuration that is refused.", DEVICE_PLUGIN)
+
+
+@reason
+class SharingWithoutRename(ConfigurationReason):
+    """Shared GPUs under the name of whole ones."""
+
+    code: ClassVar[str] = "sharing-without-rename"
+    advice: ClassVar[str] = "`renameByDefault: true`"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("Shared GPUs under the name of whole ones.", DEVICE_PLUGIN)
+    strategy: str
+    resource: str
+
+
+class MigConfigInvalid(ConfigurationReason):
+    """A mig-parted configuration that is refused."""
+
+    code: ClassVar[str] = "mig-config-invalid"
+    advice: ClassVar[str] = "as the finding says"
+    rule: ClassVar[LintRule] = LintRule("A MIG configuration that mig-parted refuses.", MIG_PARTED)
+
+
+@reason
+class MigLayoutImpossible(ConfigurationReason):
+    """More MIG devices than a GPU has slices for, or of GPUs of different models at once."""
+
+    code: ClassVar[str] = "mig-layout-impossible"
+    advice: ClassVar[str] = "fewer, or smaller ones"
+    rule: ClassVar[LintRule] = LintRule("More MIG devices than a GPU has room for.", MIG_PARTED)
+    profiles: Annotated[Mapping[str, int], Unit("MIG devices of each profile")]
+    boards: tuple[str, ...]
+
+
+@reason
+class MigProfileUnknown(ConfigurationReason):
+    """A MIG profile that no known GPU has, or not those that the filter selects."""
+
+    code: ClassVar[str] = "mig-profile-unknown"
+    advice: ClassVar[str] = "the nearest is given"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A MIG profile that no known GPU has.", MIG_PARTED)
+    profile: str
+    meant: str | None = None
+
+
+class ClusterPolicyDeprecated(ConfigurationReason):
+    """A ClusterPolicy field that nothing reads any more."""
+
+    code: ClassVar[str] = "cluster-policy-deprecated"
+    advice: ClassVar[str] = "remove it"
+    severity: ClassVar[Severity] = Severity.NOTE
+    rule: ClassVar[LintRule] = LintRule("A ClusterPolicy field without effect.", GPU_OPERATOR)
+
+
+@reason
+class ClusterPolicyIncomplete(ConfigurationReason):
+    """A section is missing that the CRD requires."""
+
+    code: ClassVar[str] = "cluster-policy-incomplete"
+    advice: ClassVar[str] = "write it, `{}` for its defaults"
+    severity: ClassVar[Severity] = Severity.NOTE
+    rule: ClassVar[LintRule] = LintRule("A ClusterPolicy without a required section.", GPU_OPERATOR)
+    missing: tuple[str, ...]
+
+
+@reason
+class ClusterPolicyKeyUnknown(ConfigurationReason):
+    """A field that ClusterPolicy does not have, or Helm's name for one."""
+
+    code: ClassVar[str] = "cluster-policy-key-unknown"
+    advice: ClassVar[str] = "the nearest name is given"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A field that ClusterPolicy does not have.", GPU_OPERATOR)
+    meant: str | None = None
+
+
+class ClusterPolicyValueInvalid(ConfigurationReason):
+    """A value of the wrong type, none of those allowed, or one that contradicts another."""
+
+    code: ClassVar[str] = "cluster-policy-value-invalid"
+    advice: ClassVar[str] = "as the finding says"
+    rule: ClassVar[LintRule] = LintRule("A value that ClusterPolicy does not take.", GPU_OPERATOR)
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    GpuConfigInvalid,
+    SharingWithoutRename,
+    MigConfigInvalid,
+    MigLayoutImpossible,
+    MigProfileUnknown,
+    ClusterPolicyDeprecated,
+    ClusterPolicyIncomplete,
+    ClusterPolicyKeyUnknown,
+    ClusterPolicyValueInvalid,
+)

@@ -1,0 +1,108 @@
+"""What lint has against where a pod shall run: on the nodes that there are, or on any."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from tonnage.model.reasons.lint_rule import SCHEDULER, LintRule
+from tonnage.model.reasons.reason import ManifestFault, Reason, SchedulerReason, reason
+from tonnage.model.severity import Severity
+
+
+@reason
+class PlacementReason(SchedulerReason, ManifestFault):
+    """What keeps a manifest's pods from nodes. Its subject is the object, which lint fills in."""
+
+    subject: str = ""
+
+
+@reason
+class ComparisonNotInteger(PlacementReason):
+    """`Gt` or `Lt` with what is no whole number: it is accepted, and no node matches."""
+
+    code: ClassVar[str] = "comparison-not-integer"
+    advice: ClassVar[str] = "a whole number in quotes, without unit"
+    rule: ClassVar[LintRule] = LintRule("Gt or Lt with what is no whole number.", SCHEDULER)
+    operator: str
+    value: str
+
+
+@reason
+class ProductNotTheLabel(PlacementReason):
+    """A product's name that the label `nvidia.com/gpu.product` never has."""
+
+    code: ClassVar[str] = "product-not-the-label"
+    advice: ClassVar[str] = "the label's value is given"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A product name that is not the label's.", "GPU feature discovery")
+    value: str
+    labels: tuple[str, ...]
+
+
+@reason
+class SelectsNoNode(PlacementReason):
+    """A node selector or affinity that no node meets; what nodes have is told."""
+
+    code: ClassVar[str] = "selects-no-node"
+    advice: ClassVar[str] = "widen it"
+    rule: ClassVar[LintRule] = LintRule("Node labels that no node has.", SCHEDULER)
+    key: str | None = None
+    values: tuple[str, ...] | None = None
+    node_values: tuple[str, ...] | None = None
+
+
+@reason
+class SingleNode(PlacementReason):
+    """One node alone offers what the pod asks for."""
+
+    code: ClassVar[str] = "single-node"
+    advice: ClassVar[str] = "another model or profile, too"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("What is asked for, one node alone offers.", SCHEDULER)
+    node: str
+    resources: tuple[str, ...]
+
+
+@reason
+class TolerationMatchesNothing(PlacementReason):
+    """Nodes have a taint of that key with another value or effect; a note where none has the key."""
+
+    code: ClassVar[str] = "toleration-matches-nothing"
+    advice: ClassVar[str] = "the taint's value and effect"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A toleration that matches no taint there is.", SCHEDULER)
+    key: str
+    taints: tuple[str, ...]
+
+
+@reason
+class FitsNowhere(PlacementReason):
+    """No node would ever take the pod; the engine's reason is quoted."""
+
+    code: ClassVar[str] = "fits-nowhere"
+    advice: ClassVar[str] = "see `tonnage explain -f`"
+    rule: ClassVar[LintRule] = LintRule("No node would ever take the pod.", SCHEDULER)
+    answer: str
+
+
+@reason
+class WholeAndShared(PlacementReason):
+    """A pod that asks for whole and for shared GPUs."""
+
+    code: ClassVar[str] = "whole-and-shared"
+    advice: ClassVar[str] = "one of them"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A pod that asks for whole and for shared GPUs.", SCHEDULER)
+    whole: str
+    shared: str
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    ComparisonNotInteger,
+    ProductNotTheLabel,
+    SelectsNoNode,
+    SingleNode,
+    TolerationMatchesNothing,
+    FitsNowhere,
+    WholeAndShared,
+)
