@@ -7,6 +7,7 @@ SCH-6, SHR-3, SHR-5, ADM-5, MIG-2, MIG-3, OPR-1, DRA-1, DRA-2, DRA-3, ADM-8.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -20,9 +21,13 @@ from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import Given, Report, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.admission import ObjectRefused
+from tonnage.model.reasons.manifests import ApiWarning, ObjectUnreadable
+from tonnage.model.reasons.registry import manifest_reasons
 from tonnage.model.severity import Severity
 
 FOLDER = Path(__file__).parent
+SCHEMAS = json.loads((FOLDER.parents[2] / "docs/reference/reason-facts.schema.json").read_text())["$defs"]
 CASES = sorted(
     path for path in FOLDER.glob("*/*.yaml") if path.name != "cluster.yaml" and path.parent.name != "fix"
 )
@@ -68,6 +73,20 @@ def test_a_finding_says_what_to_do(path: Path) -> None:
         assert finding.reason.remedy or finding.code in ("value-of-wrong-type", "selector-refused"), finding
         assert finding.reason.source
         assert finding.severity in Severity
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_a_finding_has_the_facts_of_its_code(path: Path) -> None:
+    for finding in linted(path).findings:
+        schema, facts = SCHEMAS[finding.reason.code], finding.reason.facts
+        assert set(schema.get("required", ())) <= facts.keys() <= schema["properties"].keys(), finding
+        assert ("field" in schema["properties"]) == ("field" in facts), finding
+
+
+def test_every_reason_of_lint_is_found_in_a_case() -> None:
+    kinds = {type(finding.reason) for path in CASES for finding in linted(path).findings}
+    of_server = (ObjectRefused, ObjectUnreadable, ApiWarning)  # tests/cli/test_refused_files.py
+    assert [cls for cls in manifest_reasons() if cls not in kinds and cls not in of_server] == []
 
 
 RECORDED = yaml.load((FOLDER / "recorded_refusals.yaml").read_text(), yaml.CSafeLoader)

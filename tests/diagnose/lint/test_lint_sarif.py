@@ -13,6 +13,7 @@ from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.lint.sarif import sarif, uri
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.errors import Problem
+from tonnage.model.reasons.registry import manifest_reasons
 
 FILE = Path(__file__).parent / "fix" / "all.before.yaml"
 NAME = "deploy/a b.yaml"
@@ -64,6 +65,18 @@ def test_the_log_has_the_structure_of_the_specification() -> None:
         physical = checked("physical", checked("location", location)["physicalLocation"])
         assert physical["artifactLocation"] == {"uri": "deploy/a%20b.yaml"}
         assert min(physical["region"].values()) >= 1
+
+
+def test_its_rules_are_the_reasons_that_lint_can_find_each_at_its_first_place() -> None:
+    (run,) = log_of("")["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert sorted(rules) == sorted(cls.alias or cls.code for cls in manifest_reasons())
+    assert (rules[0], rules[1], rules[38], rules[50]) == (
+        "api-warning",
+        "claim-invalid",
+        "runtime-class-unknown",
+        "whole-and-shared",
+    )
 
 
 def test_its_fixes_are_those_of_the_command() -> None:

@@ -39,25 +39,25 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
         if next(wrong_in_container_resource(name), ""):
             near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
             remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
-            told = f"{name[:100]} is no resource of Kubernetes, and has no domain"
+            message = f"{name[:100]} is no resource of Kubernetes, and has no domain"
             why = "must be a standard resource type or fully qualified"
             meant = near[0] if near else None
             yield _refused(
-                ResourceNameUnknown(message=told, remedy=remedy, resource=name, meant=meant), why, place
+                ResourceNameUnknown(message=message, remedy=remedy, resource=name, meant=meant), why, place
             )
         return
     if name.startswith(_PREFIXES):
-        told = f"{name[:100]} is a quota's key, not a resource"
+        message = f"{name[:100]} is a quota's key, not a resource"
         meant = name.partition(".")[2]
         remedy, why = f"write {meant[:100]}", "doesn't follow extended resource name standard"
         yield _refused(
-            ResourceNameUnknown(message=told, remedy=remedy, resource=name, meant=meant), why, place
+            ResourceNameUnknown(message=message, remedy=remedy, resource=name, meant=meant), why, place
         )
         return
     wrong = next(wrong_in_container_resource(name), "")
     if wrong:
-        told, remedy = f"{name[:100]} is no name of a resource", "write domain/name"
-        yield _refused(ResourceNameUnknown(message=told, remedy=remedy, resource=name), wrong, place)
+        message, remedy = f"{name[:100]} is no name of a resource", "write domain/name"
+        yield _refused(ResourceNameUnknown(message=message, remedy=remedy, resource=name), wrong, place)
         return
     bare = name.removesuffix(SHARED_SUFFIX)
     if bare.startswith(MIG_PREFIX):
@@ -67,9 +67,9 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
         return
     near = get_close_matches(name.lower(), _DEVICES, n=1, cutoff=_CUTOFF)
     if near:
-        told = f"{name[:100]} is not a name that a device plugin offers by itself"
+        message = f"{name[:100]} is not a name that a device plugin offers by itself"
         remedy = f"did you mean {near[0]}?"
-        reason = ResourceNameUnknown(message=told, remedy=remedy, resource=name, meant=near[0])
+        reason = ResourceNameUnknown(message=message, remedy=remedy, resource=name, meant=near[0])
         yield Draft(reason, place, on_key=True)
 
 
@@ -86,14 +86,14 @@ def _mig_name(name: str, place: Path) -> Iterator[Draft]:
         return
     instance = re.fullmatch(r"[1-7]c\.(.+)", profile)
     if instance is not None and instance[1] in known:
-        told, near = (
+        message, near = (
             f"{name} is a compute instance; the device plugin offers whole GPU instances",
             [instance[1]],
         )
     else:
         near = get_close_matches(profile, list(known), n=1, cutoff=0.5)
-        told = f"no known GPU has a MIG profile {profile[:60]}"
+        message = f"no known GPU has a MIG profile {profile[:60]}"
     meant = f"{MIG_PREFIX}{near[0]}" if near else None
     remedy = f"did you mean {meant}?" if meant else "see nvidia-smi mig -lgip"
-    reason = MigProfileUnknown(message=told, remedy=remedy, profile=profile, meant=meant)
+    reason = MigProfileUnknown(message=message, remedy=remedy, profile=profile, meant=meant)
     yield Draft(reason, place, on_key=True)

@@ -37,8 +37,8 @@ def drafts(
     for index, selector in mappings(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if not isinstance(expression, str):
-            told, remedy = "a selector without expression", "write cel: {expression: ...}"
-            yield Draft(SelectorRefused(message=told, remedy=remedy), (*at, index))
+            message, remedy = "a selector without expression", "write cel: {expression: ...}"
+            yield Draft(SelectorRefused(message=message, remedy=remedy), (*at, index))
             return
         found.append(((*at, index, "cel", "expression"), expression))
     refused = [

@@ -34,22 +34,22 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
         return
     if answer.message and not answer.faults:
         if not _holds_variable(item.value):
-            told = answer.message.partition(": ")[2] or answer.message
-            path = (*item.path, *_go_path(item.value, told))
-            yield Draft(ObjectUnreadable(message=told, remedy=kind_help(item.kind)), path, _WHY)
+            message = answer.message.partition(": ")[2] or answer.message
+            path = (*item.path, *_go_path(item.value, message))
+            yield Draft(ObjectUnreadable(message=message, remedy=kind_help(item.kind)), path, _WHY)
         return
     known, sketch = _known(item), _is_sketch(item)
     for fault in answer.faults:
         path = _path(item.value, fault.field)
-        told = f"{fault.field}: {fault.text}"
-        if told in known or _holds_variable(at_path(item.value, path)):
+        message = f"{fault.field}: {fault.text}"
+        if message in known or _holds_variable(at_path(item.value, path)):
             continue
         written = _written(item.value, path)
         if sketch and written != path:
             continue
         path = path if fault.text.startswith(_MISSING) else written
         remedy = field_help(item.kind, fault.field)
-        reason = ObjectRefused(subject=item.subject, message=told, remedy=remedy, field=fault.field)
+        reason = ObjectRefused(subject=item.subject, message=message, remedy=remedy, field=fault.field)
         yield Draft(reason, (*item.path, *path), _WHY)
     for warning in answer.warnings:
         field, separator, _ = warning.partition(": ")

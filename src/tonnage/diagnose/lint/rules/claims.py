@@ -91,8 +91,8 @@ def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
 def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
     requests = [*mappings(devices.get("requests"))]
     if len(requests) > _MOST_REQUESTS:
-        told = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
-        yield _invalid((*at, "requests"), told)
+        message = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
+        yield _invalid((*at, "requests"), message)
     names: set[str] = set()
     for index, request in requests:
         place: Path = (*at, "requests", index)
@@ -108,20 +108,20 @@ def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterato
         for index, entry in mappings(devices.get(section)):
             yield from _references(entry, (*at, section, index), names)
             if section == "constraints" and not any(field in entry for field in _COMPARED):
-                told = "a constraint without matchAttribute"
-                yield _invalid((*at, section, index), told, "say which must be equal")
+                message = "a constraint without matchAttribute"
+                yield _invalid((*at, section, index), message, "say which must be equal")
 
 
 def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]:
     for place, name in enumerate(sequence(entry.get("requests"))):
         if isinstance(name, str) and name not in names:
-            told = f"no request is named {name[:130]}"
-            yield _invalid((*at, "requests", place), told, nearest(name, sorted(names)))
+            message = f"no request is named {name[:130]}"
+            yield _invalid((*at, "requests", place), message, nearest(name, sorted(names)))
     for field in _COMPARED:
         name = entry.get(field)
         if isinstance(name, str) and "/" not in name:
-            told = f"{name[:100]} has no domain"
-            yield _invalid((*at, field), told, f"write the driver's: gpu.nvidia.com/{name[:32]}")
+            message = f"{name[:100]} has no domain"
+            yield _invalid((*at, field), message, f"write the driver's: gpu.nvidia.com/{name[:32]}")
 
 
 def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
@@ -136,14 +136,14 @@ def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterato
         return
     if flat:
         for key in flat:
-            told = f"{key} stands beside {given[0]}, where {item.api_version} has no such field"
+            message = f"{key} stands beside {given[0]}, where {item.api_version} has no such field"
             why = (
                 "kubectl refuses it; clients that do not validate drop it, and other devices may be allocated"
             )
-            yield _invalid((*at, key), told, f"move it under {given[0]}", why, on_key=True)
+            yield _invalid((*at, key), message, f"move it under {given[0]}", why, on_key=True)
     if len(given) != 1:
-        told = "exactly one of `exactly` or `firstAvailable` is required"
-        yield _invalid(at, told, "keep one of them" if given else "write exactly:")
+        message = "exactly one of `exactly` or `firstAvailable` is required"
+        yield _invalid(at, message, "keep one of them" if given else "write exactly:")
     if "exactly" in request:
         yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), item, world)
     for index, sub in mappings(request.get("firstAvailable")):
@@ -153,15 +153,15 @@ def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterato
 def _flat(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
     """v1beta1: the fields of a request stand directly under it."""
     if "exactly" in request:
-        told, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
-        yield _invalid((*at, "exactly"), told, remedy, on_key=True)
+        message, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
+        yield _invalid((*at, "exactly"), message, remedy, on_key=True)
         yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), item, world)
     elif "firstAvailable" not in request:
         yield from _exact(request, at, item, world)
 
 
-def _invalid(at: Path, told: str, remedy: str = "", why: str = "", *, on_key: bool = False) -> Draft:
-    return Draft(ClaimInvalid(message=told, remedy=remedy), at, why, on_key=on_key)
+def _invalid(at: Path, message: str, remedy: str = "", why: str = "", *, on_key: bool = False) -> Draft:
+    return Draft(ClaimInvalid(message=message, remedy=remedy), at, why, on_key=on_key)
 
 
 def _not_wrapped(flat: tuple[str, ...], at: Path) -> Draft:
@@ -193,11 +193,11 @@ def _exact(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[
         yield from _class(name, (*at, "deviceClassName"), item, world)
     mode, count = request.get("allocationMode"), request.get("count")
     if mode not in (None, "ExactCount", "All"):
-        told = f"no allocationMode {str(mode)[:60]}"
-        yield _invalid((*at, "allocationMode"), told, "ExactCount or All")
+        message = f"no allocationMode {str(mode)[:60]}"
+        yield _invalid((*at, "allocationMode"), message, "ExactCount or All")
     if mode == "All" and count:
-        told = "count goes with ExactCount; All takes every device"
-        yield _invalid((*at, "count"), told, "remove it")
+        message = "count goes with ExactCount; All takes every device"
+        yield _invalid((*at, "count"), message, "remove it")
     elif isinstance(count, int) and count < 0:  # 0 is unset: one
         yield _invalid((*at, "count"), f"count is {count}, and must be above 0", "write 1")
     before = _selectors_of(str(name), world)
@@ -217,10 +217,10 @@ def _class(name: str, place: Path, item: Item, world: World) -> Iterator[Draft]:
     snapshot = world.cluster.ground.view.snapshot
     names = sorted(one.name for one in snapshot.device_classes)
     if name not in names and world.cluster.looked_at("DeviceClass"):
-        told = f"there is no DeviceClass {name[:100]}"
+        message = f"there is no DeviceClass {name[:100]}"
         reason = DeviceClassMissing(
             subject=item.subject,
-            message=told,
+            message=message,
             remedy=nearest(name, names) or "install the driver that brings it",
             claims=(item.name,),
         )

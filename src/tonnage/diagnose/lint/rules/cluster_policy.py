@@ -34,16 +34,16 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
         return
     at: Path = (*item.path, "spec")
     if item.api_version != "nvidia.com/v1":
-        told = f"there is no {item.api_version[:60]} of ClusterPolicy"
-        yield _invalid((*item.path, "apiVersion"), told, "write nvidia.com/v1")
+        message = f"there is no {item.api_version[:60]} of ClusterPolicy"
+        yield _invalid((*item.path, "apiVersion"), message, "write nvidia.com/v1")
     spec = mapping(item.value.get("spec"))
     known = policy_fields()
     yield from _Walk(at).of(spec, known.fields, at)
     missing = [name for name in known.required if name not in spec]
     if missing:
-        told = f"the CRD requires {', '.join(missing)} too"
+        message = f"the CRD requires {', '.join(missing)} too"
         remedy = "write {} for every default"
-        reason = ClusterPolicyIncomplete(message=told, remedy=remedy, missing=tuple(missing))
+        reason = ClusterPolicyIncomplete(message=message, remedy=remedy, missing=tuple(missing))
         yield Draft(reason, at, on_key=True)
     yield from _together(spec, at)
     yield from _config_maps(item, spec, at, world)
@@ -61,8 +61,8 @@ class _Walk:
             at: Path = (*path, key)
             dotted = ".".join(str(step) for step in at[len(self._base) :])
             if dotted in known.deprecated:
-                told = f"{dotted} has no effect any more: {known.deprecated[dotted]}"
-                yield Draft(ClusterPolicyDeprecated(message=told, remedy="remove it"), at, on_key=True)
+                message = f"{dotted} has no effect any more: {known.deprecated[dotted]}"
+                yield Draft(ClusterPolicyDeprecated(message=message, remedy="remove it"), at, on_key=True)
             if key not in fields:
                 yield self._unknown(key, dotted, value, fields, at)
                 continue
@@ -81,37 +81,37 @@ class _Walk:
         same = next((name for name in fields if name.lower() == key.lower()), right)
         change = RenameKey(at, same) if same and same not in value else None
         remedy = f"write {right}; Helm's value has the other name" if right else nearest(key, list(fields))
-        told = f"ClusterPolicy has no {dotted[:200]}"
-        reason = ClusterPolicyKeyUnknown(message=told, remedy=remedy, meant=same or None)
+        message = f"ClusterPolicy has no {dotted[:200]}"
+        reason = ClusterPolicyKeyUnknown(message=message, remedy=remedy, meant=same or None)
         why = "kubectl refuses it; through Helm it is dropped silently"
         return Draft(reason, at, why, change, on_key=True)
 
 
-def _invalid(at: Path, told: str, remedy: str = "", why: str = "", change: Change | None = None) -> Draft:
-    return Draft(ClusterPolicyValueInvalid(message=told, remedy=remedy), at, why, change)
+def _invalid(at: Path, message: str, remedy: str = "", why: str = "", change: Change | None = None) -> Draft:
+    return Draft(ClusterPolicyValueInvalid(message=message, remedy=remedy), at, why, change)
 
 
 def _leaf(value: JsonValue, field: str, at: Path) -> Iterator[Draft]:
     if field == "bool" and not isinstance(value, bool):
         right = str(value).lower()
         change = SetBare(at, right) if isinstance(value, str) and right in ("true", "false") else None
-        told, remedy = "true or false is expected, without quotes", f"write {right}" if change else ""
-        yield _invalid(at, told, remedy, change=change)
+        message, remedy = "true or false is expected, without quotes", f"write {right}" if change else ""
+        yield _invalid(at, message, remedy, change=change)
     elif field == "whole" and (isinstance(value, bool) or not isinstance(value, int)):
         yield _invalid(at, "a whole number is expected", "write it without quotes")
     elif field == "text" and not isinstance(value, str):
         if isinstance(value, int | float):
-            told = "a text is expected, and YAML reads a number here"
+            message = "a text is expected, and YAML reads a number here"
             why = "a version such as 550.10 would lose its last figure"
-            yield _invalid(at, told, "put it in quotes", why, QuoteText(at))
+            yield _invalid(at, message, "put it in quotes", why, QuoteText(at))
         else:
             yield _invalid(at, "a text is expected", "write one")
     elif field.startswith("|"):
         words = field[1:-1].split("|")
         if value not in words:
-            told = f"no {at[-1]} {str(value)[:60]}"
+            message = f"no {at[-1]} {str(value)[:60]}"
             remedy = nearest(str(value), [word for word in words if word])
-            yield _invalid(at, told, remedy or f"one of {', '.join(words)}")
+            yield _invalid(at, message, remedy or f"one of {', '.join(words)}")
 
 
 def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
@@ -120,21 +120,21 @@ def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
     if cdi.get("nriPluginEnabled") is True:
         for section, values in (("cdi", cdi), ("toolkit", mapping(spec.get("toolkit")))):
             if values.get("enabled") is False:
-                told = f"the NRI plugin needs {section}.enabled"
-                yield _invalid((*at, "cdi", "nriPluginEnabled"), told, "enable both, or neither")
+                message = f"the NRI plugin needs {section}.enabled"
+                yield _invalid((*at, "cdi", "nriPluginEnabled"), message, "enable both, or neither")
     driver = mapping(spec.get("driver"))
     version = driver.get("version")
     if driver.get("usePrecompiled") is True and isinstance(version, str) and _FULL_VERSION.fullmatch(version):
         branch = version.partition(".")[0]
-        told = f"precompiled drivers are tagged by branch, and {version[:40]} is a version"
-        yield _invalid((*at, "driver", "version"), told, f'write "{branch}"')
+        message = f"precompiled drivers are tagged by branch, and {version[:40]} is a version"
+        yield _invalid((*at, "driver", "version"), message, f'write "{branch}"')
     for part, component in spec.items():
         image = mapping(component).get("image")
         whole = not mapping(component).get("repository") and not mapping(component).get("version")
         if isinstance(image, str) and image and not whole and not _IMAGE.fullmatch(image):
-            told = f"{image[:100]} is no image's name alone"
+            message = f"{image[:100]} is no image's name alone"
             remedy = "write registry and path under repository, the tag under version"
-            yield _invalid((*at, part, "image"), told, remedy)
+            yield _invalid((*at, part, "image"), message, remedy)
 
 
 def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterator[Draft]:
@@ -149,10 +149,10 @@ def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterat
             key = at_path(spec, tuple(key_field.split("."))) if key_field else None
             keys = list(mapping(there.value.get("data")))
             if isinstance(key, str) and key and key not in keys:
-                told = f"the ConfigMap {name[:100]} has no key {key[:100]}"
+                message = f"the ConfigMap {name[:100]} has no key {key[:100]}"
                 reason = ConfigMapUnknown(
                     subject=item.subject,
-                    message=told,
+                    message=message,
                     remedy=nearest(key, keys),
                     kind="ConfigMap",
                     name=name,
@@ -161,10 +161,10 @@ def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterat
                 )
                 yield Draft(reason, (*at, *key_field.split(".")))
         elif world.cluster is not None and world.cluster.known.get(("ConfigMap", "", name)) is False:
-            told = f"there is no ConfigMap {name[:100]} in any namespace"
+            message = f"there is no ConfigMap {name[:100]} in any namespace"
             reason = ConfigMapUnknown(
                 subject=item.subject,
-                message=told,
+                message=message,
                 remedy="create it in the operator's namespace",
                 kind="ConfigMap",
                 name=name,

@@ -26,11 +26,11 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         return
     for key, value in mapping(site.metadata.get("annotations")).items():
         if key == _ASKS or key.startswith(f"{_ASKS}/"):
-            told = (
+            message = (
                 f"this asks NVIDIA's NRI plugin for {str(value)[:_LONGEST]}: where that runs, any such pod"
                 " gets it, and no quota and no scheduler counts it; elsewhere nothing happens"
             )
             remedy = "request nvidia.com/gpu; the chart's admissionPolicy denies the annotation to tenants"
             place = (*site.path[:-1], "metadata", "annotations", key)
-            reason = DeviceAnnotation(message=told, remedy=remedy, annotation=key, value=str(value))
+            reason = DeviceAnnotation(message=message, remedy=remedy, annotation=key, value=str(value))
             yield Draft(reason, place, on_key=True)

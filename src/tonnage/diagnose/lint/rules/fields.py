@@ -130,8 +130,8 @@ def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draf
 def _wrong(value: JsonValue, wanted: str, path: Path) -> Draft:
     shown = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:60]
     words = {"dict": "a mapping", "list": "a list"}
-    told = f"{wanted} is expected, not {words.get(shown, shown)}"
-    return Draft(ValueOfWrongType(message=told, expected=wanted), path)
+    message = f"{wanted} is expected, not {words.get(shown, shown)}"
+    return Draft(ValueOfWrongType(message=message, expected=wanted), path)
 
 
 def _number_for_text(shown: str, path: Path) -> Draft:

@@ -172,9 +172,9 @@ def _room(
     """Boards that are `named` must all have room; else it is enough that one of them has."""
     able = [board for board in boards if board.profiles.keys() >= {*instances.values()}]
     if not able:
-        told = f"no GPU has all of {', '.join(sorted(counts))}"
+        message = f"no GPU has all of {', '.join(sorted(counts))}"
         remedy = "give each model an entry of its own with a device-filter"
-        reason = MigLayoutImpossible(message=told, remedy=remedy, profiles=counts, boards=())
+        reason = MigLayoutImpossible(message=message, remedy=remedy, profiles=counts, boards=())
         yield Draft(reason, at, on_key=True)
         return
     refusals = [(board, no) for board in able if (no := _refusal(board, counts)) is not None]

@@ -49,10 +49,10 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
             if there and (kind, space) == (one.kind, one.namespace)
         )
         where = f" in namespace {one.namespace}" if one.namespace else ""
-        told = f"there is no {one.kind} {one.name[:100]}{where}"
+        message = f"there is no {one.kind} {one.name[:100]}{where}"
         reason = one.reason(
             subject=site.item.subject,
-            message=told,
+            message=message,
             remedy=nearest(one.name, others) or "create it, or name another",
             kind=one.kind,
             name=one.name,

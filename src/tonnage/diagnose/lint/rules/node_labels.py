@@ -46,9 +46,9 @@ def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[D
     if operator in ("Gt", "Lt") and len(values) == 1:
         text = values[0]
         if isinstance(text, str) and not _INTEGER.fullmatch(text) and _VALUE.fullmatch(text):
-            told = f"{operator} compares whole numbers, and {text[:60]!r} is none"
+            message = f"{operator} compares whole numbers, and {text[:60]!r} is none"
             reason = ComparisonNotInteger(
-                message=told, remedy=_as_number(text), operator=operator, value=text
+                message=message, remedy=_as_number(text), operator=operator, value=text
             )
             yield Draft(reason, (*at, 0), "the API server takes it, and no node ever matches")
     if expression.get("key") == PRODUCT_LABEL:

@@ -84,10 +84,10 @@ def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: Cluster) -> I
     if not tolerating:
         yield _tainted(site, pod, able)
     elif len(tolerating) == 1 and len(nodes) > 1 and needs and site.item.kind != "DaemonSet":
-        told = f"{tolerating[0].name} alone has {listed(needs)} for this pod"
+        message = f"{tolerating[0].name} alone has {listed(needs)} for this pod"
         why = "while that node is drained or broken the pod runs nowhere"
         reason = SingleNode(
-            message=told,
+            message=message,
             remedy="select more than one model or profile, or give another node the same",
             node=tolerating[0].name,
             resources=tuple(needs),
@@ -109,8 +109,8 @@ def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
         yield _no_value(requirement.key, requirement.values, path, nodes)
     if not found:
         place: Path = (*site.path, "affinity" if required else "nodeSelector")
-        told = "each label is on some node, and no node has all that are wanted"
-        yield Draft(SelectsNoNode(message=told, remedy="widen it, or label a node"), place, on_key=True)
+        message = "each label is on some node, and no node has all that are wanted"
+        yield Draft(SelectsNoNode(message=message, remedy="widen it, or label a node"), place, on_key=True)
 
 
 def _required(site: PodSite) -> Iterator[tuple[Path, Requirement]]:
@@ -133,12 +133,12 @@ def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) ->
         known = sorted({label for node in nodes for label in node.labels})
         remedy = nearest(key, known)
         remedy = remedy if remedy.startswith("did you") else "label a node, or leave it out"
-        told = f"no node has the label {key[:100]}"
+        message = f"no node has the label {key[:100]}"
     else:
-        told = f"no node has {key[:100]} as wanted ({listed(values)})"
+        message = f"no node has {key[:100]} as wanted ({listed(values)})"
         remedy = f"nodes have {listed(there)}"
     reason = SelectsNoNode(
-        message=told, remedy=remedy, key=key, values=tuple(values), node_values=tuple(there)
+        message=message, remedy=remedy, key=key, values=tuple(values), node_values=tuple(there)
     )
     return Draft(reason, path)
 
@@ -146,16 +146,16 @@ def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) ->
 def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
     view = cluster.ground.view
     related = related_names(name, view)
-    told = f"no node offers {name}"
+    message = f"no node offers {name}"
     if related:
-        told += f"; nodes offer {listed(related)}"
+        message += f"; nodes offer {listed(related)}"
     near = misspelt(name, sorted({n for v in view.nodes.values() for n in v.node.allocatable}))
     meant = next(iter(related), near)
-    told += f"; nodes offer {near}" if near and not related else ""
+    message += f"; nodes offer {near}" if near and not related else ""
     remedy = f"ask for {meant}" if meant else "install or repair the device plugin"
     reason = ResourceNotAdvertised(
         subject=site.item.subject,
-        message=told,
+        message=message,
         remedy=remedy,
         layer=Layer.PLUGIN,
         resource=name,
@@ -204,12 +204,14 @@ def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Dr
         like = [text for text, taint in taints.items() if taint.key == toleration.key]
         at: Path = (*site.path, "tolerations", index)
         if like:
-            told = f"no taint of a node is tolerated by this; there is {listed(like)}"
+            message = f"no taint of a node is tolerated by this; there is {listed(like)}"
             remedy, severity = "write the taint's value and effect", None
         else:
-            told = f"no node has a taint with the key {toleration.key[:100]}"
+            message = f"no node has a taint with the key {toleration.key[:100]}"
             remedy, severity = "remove it if none is to come", Severity.NOTE
-        reason = TolerationMatchesNothing(message=told, remedy=remedy, key=toleration.key, taints=tuple(like))
+        reason = TolerationMatchesNothing(
+            message=message, remedy=remedy, key=toleration.key, taints=tuple(like)
+        )
         yield Draft(reason, at, severity=severity)
 
 
@@ -224,6 +226,6 @@ def _engine(site: PodSite, manifest: Manifest, world: World, cluster: Cluster) -
         explanation = explain_on(ground, manifest.pod)
     if explanation.verdict is Verdict.NEVER and explanation.layer in _BELOW:
         remedy = explanation.remedies[0].action if explanation.remedies else ""
-        told = f"no node takes it: {explanation.message}"
-        reason = FitsNowhere(message=told, remedy=remedy, answer=explanation.message)
+        message = f"no node takes it: {explanation.message}"
+        reason = FitsNowhere(message=message, remedy=remedy, answer=explanation.message)
         yield Draft(reason, site.path, on_key=True)

@@ -60,8 +60,8 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
             if not isinstance(kind, str) or not kind:
                 yield _invalid(at, "a limit needs a type", "write type: Container")
             elif kind in types:
-                told = f"a second limit of type {kind[:60]}"
-                yield _invalid((*at, "type"), told, "write both as one")
+                message = f"a second limit of type {kind[:60]}"
+                yield _invalid((*at, "type"), message, "write both as one")
             types.add(str(kind))
             yield from _limit(limit, at, item)
 
@@ -74,8 +74,8 @@ def _quota(item: Item, world: World) -> Iterator[Draft]:
         if "/" not in key:
             yield from _standard(key, (*at, key))
         elif not is_label_key(key):
-            told, remedy = f"{key[:100]} is no qualified name", "write domain/name"
-            yield Draft(QuotaKeyInvalid(message=told, remedy=remedy, key=key), (*at, key), on_key=True)
+            message, remedy = f"{key[:100]} is no qualified name", "write domain/name"
+            yield Draft(QuotaKeyInvalid(message=message, remedy=remedy, key=key), (*at, key), on_key=True)
         elif not _is_counted(key) and not hami:
             yield _without_effect(key, hard, (*at, key), item)
         if key.startswith("requests."):
@@ -90,8 +90,8 @@ def _standard(key: str, place: Path) -> Iterator[Draft]:
     bare = re.sub(r"^(requests|limits)\.", "", key)
     remedy = f"write requests.{GPU}" if "gpu" in bare.lower() else nearest(key, sorted(_STANDARD))
     why = "the API server refuses it: must be a standard resource for quota"
-    told = f"{key[:100]} is nothing that a quota counts"
-    yield Draft(QuotaKeyInvalid(message=told, remedy=remedy, key=key), place, why, on_key=True)
+    message = f"{key[:100]} is nothing that a quota counts"
+    yield Draft(QuotaKeyInvalid(message=message, remedy=remedy, key=key), place, why, on_key=True)
 
 
 def _is_counted(key: str) -> bool:
@@ -140,23 +140,23 @@ def _whole(key: str, value: JsonValue, place: Path, item: Item) -> Iterator[Draf
         )
         yield Draft(negative, place)
     elif amount.denominator != 1 and (key in _WHOLE or ("/" in key and _STORAGE not in key)):
-        told = f"{key[:100]}: {value} is no whole number"
+        message = f"{key[:100]}: {value} is no whole number"
         accepted = Severity.WARNING if key.startswith("requests.") else None
-        yield _not_integer(told, key, value, place, item, accepted)
+        yield _not_integer(message, key, value, place, item, accepted)
 
 
 def _unreadable(name: str, value: JsonValue, place: Path) -> Draft:
-    told = f"{str(value)[:60]!r} is no quantity"
-    reason = QuantityUnreadable(message=told, remedy="write a number", resource=name, value=str(value))
+    message = f"{str(value)[:60]!r} is no quantity"
+    reason = QuantityUnreadable(message=message, remedy="write a number", resource=name, value=str(value))
     return Draft(reason, place)
 
 
 def _not_integer(
-    told: str, name: str, value: JsonValue, place: Path, item: Item, severity: Severity | None
+    message: str, name: str, value: JsonValue, place: Path, item: Item, severity: Severity | None
 ) -> Draft:
     reason = ResourceNotInteger(
         subject=item.subject,
-        message=told,
+        message=message,
         remedy="write a whole number",
         field=field_path(place),
         resource=name,
@@ -215,13 +215,13 @@ def _limit(limit: JsonObject, at: Path, item: Item) -> Iterator[Draft]:
             if amount is None:
                 yield _unreadable(name, value, place)
             elif is_extended(name) and amount.denominator != 1:
-                told = f"{name}: {value} is no whole number"
-                yield _not_integer(told, name, value, place, item, Severity.WARNING)
+                message = f"{name}: {value} is no whole number"
+                yield _not_integer(message, name, value, place, item, Severity.WARNING)
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
             if parts[part]:
-                told = f"{part} is not allowed where type is Pod"
-                yield _invalid((*at, part), told, "use type: Container", on_key=True)
+                message = f"{part} is not allowed where type is Pod"
+                yield _invalid((*at, part), message, "use type: Container", on_key=True)
     yield from _ordered(parts, at)
     for name in parts["default"] or parts["defaultRequest"]:
         if is_extended(name) and kind == "Container" and _amount(parts["default"].get(name, 0)) != 0:
@@ -235,8 +235,8 @@ def _limit(limit: JsonObject, at: Path, item: Item) -> Iterator[Draft]:
             yield Draft(reason, (*at, section, name), on_key=True)
 
 
-def _invalid(at: Path, told: str, remedy: str, *, on_key: bool = False) -> Draft:
-    return Draft(LimitRangeInvalid(message=told, remedy=remedy), at, on_key=on_key)
+def _invalid(at: Path, message: str, remedy: str, *, on_key: bool = False) -> Draft:
+    return Draft(LimitRangeInvalid(message=message, remedy=remedy), at, on_key=on_key)
 
 
 def _ordered(parts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
@@ -252,13 +252,13 @@ def _ordered(parts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
         for name in parts[low].keys() & parts[high].keys():
             least, most = _amount(parts[low][name]), _amount(parts[high][name])
             if least is not None and most is not None and least > most:
-                told = f"{low} of {name} is {parts[low][name]}, more than {high}, {parts[high][name]}"
-                yield _invalid((*at, low, name), told, f"lower {low}, or raise {high}")
+                message = f"{low} of {name} is {parts[low][name]}, more than {high}, {parts[high][name]}"
+                yield _invalid((*at, low, name), message, f"lower {low}, or raise {high}")
     for name in parts["default"].keys() & parts["defaultRequest"].keys():
         given, asked = _amount(parts["default"][name]), _amount(parts["defaultRequest"][name])
         if is_extended(name) and given is not None and asked is not None and asked < given:
-            told = f"default and defaultRequest of {name} differ; for a device they must be equal"
-            yield _invalid((*at, "defaultRequest", name), told, "leave defaultRequest out")
+            message = f"default and defaultRequest of {name} differ; for a device they must be equal"
+            yield _invalid((*at, "defaultRequest", name), message, "leave defaultRequest out")
 
 
 def _amount(value: JsonValue) -> Fraction | None:

@@ -28,6 +28,6 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         if operator in ("Gt", "Lt"):
             at = (*site.path, "tolerations", index, "operator")
             late = Severity.WARNING if world.minor > _WITHOUT else Severity.ERROR
-            told = f"{operator} is behind a gate that is off"
-            reason = TolerationInvalid(subject=site.item.subject, message=told, remedy="use Equal")
+            message = f"{operator} is behind a gate that is off"
+            reason = TolerationInvalid(subject=site.item.subject, message=message, remedy="use Equal")
             yield Draft(reason, at, "the API server refuses it", severity=late)
