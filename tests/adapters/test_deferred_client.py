@@ -11,7 +11,7 @@ import pytest
 
 from tonnage.adapters.kubernetes.deferred_client import late
 from tonnage.model.errors import ClusterError, ConfigError, Problem
-from tonnage.ports import KubernetesApi, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire.kinds import POD
 
 PATIENCE_S = 60.0

@@ -14,7 +14,7 @@ import pytest
 
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.ports import Change, ChangeType, Listing, PatchType
+from tonnage.ports.kubernetes import Change, ChangeType, Listing, PatchType
 from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, Kind
 
 PATIENCE_S = 60.0

@@ -34,7 +34,7 @@ from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEve
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.node.plugin_settings import MigStrategy
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 WITHIN_S: Final = 2

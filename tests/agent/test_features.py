@@ -35,7 +35,8 @@ from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareEr
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node.machine import Machine, PciDevice
 from tonnage.model.node.plugin_settings import FeatureSettings
-from tonnage.ports import KubernetesApi, LabelSink
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.node import LabelSink
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE, POD
 

@@ -19,7 +19,8 @@ from tonnage.decide.node.ledger import UNSEEN_S
 from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.names import GPU
-from tonnage.ports import KubernetesApi, Shown
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.node import Shown
 from tonnage.wire.kinds import POD
 
 TAKEN = Allocation(GPU, ("GPU-0",), ("GPU-0",))

@@ -14,7 +14,7 @@ from support.plugin_node import PluginNode, allocate, first_list, plugin_node
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 
 PATIENCE_S = 60.0
 SHARED = "nvidia.com/gpu.shared"

@@ -14,7 +14,7 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mig.eviction import EVICTED, PodEvictions, ask_to_leave
 from tonnage.agent.world import World
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import DISRUPTION_BUDGET, NAMESPACE, NODE, POD
 

@@ -22,7 +22,7 @@ from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig.layouts import MigOptions, MigWork
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import NAMESPACE, NODE, POD

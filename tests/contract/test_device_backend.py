@@ -25,7 +25,7 @@ from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices.inventory import ComputeMode, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import ConfigError, HardwareError
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 PATIENCE_S = 60.0

@@ -18,7 +18,7 @@ from support.nvml.state import DriverState, FakeGpu, FakeMig, all_pairs, h100_no
 from support.plugin_node import plugin_node
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 _MIGS = (FakeMig("1g", 0, gi=7), FakeMig("2g", 2, gi=3), FakeMig("3g", 4, gi=2, slices=1))

@@ -26,7 +26,8 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.devices.health import FaultClass, HealthPolicy
 from tonnage.model.devices.inventory import Device, MigDevice
-from tonnage.ports import Clock, DeviceBackend
+from tonnage.ports.clock import Clock
+from tonnage.ports.node import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 PATIENCE_S = 60.0

@@ -22,7 +22,7 @@ from tonnage.adapters.kubernetes.client import connect
 from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError, ClusterError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import Change, ChangeType, KubernetesApi, PatchType
+from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi, PatchType
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.store import Store

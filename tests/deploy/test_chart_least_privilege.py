@@ -27,7 +27,7 @@ from tonnage.agent.options import AgentOptions
 from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog as TwinAuditLog
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer, Endpoint

@@ -16,7 +16,7 @@ from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.documents.node.gpu_status import GROUP, PLURAL
 from tonnage.model.errors import ApiError
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET

@@ -21,7 +21,7 @@ from tonnage.agent.options import AgentOptions
 from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_STATE_LABEL
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
 from tonnage.wire.kinds import (

@@ -31,7 +31,7 @@ from tonnage.decide.node.ledger import Entry, Evidence, gather, holds_of, settle
 from tonnage.decide.node.share import share
 from tonnage.model.devices.sharing import Advertisement, Hold, PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName, parse_device_id
-from tonnage.ports import PluginService, PluginSockets, Shown
+from tonnage.ports.node import PluginService, PluginSockets, Shown
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as pods

@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.loop.events import EventRecorder, reference_to
 from tonnage.model.errors import ClusterError, Problem
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import EVENT, NODE, POD

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.loop.informer import Delta, Informer, Informers, Key, key_of
 from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
-from tonnage.ports import Change, ChangeType, KubernetesApi, Listing
+from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi, Listing
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, Kind
 from tonnage.wire.objects import ConfigMap, Object, ObjectMeta

@@ -27,7 +27,7 @@ from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import Bug, HardwareError, Problem
 from tonnage.model.mig.layouts import GpuInstance
 from tonnage.model.names import ResourceName
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.wire.kinds import NODE
 
 INSTANCE = GpuInstance(1, "1g.10gb", 0)

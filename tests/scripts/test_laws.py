@@ -206,7 +206,7 @@ def test_what_is_no_breach_is_not_refused(tmp_path: Path, room: str, code: str) 
 
 
 PLANTED = [
-    ("decide/cluster/planted_port.py", "from tonnage.ports import Clock", "tonnage.ports"),
+    ("decide/cluster/planted_port.py", "from tonnage.ports.clock import Clock", "tonnage.ports"),
     ("decide/node/planted_wire.py", "import tonnage.wire.objects as o", "tonnage.wire.objects"),
     ("decide/node/planted_cluster.py", "def f():\n    from tonnage.decide import cluster", "tonnage.decide.cluster"),
     ("decide/kubernetes/planted_node.py", "from tonnage.decide.node import share", "tonnage.decide.node.share"),
@@ -218,7 +218,7 @@ PLANTED = [
     ("model/planted_document.py", "from tonnage.documents.yaml.source import Path", "tonnage.documents.yaml.source"),
     ("documents/planted_wire.py", "from tonnage.wire.objects import Pod", "tonnage.wire.objects"),
     ("wire/planted_model.py", "from tonnage.model.json import JsonObject", "tonnage.model.json"),
-    ("reading/planted_ports.py", "from tonnage import ports", "tonnage.ports"),
+    ("reading/planted_ports.py", "from tonnage.ports import kubernetes", "tonnage.ports"),
     ("loop/planted_decision.py", "from tonnage.decide.node import allocate", "tonnage.decide.node.allocate"),
     ("adapters/planted_decision.py", "from tonnage.decide.kubernetes import matching", "tonnage.decide.kubernetes.matching"),
     ("adapters/planted_twin.py", "from tonnage.twin.clock import TwinClock", "tonnage.twin.clock"),

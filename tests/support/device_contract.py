@@ -28,7 +28,7 @@ from tonnage.model.devices.inventory import Inventory, Sample
 from tonnage.model.devices.links import NVSWITCH
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Bug
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_PREFERRED
 

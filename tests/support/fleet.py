@@ -17,7 +17,7 @@ from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.up.programs import node_programs
 from tonnage.documents.scenario import parse_scenario
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.twin.fleet import TwinNode

@@ -17,7 +17,7 @@ from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
 from tonnage.cli.binaries import chosen_minor, find_binaries
 from tonnage.cli.kubectl import nearest_kubectl
 from tonnage.cli.up.genuine import write_credentials
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind

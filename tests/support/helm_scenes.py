@@ -28,7 +28,7 @@ from scripts.find_helm import Major
 from support.first_hour import DATA, NAMESPACE, Answer, comparable
 from support.helm import Helm
 from tonnage.documents.scenario import Scenario, parse_scenario
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.wire import kinds

@@ -21,7 +21,7 @@ import grpc.aio
 
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as dp
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr
 

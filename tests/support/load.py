@@ -17,7 +17,7 @@ from support.images import BUSYBOX
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 

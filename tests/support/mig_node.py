@@ -20,7 +20,7 @@ from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 from tonnage.twin.clock import VirtualClock
 
 

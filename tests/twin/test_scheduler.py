@@ -14,7 +14,7 @@ from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.ports import Change, PatchType
+from tonnage.ports.kubernetes import Change, PatchType
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock

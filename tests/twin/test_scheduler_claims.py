@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import Change
+from tonnage.ports.kubernetes import Change
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire import kinds
 from tonnage.wire import objects as w

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.scheduler.events import SeriesRecorder, Telling

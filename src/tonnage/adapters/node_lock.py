@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.adapters.checkpoints import file_problem
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 _WAIT_S: Final = 15.0
 _AGAIN_S: Final = 0.1

@@ -19,7 +19,7 @@ from tonnage.model.devices.sharing import Injection, PluginConfig, Refusal
 from tonnage.model.errors import HardwareError
 from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.node.plugin_settings import ExtraDevice
-from tonnage.ports import CdiFiles
+from tonnage.ports.node import CdiFiles
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_NAMED: Final = 5

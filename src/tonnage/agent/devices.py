@@ -19,7 +19,7 @@ from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-health"

@@ -6,7 +6,8 @@ import asyncio
 from typing import Final, Literal
 
 from tonnage.loop.events import EventRecorder
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.objects import ObjectReference
 
 _WAITING: Final = 64

@@ -20,7 +20,9 @@ from tonnage.agent.options import AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
-from tonnage.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.node import DeviceBackend, LabelSink
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi

@@ -38,7 +38,7 @@ from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.names import ResourceName
-from tonnage.ports import MpsDaemons
+from tonnage.ports.node import MpsDaemons
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mps"

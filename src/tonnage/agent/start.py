@@ -9,7 +9,8 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import MigOptions
-from tonnage.ports import Clock, DeviceBackend
+from tonnage.ports.clock import Clock
+from tonnage.ports.node import DeviceBackend
 
 if TYPE_CHECKING:
     from tonnage.agent.mig.layout import NodeMigLayout

@@ -10,7 +10,9 @@ from typing import Protocol
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.loop.performer import ActionPorts, Performer
-from tonnage.ports import Checkpoints, Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.node import Checkpoints
 
 
 def _nothing_to_wait_for() -> asyncio.Event:

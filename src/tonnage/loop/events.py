@@ -19,7 +19,8 @@ from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.name_words import SUBDOMAIN
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire import kinds
 from tonnage.wire.objects import Object, ObjectReference
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Final, TypeVar
 
 from tonnage.loop.informer import Delta, Informer, Key
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)

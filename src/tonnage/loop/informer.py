@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
-from tonnage.ports import Change, ChangeType, Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 

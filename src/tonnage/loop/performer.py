@@ -23,7 +23,8 @@ from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.actions.node import PatchNode, PatchNodeStatus
 from tonnage.model.actions.retry import Retry
 from tonnage.model.errors import Bug, Problem
-from tonnage.ports import CdiFiles, DeviceBackend, KubernetesApi, MpsDaemons, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
+from tonnage.ports.node import CdiFiles, DeviceBackend, MpsDaemons
 from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)

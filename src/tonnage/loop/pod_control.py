@@ -11,7 +11,7 @@ from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Informer, key_of
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Object, Pod
 

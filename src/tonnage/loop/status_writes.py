@@ -9,7 +9,7 @@ import msgspec
 from tonnage.loop.refusals import passing_over
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
-from tonnage.ports import KubernetesApi, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 
 async def next_beat(clock: Clock, period_s: float = 1.0) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from tonnage.model.errors import ClusterError
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 

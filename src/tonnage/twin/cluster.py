@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
 from tonnage.model.key_pair import KeyPair
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint

@@ -11,7 +11,8 @@ from typing import Final
 
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority

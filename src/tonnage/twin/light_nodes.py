@@ -23,7 +23,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock, KubernetesApi, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected
 from tonnage.twin.kubelet.containers.images import full_image

@@ -11,7 +11,8 @@ from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
 from tonnage.twin.apiserver.bootstrap import api_service
 from tonnage.twin.apiserver.server import ApiServer

@@ -16,7 +16,7 @@ from support.admission_cases import ANSWERS, Case, Step, cases, filled, told
 from support.webhook_server import webhooks
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.serving import parameters

@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.requests import Address, DeleteOptions
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.ports import ChangeType, PatchType
+from tonnage.ports.kubernetes import ChangeType, PatchType
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.reading.watching import WatchQuery, events
 from tonnage.twin.apiserver.requests import Address, DeleteOptions

@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.requests import Address, DeleteOptions
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock

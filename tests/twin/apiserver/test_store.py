@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tonnage.twin.apiserver.storage.store as store_module
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject
-from tonnage.ports import ChangeType
+from tonnage.ports.kubernetes import ChangeType
 from tonnage.twin.apiserver.reading.listing import ListQuery, page
 from tonnage.twin.apiserver.reading.watching import Seen, WatchQuery, events, everything
 from tonnage.twin.apiserver.resources import Registry

@@ -8,7 +8,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.requests import Address, Notes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs

@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
 from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
 from tonnage.twin.apiserver.server import ApiServer

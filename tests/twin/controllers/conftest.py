@@ -13,7 +13,7 @@ from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import KubernetesApi, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import EVENT, NODE, POD, Kind

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.jobs.indexes import Indexes
 from tonnage.twin.controllers.jobs.job import JobController

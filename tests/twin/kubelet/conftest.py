@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 from tonnage.model.errors import ApiError
-from tonnage.ports import Change, ChangeType, Clock, KubernetesApi, Listing, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi, Listing, PatchType
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.port import Program

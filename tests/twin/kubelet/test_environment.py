@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.containers.environment import ConfigurationError, environment_of

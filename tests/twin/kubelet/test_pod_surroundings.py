@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.containers.environment import environment_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.kubelet.containers.probes import Tally
 from tonnage.wire import kinds
 

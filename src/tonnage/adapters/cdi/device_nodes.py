@@ -16,7 +16,8 @@ from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.ports import Clock, DeviceBackend
+from tonnage.ports.clock import Clock
+from tonnage.ports.node import DeviceBackend
 
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"
 _FOLDERS: Final = ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER)

@@ -14,7 +14,7 @@ from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS, file_stamp, kubelet_error, socket_identity
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ClusterError, HardwareError, Problem
-from tonnage.ports import Shown
+from tonnage.ports.node import Shown
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as wire
 

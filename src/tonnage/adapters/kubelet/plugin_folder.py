@@ -15,7 +15,7 @@ from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.model.devices.sharing import Advertisement
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.names import ResourceName
-from tonnage.ports import PluginService
+from tonnage.ports.node import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from tonnage.adapters.checkpoints import file_problem
 from tonnage.model.devices.sharing import Advertisement, Injection, Refusal
 from tonnage.model.errors import HardwareError, Problem, TonnageError
-from tonnage.ports import PluginService
+from tonnage.ports.node import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 

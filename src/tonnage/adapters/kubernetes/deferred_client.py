@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from tonnage.model.errors import ClusterError, Problem
-from tonnage.ports import Change, KubernetesApi, Listing, PatchType
+from tonnage.ports.kubernetes import Change, KubernetesApi, Listing, PatchType
 from tonnage.wire.objects import Object
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tonnage.adapters.kubernetes.answers import (
 from tonnage.adapters.kubernetes.transport import REQUEST_S, unreachable
 from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import Change, ChangeType, Listing, PatchType
+from tonnage.ports.kubernetes import Change, ChangeType, Listing, PatchType
 from tonnage.wire.decode import UNDECODABLE
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object

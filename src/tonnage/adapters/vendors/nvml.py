@@ -23,7 +23,7 @@ from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEven
 from tonnage.model.devices.links import Link
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_child import Reply

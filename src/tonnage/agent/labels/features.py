@@ -17,7 +17,7 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.node.plugin_settings import FeatureSettings
-from tonnage.ports import LabelSink, MachineFacts
+from tonnage.ports.node import LabelSink, MachineFacts
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 1.0

@@ -9,7 +9,7 @@ from tonnage.loop.performer import Performer
 from tonnage.model.actions.node import PatchNode
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
 
 OWNED: Final = "tonnage.dev/labels"

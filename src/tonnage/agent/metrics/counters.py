@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from tonnage.model.names import ResourceName
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 ALLOCATE_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LOOPS: Final = ("devices", "holders", "plugin")

@@ -12,7 +12,7 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_plugin import DevicePlugin, Offer
 from tonnage.agent.plugin.holders import Holders
 from tonnage.model.names import ResourceName
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 _STUCK_S: Final = 60.0
 _LONGEST: Final = 500

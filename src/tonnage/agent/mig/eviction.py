@@ -8,7 +8,7 @@ from tonnage.agent.world import World
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import MIRROR
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tonnage.decide.node.mig.change import MigChange
-from tonnage.ports import Checkpoints
+from tonnage.ports.node import Checkpoints
 from tonnage.wire.decode import decoded_json
 
 CHECKPOINT = "mig"

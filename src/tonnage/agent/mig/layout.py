@@ -19,7 +19,7 @@ from tonnage.agent.status.node_condition import Finding
 from tonnage.agent.world import HostPrograms, World
 from tonnage.model.mig.layouts import MigOptions, MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),

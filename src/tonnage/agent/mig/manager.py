@@ -39,7 +39,7 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 _LOG: Final = logging.getLogger(__name__)
 _WITHDRAW_S: Final = 1.0

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.errors import ConfigError, HardwareError, TonnageError
 from tonnage.model.mig.layouts import DividedGpu, MigState
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 _MOST_PROBLEMS: Final = 5
 

@@ -18,7 +18,7 @@ from tonnage.model.actions.devices import MigStep
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.ports import DeviceBackend
+from tonnage.ports.node import DeviceBackend
 
 _TRIES: Final = 3
 _TRY_AGAIN_S: Final = 1.0

@@ -12,7 +12,7 @@ from tonnage.decide.node.device_list import device_list
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError
 from tonnage.model.node.runtime_config import NodeRuntime
-from tonnage.ports import RuntimeView
+from tonnage.ports.node import RuntimeView
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-list"

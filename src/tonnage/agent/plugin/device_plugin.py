@@ -36,7 +36,7 @@ from tonnage.model.devices.sharing import (
 )
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.names import ResourceName
-from tonnage.ports import PluginSockets
+from tonnage.ports.node import PluginSockets
 
 _LOG: Final = logging.getLogger(__name__)
 _LOOK_S: Final = 0.2

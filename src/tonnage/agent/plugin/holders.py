@@ -26,7 +26,7 @@ from tonnage.decide.node.ledger import (
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError
-from tonnage.ports import KubeletHolds, Shown
+from tonnage.ports.node import KubeletHolds, Shown
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "allocations"

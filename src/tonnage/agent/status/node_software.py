@@ -12,7 +12,7 @@ from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.ticks import next_beat
 from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.model.node.software import KubeletPolicies
-from tonnage.ports import SoftwareView
+from tonnage.ports.node import SoftwareView
 
 _BEATS: Final = 60
 """Files are looked at on every sixtieth beat: whoever configures kubelet or runtime restarts it."""

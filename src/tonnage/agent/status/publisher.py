@@ -13,7 +13,8 @@ from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.model.node.software import NodeSoftware
-from tonnage.ports import DeviceBackend, KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.node import DeviceBackend
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
 _LOG: Final = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from tonnage.cli.lab.report import LabReport, StepReport
 from tonnage.documents.lab.review import MAX_VALUE
 from tonnage.documents.lab.steps import Lab, Step
 from tonnage.documents.yaml.source import FieldError
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 MAX_OUTPUT_BYTES: Final = 1 << 20
 _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)

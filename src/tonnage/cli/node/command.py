@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.options import AgentOptions
     from tonnage.model.node.plugin_settings import Override
-    from tonnage.ports import KubernetesApi
+    from tonnage.ports.kubernetes import KubernetesApi
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _DRIVER_ROOT = Path("/driver-root")

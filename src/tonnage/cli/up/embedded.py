@@ -27,7 +27,7 @@ from tonnage.cli.up.options import Serving
 from tonnage.cli.up.readiness import Readiness, readiness
 from tonnage.documents.scenario import Scenario, scenario_text
 from tonnage.model.errors import ClusterError, ConfigError, HardwareError, Problem
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import NODE
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from tonnage.cli.up.options import Serving
 from tonnage.cli.up.programs import node_programs
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ClusterError, Problem
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.twin.fleet import Fleet, Loops

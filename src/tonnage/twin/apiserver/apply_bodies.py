@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.api.encoding.body import (
 )
 from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, unsupported_media_type

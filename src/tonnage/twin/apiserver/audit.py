@@ -17,7 +17,7 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
 from tonnage.model.kubernetes.timestamps import micro_timestamp
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.users import user_info
 from tonnage.twin.apiserver.rbac.decisions import Decision
 from tonnage.twin.apiserver.rbac.rules import Attributes

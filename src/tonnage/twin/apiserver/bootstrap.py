@@ -13,7 +13,7 @@ from tonnage.model.json_access import at, copied, mapping, mappings, put, text
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bootstrap_objects import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles

@@ -10,7 +10,7 @@ import msgspec
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
-from tonnage.ports import Change, KubernetesApi, Listing, PatchType
+from tonnage.ports.kubernetes import Change, KubernetesApi, Listing, PatchType
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.authentication.users import node_user
 from tonnage.twin.apiserver.rbac.node_restriction import may_label

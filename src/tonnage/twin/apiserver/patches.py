@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merg
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import copied
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.apply_bodies import no_patch
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
 from tonnage.twin.apiserver.requests import FieldValidation, Request

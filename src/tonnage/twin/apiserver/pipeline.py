@@ -23,7 +23,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, drop, items, mapping, number, put, text
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.kubernetes.well_known import SAFE_LETTERS
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission.chain import Plugin
 from tonnage.twin.apiserver.codec import Codec

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tonnage.model.json import JsonObject
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.chain import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey

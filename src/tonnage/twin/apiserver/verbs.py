@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
-from tonnage.ports import Clock, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.create_on_update import put

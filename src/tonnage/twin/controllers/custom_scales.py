@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.policies import PodMaker
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tonnage.loop.informer import Delta, Informer, Informers
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import CustomResourceDefinition, Object
 from tonnage.wire.schema import load_schema

@@ -15,7 +15,8 @@ from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
 from tonnage.twin.controllers.ownership import owner_as_json
 from tonnage.wire.kinds import Kind

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from tonnage.loop.informer import Delta, Key, key_of
 from tonnage.loop.refusals import or_none
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.selection import selects
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import LabelSelector, Object, OwnerReference, Pod

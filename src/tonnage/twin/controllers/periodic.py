@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from tonnage.model.errors import ClusterError
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 
 async def every(

@@ -15,7 +15,8 @@ from tonnage.loop.status_writes import tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import moment_of
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.nodes.health import ready_status
 from tonnage.twin.controllers.nodes.taint_eviction import disruption
 from tonnage.wire.kinds import NODE, POD

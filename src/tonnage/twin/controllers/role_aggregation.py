@@ -11,7 +11,8 @@ from tonnage.decide.kubernetes.api.selectors import label_requirements, matches_
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports import Clock, KubernetesApi, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire.kinds import CLUSTER_ROLE
 from tonnage.wire.objects import ClusterRole
 

@@ -6,7 +6,7 @@ import asyncio
 
 from tonnage.loop.informer import Informers
 from tonnage.loop.refusals import or_none
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.budgets.plan import Scale
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
 from tonnage.twin.controllers.ownership import controller_of

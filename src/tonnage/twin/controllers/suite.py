@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tonnage.loop.informer import Informers
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.budgets.disruption import DisruptionController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final
 
 from tonnage.model.kubernetes.well_known import SYSTEM_NAMESPACES
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import NAMESPACE
 

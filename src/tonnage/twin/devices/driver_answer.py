@@ -7,7 +7,7 @@ from pathlib import Path
 from tonnage.model.devices.inventory import MEMORY_IN_USE
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.node.facts import DriverAnswer
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 

@@ -30,7 +30,7 @@ from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.devices.bounded_files import bounded_bytes
 from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid
 from tonnage.twin.devices.scenario_readings import samples_of

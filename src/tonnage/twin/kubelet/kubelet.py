@@ -12,7 +12,8 @@ import msgspec
 
 from tonnage.loop.events import EventRecorder
 from tonnage.model.json import JsonObject
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.containers.port import ContainerRuntime
 from tonnage.twin.kubelet.containers.starter import ContainerStarter, StarterNode

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from tonnage.loop.events import reference_to
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.containers.port import ContainerRuntime
 from tonnage.twin.kubelet.containers.restarts import wanted_again

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 READ_LIMIT: Final = 16 << 20
 

@@ -18,7 +18,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity
 from tonnage.model.kubernetes.timestamps import micro_timestamp, timestamp
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
-from tonnage.ports import Clock, KubernetesApi, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.kubelet.admission import amounts_of
 from tonnage.twin.kubelet.containers.port import ContainerRuntime
 from tonnage.twin.kubelet.devices.manager import DeviceManager

@@ -11,7 +11,8 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.ports import Clock, KubernetesApi, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire import kinds
 from tonnage.wire.objects import ObjectReference, Pod
 

@@ -23,7 +23,7 @@ from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes import resource_claims as model
 from tonnage.model.kubernetes.cluster import Node, Pod
-from tonnage.ports import KubernetesApi, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.scheduler.device_grants import allocation_of
 from tonnage.twin.scheduler.failures import failing

@@ -16,7 +16,8 @@ from tonnage.loop.events import reference_body, reference_to
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import micro_timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 

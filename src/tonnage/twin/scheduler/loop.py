@@ -18,7 +18,8 @@ from tonnage.loop.informer import Delta, Informer, Informers, Key, following, ke
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.cluster import node_from, pod_from, snapshot_from
 from tonnage.twin.scheduler.cache import SchedulerCache
 from tonnage.twin.scheduler.claims import ClaimBinder, Grant

@@ -12,7 +12,8 @@ from tonnage.loop.status_writes import tell_of_pod
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.scheduler.events import SeriesRecorder, Telling
 from tonnage.wire import objects as w
 

@@ -22,7 +22,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.model.kubernetes.volumes import Volume
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.volumes import class_of
 from tonnage.wire import kinds
 from tonnage.wire import objects as w

@@ -15,7 +15,7 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, number, text
 from tonnage.model.kubernetes.timestamps import moment_of
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import (
     ISSUER,
     TokenKey,

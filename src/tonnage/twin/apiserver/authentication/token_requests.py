@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.validation.access import token_request
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, number, text, texts
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.ownership.field_manager import put_entries

@@ -12,7 +12,7 @@ from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, named, with_condition
 from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.discovery import health
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.serving.exchange import Exchange

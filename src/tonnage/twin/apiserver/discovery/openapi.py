@@ -15,7 +15,7 @@ import msgspec
 from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import copied, flag, mapping, put, texts
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.discovery.descriptions import Descriptions, public_name
 from tonnage.twin.apiserver.discovery.openapi_custom import unfold
 from tonnage.twin.apiserver.discovery.openapi_second import second_openapi

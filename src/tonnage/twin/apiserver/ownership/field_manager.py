@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, invalid_status
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, text
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.apply_bodies import tell_repeated
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.ownership import last_applied

@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.api.go_text import go_value
 from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, text
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     UNKNOWN,

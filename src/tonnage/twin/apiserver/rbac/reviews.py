@@ -28,7 +28,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, text, texts
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.users import user_info

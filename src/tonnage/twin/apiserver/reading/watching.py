@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.ports import ChangeType, Clock
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import ChangeType
 from tonnage.twin.apiserver.statuses import expired, too_new
 from tonnage.twin.apiserver.storage.store import Commit, Resource, Store, Stored, TooOldError, Watch
 

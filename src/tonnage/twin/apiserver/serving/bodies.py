@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.encoding.body import UNREAD, BodyError, parse
 from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.statuses import bad_request, too_large, unsupported_media_type
 from tonnage.wire.schema import Schema
 

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.problems import Errors
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
-from tonnage.ports import PatchType
+from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver import apply_bodies
 from tonnage.twin.apiserver.discovery import metrics
 from tonnage.twin.apiserver.discovery.documents import Discovery, check_special

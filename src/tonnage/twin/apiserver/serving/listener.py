@@ -11,7 +11,7 @@ from typing import Final
 import uvicorn
 
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.printers.tables import Tables
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.serving.http import Application

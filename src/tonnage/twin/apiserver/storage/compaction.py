@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.storage.store import Store
 
 _INTERVAL_S: Final = 300.0

@@ -20,7 +20,7 @@ import msgspec
 
 from tonnage.model.errors import ApiError, ConfigError, HardwareError, Problem
 from tonnage.model.json import JsonObject
-from tonnage.ports import ChangeType
+from tonnage.ports.kubernetes import ChangeType
 from tonnage.twin.apiserver.statuses import no_space, not_stored
 from tonnage.twin.apiserver.storage.store import Commit, Name, Resource, Store, Stored
 

@@ -23,7 +23,7 @@ import msgspec
 from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
-from tonnage.ports import ChangeType
+from tonnage.ports.kubernetes import ChangeType
 from tonnage.twin.apiserver.storage.group_commit import GroupCommit
 from tonnage.twin.apiserver.storage.rounds import Rounds
 from tonnage.wire.schema import load_schema

@@ -17,7 +17,8 @@ from tonnage.loop.status_writes import replace_status, tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.budgets.plan import (
     Expected,
     Unknown,

@@ -14,7 +14,8 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.daemons.history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemons.plan import Failed, node_of, plan, status_of
 from tonnage.twin.controllers.daemons.template import fit_of, pod_template

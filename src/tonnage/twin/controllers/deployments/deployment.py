@@ -11,7 +11,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.deployments import plan
 from tonnage.twin.controllers.deployments.plan import CreateSet, DeleteSet, ScaleSet
 from tonnage.twin.controllers.deployments.replica_sets import (

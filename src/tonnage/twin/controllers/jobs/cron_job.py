@@ -21,7 +21,8 @@ from tonnage.loop.status_writes import replace_status
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.jobs.cron import Schedule, schedule_of
 from tonnage.twin.controllers.jobs.cron_plan import due, job_body, job_name, next_in_s, surplus
 from tonnage.twin.controllers.jobs.plan import condition, is_finished

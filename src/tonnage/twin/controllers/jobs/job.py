@@ -20,7 +20,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock, KubernetesApi, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.jobs.plan import (
     SUCCESS_MET,

@@ -13,7 +13,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
-from tonnage.ports import Clock, KubernetesApi, PatchType
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.controllers.nodes.health import (
     GRACE_S,
     eviction_key,

@@ -15,7 +15,8 @@ from tonnage.loop.status_writes import tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, ObjectReference, Pod, Taint, Toleration
 

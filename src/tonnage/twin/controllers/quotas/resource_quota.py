@@ -14,7 +14,8 @@ from tonnage.loop.refusals import or_none
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.controllers.every_kind import Resource

@@ -12,7 +12,8 @@ from tonnage.loop.pod_control import PodControl, in_batches, message_of
 from tonnage.loop.status_writes import merge_status
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ClusterError
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.replicas.status import replica_set_status, status_patch

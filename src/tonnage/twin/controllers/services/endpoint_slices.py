@@ -13,7 +13,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import SLICE_MANAGER, SLICE_SERVICE, ZONE
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.services import slice_plan

@@ -17,7 +17,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, owner_as_json
 from tonnage.twin.controllers.pod_state import available_in_s
 from tonnage.twin.controllers.stateful.plan import Plan, complete, plan, status_of

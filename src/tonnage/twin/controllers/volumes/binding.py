@@ -18,7 +18,8 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.volumes import class_of
 from tonnage.twin.controllers.volumes.plan import (
     best_volume,

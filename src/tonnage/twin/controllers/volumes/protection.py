@@ -13,7 +13,8 @@ from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod, Service
 

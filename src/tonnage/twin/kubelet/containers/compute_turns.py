@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 
 _AT_ONCE: Final = 5000
 _A_SECOND: Final = 10

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from tonnage.model.errors import ApiError
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.admission import amount_of
 from tonnage.twin.kubelet.containers.service_variables import service_variables
 from tonnage.twin.kubelet.hostnames import hostname_of

@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from tonnage.ports import Clock, DeviceBackend
+from tonnage.ports.clock import Clock
+from tonnage.ports.node import DeviceBackend
 from tonnage.twin.kubelet.containers.compute_turns import Work
 from tonnage.twin.kubelet.containers.files import FileTree, MemoryVolume
 from tonnage.twin.kubelet.containers.logs import ContainerLog

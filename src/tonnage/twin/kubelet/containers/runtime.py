@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tonnage.ports import Clock, DeviceBackend
+from tonnage.ports.clock import Clock
+from tonnage.ports.node import DeviceBackend
 from tonnage.twin.kubelet.containers.compute_turns import Work
 from tonnage.twin.kubelet.containers.files import NODE_BYTES, FileError, MemoryVolume, Space, volume_in
 from tonnage.twin.kubelet.containers.images import full_image, image_bytes, pull_problem

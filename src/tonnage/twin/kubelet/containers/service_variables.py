@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, number, text
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod, Service
 

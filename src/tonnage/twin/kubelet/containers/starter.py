@@ -13,7 +13,8 @@ from typing import Final
 
 from tonnage.loop.events import reference_to
 from tonnage.model.errors import ClusterError
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.containers.backoff import FIRST_S, Backoff, go_duration
 from tonnage.twin.kubelet.containers.environment import (
     ConfigurationError,

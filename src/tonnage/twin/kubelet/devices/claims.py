@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.claims.pod_claims import foreign, unnamed
 from tonnage.model.errors import ClusterError
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.cluster import pod_from, snapshot_from
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.wire import kinds

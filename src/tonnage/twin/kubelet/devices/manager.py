@@ -36,7 +36,7 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import (
     TopologyPolicy,
     TopologyScope,
 )
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.kubelet.admission import AdmissionFailure
 from tonnage.twin.kubelet.devices.checkpoint import (
     NO_NUMA,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from tonnage.decide.kubernetes.kubelet.devices import NO_IDS, Ids
-from tonnage.ports import Clock
+from tonnage.ports.clock import Clock
 from tonnage.twin.kubelet.devices.plugins import Plugin
 from tonnage.twin.kubelet.spec import GRACE_AFTER_PLUGIN_LOSS_S
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tonnage.model.json import JsonObject
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import SERVICE_ACCOUNT
 from tonnage.wire.objects import Pod
 

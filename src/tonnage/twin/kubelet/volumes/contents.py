@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.ports import Clock, KubernetesApi
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.containers.environment import (
     ConfigurationError,
     EnvironmentReader,

@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.ports import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.cluster import pod_from
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.wire import kinds
