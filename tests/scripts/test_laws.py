@@ -228,7 +228,7 @@ PLANTED = [
     ("twin/controllers/planted_server.py", "from tonnage.twin.apiserver.in_process_client import LocalKubernetes as L", "tonnage.twin.apiserver.in_process_client"),
     ("twin/kubelet/programs/planted_gpus.py", "def f():\n    from tonnage.twin.devices import scenario", "tonnage.twin.devices.scenario"),
     ("twin/scheduler/planted_kubelet.py", "import tonnage.twin.kubelet.spec as s", "tonnage.twin.kubelet.spec"),
-    ("twin/apiserver/planted_controller.py", "from tonnage.twin.controllers import ownership", "tonnage.twin.controllers.ownership"),
+    ("twin/apiserver/planted_controller.py", "from tonnage.twin.controllers import selection", "tonnage.twin.controllers.selection"),
     ("twin/planted_answer.py", "from tonnage.diagnose.case import Case", "tonnage.diagnose.case"),
     ("agent/mig/planted_adapter.py", "from tonnage.adapters.clock import SystemClock", "tonnage.adapters.clock"),
     ("agent/planted_twin.py", "from tonnage.twin.devices import scenario as s", "tonnage.twin.devices.scenario"),

@@ -1,1 +1,1 @@
-"""What loops run on, over ports: informers, queues, Events, ticks, expectations; never a decision."""
+"""What loops run on, over ports: informers, queues, Events, expectations, ownership; never a decision."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tonnage.loop.ownership import controller_of
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.deployments.deployment import DeploymentController
-from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.replicas.replica_set import ReplicaSetController
 from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, RESOURCE_QUOTA
 from tonnage.wire.objects import Condition, Deployment, ReplicaSet

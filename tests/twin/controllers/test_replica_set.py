@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.controllers.ownership import controller_of
+from tonnage.loop.ownership import controller_of
 from tonnage.twin.controllers.replicas.replica_set import (
     REPLICATION,
     ReplicaSetController,

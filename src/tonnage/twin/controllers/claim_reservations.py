@@ -9,13 +9,13 @@ from typing import Final
 
 from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import controller_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.pod_claims import claim_keys, index_by_claims, is_done, pods_with
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM

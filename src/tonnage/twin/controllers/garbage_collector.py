@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, following
+from tonnage.loop.ownership import owner_as_json
 from tonnage.loop.refusals import or_none, passing_over
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
@@ -18,7 +19,6 @@ from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
-from tonnage.twin.controllers.ownership import owner_as_json
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, OwnerReference
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
+from tonnage.loop.ownership import controller_of
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.twin.controllers.ownership import controller_of
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tonnage.wire.objects import Pod

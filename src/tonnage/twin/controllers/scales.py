@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from tonnage.loop.informer import Informers
+from tonnage.loop.ownership import controller_of
 from tonnage.loop.refusals import or_none
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.budgets.plan import Scale
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
-from tonnage.twin.controllers.ownership import controller_of
 from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, Kind
 from tonnage.wire.objects import OwnerReference
 from tonnage.wire.policies import PodMaker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -24,6 +25,23 @@ def selects(selector: LabelSelector, labels: Labels) -> bool:
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         requirement_holds(requirement, labels) for requirement in selector.match_expressions
     )
+
+
+class _Spec(Protocol):
+    @property
+    def selector(self) -> LabelSelector: ...
+
+
+class Selecting(Protocol):
+    """A workload that selects what it owns."""
+
+    @property
+    def spec(self) -> _Spec: ...
+
+
+def owner_selects(owner: Selecting, labels: Labels) -> bool:
+    """Whether a workload's own selector takes an object with these labels."""
+    return selects(owner.spec.selector, labels)
 
 
 def takes(selector: JsonObject, labels: Labels) -> bool:

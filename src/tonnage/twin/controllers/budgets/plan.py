@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from tonnage.loop.ownership import controller_of
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
-from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.pod_state import is_ready
 from tonnage.wire.objects import OwnerReference, Pod, PodDisruptionBudget
 

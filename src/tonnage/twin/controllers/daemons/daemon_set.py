@@ -7,6 +7,7 @@ from typing import Final
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import Ownership, controller_of, controller_reference
 from tonnage.loop.pod_control import PodControl
 from tonnage.loop.status_writes import merge_status
 from tonnage.loop.work_queue import WorkQueue, work
@@ -19,8 +20,8 @@ from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.daemons.history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemons.plan import Failed, node_of, plan, status_of
 from tonnage.twin.controllers.daemons.template import fit_of, pod_template
-from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.replicas.status import status_patch
+from tonnage.twin.controllers.selection import owner_selects
 from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import ControllerRevision, DaemonSet, Node, Pod
@@ -48,8 +49,8 @@ class DaemonSetController:
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
         self._control = PodControl(api, self._events, self._expected, self._pods)
-        self._own_pods = Ownership(api, DAEMON_SET, POD)
-        self._own_revisions = Ownership(api, DAEMON_SET, CONTROLLER_REVISION)
+        self._own_pods = Ownership(api, DAEMON_SET, POD, owner_selects)
+        self._own_revisions = Ownership(api, DAEMON_SET, CONTROLLER_REVISION, owner_selects)
         self._failures: dict[Key, dict[str, tuple[float, int]]] = {}
         """By DaemonSet and node: when a failed pod was last replaced, and how often in a row."""
 
@@ -80,7 +81,7 @@ class DaemonSetController:
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
-        for key in concerned(delta, DAEMON_SET, self._daemons, lambda one: one.spec.selector):
+        for key in self._own_pods.concerned(delta, self._daemons):
             self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -100,7 +101,7 @@ class DaemonSetController:
                 "This daemon set is selecting all pods. A non-empty selector is required.",
             )
             return None
-        pods = await self._own_pods.settle(daemon_set, selector, self._pods.by_index("namespace", namespace))
+        pods = await self._own_pods.settle(daemon_set, self._pods.by_index("namespace", namespace))
         revision = await self._keep_history(daemon_set, pods)
         try:
             waits = [await self._carry_out(key, daemon_set, pods, revision)]
@@ -113,9 +114,7 @@ class DaemonSetController:
     async def _keep_history(self, daemon_set: DaemonSet, pods: list[Pod]) -> str:
         """The hash of the present template, whose revision is made if need be; old ones are cleared away."""
         namespace = daemon_set.metadata.namespace
-        owned = await self._own_revisions.settle(
-            daemon_set, daemon_set.spec.selector, self._revisions.by_index("namespace", namespace)
-        )
+        owned = await self._own_revisions.settle(daemon_set, self._revisions.by_index("namespace", namespace))
         history = history_of(daemon_set, owned)
         current = history.current
         if current is None:

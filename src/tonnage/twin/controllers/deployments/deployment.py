@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import Ownership, controller_of
 from tonnage.loop.pod_control import namespace_ends
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.status_writes import merge_status, patch_as_seen
@@ -26,9 +27,8 @@ from tonnage.twin.controllers.deployments.replica_sets import (
     sets_of,
 )
 from tonnage.twin.controllers.deployments.status import deployment_status
-from tonnage.twin.controllers.ownership import Ownership, controller_of
 from tonnage.twin.controllers.replicas.status import status_patch
-from tonnage.twin.controllers.selection import selects
+from tonnage.twin.controllers.selection import owner_selects, selects
 from tonnage.wire.kinds import DEPLOYMENT, POD, REPLICA_SET
 from tonnage.wire.objects import Deployment, Pod, ReplicaSet
 
@@ -48,7 +48,7 @@ class DeploymentController:
         self._pods = informers.of(POD)
         self._pods.add_index("controller", _controller_uids)
         self._pods.subscribe(self._pod_changed)
-        self._ownership = Ownership(api, DEPLOYMENT, REPLICA_SET)
+        self._ownership = Ownership(api, DEPLOYMENT, REPLICA_SET, owner_selects)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -87,9 +87,7 @@ class DeploymentController:
         deployment = self._deployments.get(name, namespace)
         if deployment is None or not _has_selector(deployment):
             return None
-        owned = await self._ownership.settle(
-            deployment, deployment.spec.selector, self._sets.by_index("namespace", namespace)
-        )
+        owned = await self._ownership.settle(deployment, self._sets.by_index("namespace", namespace))
         sets = sets_of(deployment, owned)
         if deployment.metadata.deletion_timestamp is None:
             sets = await self._follow_template(deployment, sets)

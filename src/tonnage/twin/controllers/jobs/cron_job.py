@@ -15,6 +15,7 @@ import msgspec
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import controller_of
 from tonnage.loop.pod_control import message_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.status_writes import replace_status
@@ -26,7 +27,6 @@ from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.jobs.cron import Schedule, schedule_of
 from tonnage.twin.controllers.jobs.cron_plan import due, job_body, job_name, next_in_s, surplus
 from tonnage.twin.controllers.jobs.plan import condition, is_finished
-from tonnage.twin.controllers.ownership import controller_of
 from tonnage.wire.kinds import CRON_JOB, JOB
 from tonnage.wire.objects import ObjectReference
 from tonnage.wire.workloads import CronJob, CronJobStatus, Job

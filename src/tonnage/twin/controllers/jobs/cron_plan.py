@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from tonnage.loop.ownership import controller_reference
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.controllers.jobs.cron import Schedule
 from tonnage.twin.controllers.jobs.plan import condition
-from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.wire.kinds import CRON_JOB
 from tonnage.wire.workloads import CronJob, Job
 

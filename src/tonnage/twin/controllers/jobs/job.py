@@ -13,6 +13,7 @@ import msgspec
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import Ownership, controller_of
 from tonnage.loop.pod_control import PodControl, in_batches
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.status_writes import replace_status
@@ -37,7 +38,7 @@ from tonnage.twin.controllers.jobs.pods import FINALIZER, Backoff, tracked
 from tonnage.twin.controllers.jobs.template import job_pod
 from tonnage.twin.controllers.jobs.tracking import enact, ensure, settle, track
 from tonnage.twin.controllers.jobs.view import View
-from tonnage.twin.controllers.ownership import Ownership, controller_of
+from tonnage.twin.controllers.selection import owner_selects
 from tonnage.wire.kinds import JOB, POD
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import Job, JobCondition, JobStatus, UncountedPods
@@ -63,7 +64,7 @@ class JobController:
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
         self._control = PodControl(api, self._events, self._expected, self._pods)
-        self._ownership = Ownership(api, JOB, POD, finalizer=FINALIZER)
+        self._ownership = Ownership(api, JOB, POD, owner_selects, finalizer=FINALIZER)
         self._released: set[str] = set()
         """Uids of pods that were let go and that the copy still shows as held."""
         self._backoffs: dict[Key, Backoff] = {}
@@ -121,7 +122,7 @@ class JobController:
             self._backoffs.pop(key, None)
             return await self._expire(job)
         satisfied = self._expected.satisfied(key)
-        pods = await self._ownership.settle(job, job.spec.selector, self._pods.by_index("namespace", key[0]))
+        pods = await self._ownership.settle(job, self._pods.by_index("namespace", key[0]))
         status = copy.deepcopy(job.status)
         status.uncounted_terminated_pods = status.uncounted_terminated_pods or UncountedPods()
         if status.start_time is None and not job.spec.suspend:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tonnage.loop.ownership import controller_reference
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.jobs.pods import (
     FAILURES,
@@ -17,7 +18,6 @@ from tonnage.twin.controllers.jobs.pods import (
     ignored_failures,
     judged,
 )
-from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import JOB
 from tonnage.wire.objects import Pod

@@ -8,6 +8,7 @@ from typing import Final, Generic, TypeVar
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following
+from tonnage.loop.ownership import Ownership, controller_of, controller_reference
 from tonnage.loop.pod_control import PodControl, in_batches, message_of
 from tonnage.loop.status_writes import merge_status
 from tonnage.loop.work_queue import WorkQueue, work
@@ -15,8 +16,8 @@ from tonnage.model.errors import ClusterError
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers import pod_state
-from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.replicas.status import replica_set_status, status_patch
+from tonnage.twin.controllers.selection import Labels, selects
 from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import POD, REPLICA_SET, Kind
 from tonnage.wire.objects import LabelSelector, Pod, ReplicaSet
@@ -51,7 +52,7 @@ class PodReplicator(Generic[OwnerT]):
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
         self._control = PodControl(api, self._events, self._expected, self._pods)
-        self._ownership: Ownership[OwnerT, Pod] = Ownership(api, kind, POD)
+        self._ownership: Ownership[OwnerT, Pod] = Ownership(api, kind, POD, _selects)
 
     async def run(self) -> None:
         """Reconcile until cancelled; pods are not watched before the first owner is there."""
@@ -67,7 +68,7 @@ class PodReplicator(Generic[OwnerT]):
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
-        for key in concerned(delta, self._kind, self._sets, _selector):
+        for key in self._ownership.concerned(delta, self._sets):
             self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -75,9 +76,7 @@ class PodReplicator(Generic[OwnerT]):
         owner = self._sets.get(name, namespace)
         if owner is None or not self._expected.satisfied(key):
             return None if owner is None else 30.0
-        mine = await self._ownership.settle(
-            owner, _selector(owner), self._pods.by_index("namespace", namespace)
-        )
+        mine = await self._ownership.settle(owner, self._pods.by_index("namespace", namespace))
         active = [pod for pod in mine if pod_state.is_active(pod)]
         failure: ClusterError | None = None
         if owner.metadata.deletion_timestamp is None:
@@ -143,6 +142,6 @@ class ReplicationManager(PodReplicator[Replication]):
         super().__init__(api, clock, informers, REPLICATION, "replication-controller")
 
 
-def _selector(owner: ReplicaSet | Replication) -> LabelSelector:
+def _selects(owner: ReplicaSet | Replication, labels: Labels) -> bool:
     chosen = owner.spec.selector
-    return LabelSelector(match_labels=chosen) if isinstance(chosen, dict) else chosen
+    return selects(LabelSelector(match_labels=chosen) if isinstance(chosen, dict) else chosen, labels)

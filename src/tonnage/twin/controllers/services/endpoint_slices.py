@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import controller_reference
 from tonnage.loop.pod_control import namespace_ends
 from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
@@ -16,7 +17,6 @@ from tonnage.model.kubernetes.well_known import SLICE_MANAGER, SLICE_SERVICE, ZO
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers import pod_state
-from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.services import slice_plan
 from tonnage.twin.controllers.services.ports import has_endpoints, stands_behind
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME, TriggerTimes

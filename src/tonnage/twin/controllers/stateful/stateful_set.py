@@ -10,6 +10,7 @@ import msgspec
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
+from tonnage.loop.ownership import Ownership, controller_of, owner_as_json
 from tonnage.loop.pod_control import message_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.status_writes import replace_status
@@ -19,8 +20,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, owner_as_json
 from tonnage.twin.controllers.pod_state import available_in_s
+from tonnage.twin.controllers.selection import owner_selects
 from tonnage.twin.controllers.stateful.plan import Plan, complete, plan, status_of
 from tonnage.twin.controllers.stateful.template import (
     claim_bodies,
@@ -56,8 +57,8 @@ class StatefulSetController:
             informer.add_index("namespace", lambda obj: [obj.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
-        self._own_pods = Ownership(api, STATEFUL_SET, POD)
-        self._own_revisions = Ownership(api, STATEFUL_SET, CONTROLLER_REVISION)
+        self._own_pods = Ownership(api, STATEFUL_SET, POD, owner_selects)
+        self._own_revisions = Ownership(api, STATEFUL_SET, CONTROLLER_REVISION, owner_selects)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -66,7 +67,7 @@ class StatefulSetController:
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
-        for key in concerned(delta, STATEFUL_SET, self._sets, lambda one: one.spec.selector):
+        for key in self._own_pods.concerned(delta, self._sets):
             self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -74,10 +75,8 @@ class StatefulSetController:
         if found is None or not self._expected.satisfied(key):
             return None if found is None else 30.0
         candidates = [pod for pod in self._pods.by_index("namespace", key[0]) if _called_after(pod, found)]
-        pods = await self._own_pods.settle(found, found.spec.selector, candidates)
-        kept = await self._own_revisions.settle(
-            found, found.spec.selector, self._revisions.by_index("namespace", key[0])
-        )
+        pods = await self._own_pods.settle(found, candidates)
+        kept = await self._own_revisions.settle(found, self._revisions.by_index("namespace", key[0]))
         kept.sort(key=lambda one: (one.revision, one.metadata.creation_timestamp or "", one.metadata.name))
         current, update = await self._revise(found, kept)
         now = self._clock.now()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers, Key, following, key_of
+from tonnage.loop.ownership import controller_of, controller_reference
 from tonnage.loop.pod_control import message_of
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.ownership import controller_of, controller_reference
 from tonnage.wire.claims import PersistentVolumeClaim
 from tonnage.wire.kinds import POD, VOLUME_CLAIM
 from tonnage.wire.objects import Pod

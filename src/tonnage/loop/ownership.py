@@ -1,8 +1,11 @@
-"""Whose objects are whose: the controller reference, adoption by selector, release."""
+"""Whose objects are whose: the controller reference, adoption by selector, release.
+
+What a selector takes is decided elsewhere: a controller hands in how its owners select.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,12 +13,12 @@ from tonnage.loop.informer import Delta, Key, key_of
 from tonnage.loop.refusals import or_none
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.selection import selects
 from tonnage.wire.kinds import Kind
-from tonnage.wire.objects import LabelSelector, Object, OwnerReference, Pod
+from tonnage.wire.objects import Object, OwnerReference
 
 T = TypeVar("T", bound=Object)
 OwnerT = TypeVar("OwnerT", bound=Object)
+Labels = Mapping[str, str]
 
 
 def controller_of(obj: Object) -> OwnerReference | None:
@@ -44,7 +47,7 @@ class Claims(Generic[T]):
     release: list[T]
 
 
-def claims_of(owner: Object, selector: LabelSelector, candidates: Iterable[T]) -> Claims[T]:
+def claims_of(owner: OwnerT, selects: Callable[[OwnerT, Labels], bool], candidates: Iterable[T]) -> Claims[T]:
     """Sort the objects of the owner's namespace. Objects of other controllers are in none of the lists.
 
     An object on its way out is not adopted, and an owner on its way out adopts nothing.
@@ -52,7 +55,7 @@ def claims_of(owner: Object, selector: LabelSelector, candidates: Iterable[T]) -
     claims: Claims[T] = Claims([], [], [])
     for candidate in candidates:
         controller = controller_of(candidate)
-        wanted = selects(selector, candidate.metadata.labels)
+        wanted = selects(owner, candidate.metadata.labels)
         if controller is None:
             gone = candidate.metadata.deletion_timestamp or owner.metadata.deletion_timestamp
             if wanted and not gone:
@@ -65,43 +68,48 @@ def claims_of(owner: Object, selector: LabelSelector, candidates: Iterable[T]) -
     return claims
 
 
-def concerned(
-    delta: Delta[Pod],
-    kind: Kind[OwnerT],
-    owners: Iterable[OwnerT],
-    selector_of: Callable[[OwnerT], LabelSelector],
-) -> Iterator[Key]:
-    """The owners that a pod's change concerns: its controller, or else all whose selector takes it."""
-    for pod in (delta.before, delta.after):
-        if pod is None:
-            continue
-        namespace, controller = pod.metadata.namespace, controller_of(pod)
-        if controller is not None:
-            if controller.kind == kind.kind:
-                yield namespace, controller.name
-            continue
-        for owner in owners:
-            if owner.metadata.namespace == namespace and selects(selector_of(owner), pod.metadata.labels):
-                yield key_of(owner)
-
-
 class Ownership(Generic[OwnerT, T]):
-    """Carries out claims for owners of one kind. What is adopted gets the `finalizer`, if there is one."""
+    """Carries out the claims of owners of one kind on objects of another.
+
+    `selects` says whether an owner's selector takes an object with these labels. What is adopted gets the
+    `finalizer`, if there is one.
+    """
 
     def __init__(
-        self, api: KubernetesApi, owner_kind: Kind[OwnerT], kind: Kind[T], *, finalizer: str = ""
+        self,
+        api: KubernetesApi,
+        owner_kind: Kind[OwnerT],
+        kind: Kind[T],
+        selects: Callable[[OwnerT, Labels], bool],
+        *,
+        finalizer: str = "",
     ) -> None:
         self._finalizer = finalizer
         self._api = api
         self._owner_kind = owner_kind
         self._kind = kind
+        self._selects = selects
 
-    async def settle(self, owner: OwnerT, selector: LabelSelector, candidates: Iterable[T]) -> list[T]:
+    def concerned(self, delta: Delta[T], owners: Iterable[OwnerT]) -> Iterator[Key]:
+        """The owners that a change concerns: the object's controller, or else all whose selector takes it."""
+        for obj in (delta.before, delta.after):
+            if obj is None:
+                continue
+            namespace, controller = obj.metadata.namespace, controller_of(obj)
+            if controller is not None:
+                if controller.kind == self._owner_kind.kind:
+                    yield namespace, controller.name
+                continue
+            for owner in owners:
+                if owner.metadata.namespace == namespace and self._selects(owner, obj.metadata.labels):
+                    yield key_of(owner)
+
+    async def settle(self, owner: OwnerT, candidates: Iterable[T]) -> list[T]:
         """The objects that the owner has after adoption and release.
 
         Raises ClusterError. An object that vanished or changed meanwhile is left for the next time.
         """
-        claims = claims_of(owner, selector, candidates)
+        claims = claims_of(owner, self._selects, candidates)
         owned = list(claims.owned)
         adopted = [await self._adopt(owner, orphan) for orphan in claims.adopt]
         owned.extend(obj for obj in adopted if obj is not None)
