@@ -74,14 +74,6 @@ LAWS: Final = (
         frozenset({"asyncio", "logging", "msgspec.*", "pathlib"}),
         is_loop=True,
         leaves={
-            "tonnage.agent.config.checkpoint": Leave(
-                frozenset({"tonnage", "glob", "read_bytes", "__file__"}),
-                "what a text means depends on the program's own files, so its mark covers them",
-            ),
-            "tonnage.agent.config.selection": Leave(
-                frozenset({"open", "stat"}),
-                "the configuration's file has no port yet; a thread reads it",
-            ),
             "tonnage.agent.mps": Leave(
                 frozenset({"asyncio.timeout"}),
                 "kubelet waits by the real clock for an agent to end",

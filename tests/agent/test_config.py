@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.config_file import MountedConfigFile
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.adapters.host_paths import HostPaths
 from tonnage.agent.config.reading import Reading
@@ -51,7 +52,13 @@ class Watched:
     """A running NodeConfig whose changes can be awaited."""
 
     def __init__(
-        self, folder: Path, cluster: Any, clock: Any, reading: Reading, driver_root: Path | None = None
+        self,
+        folder: Path,
+        cluster: Any,
+        clock: Any,
+        reading: Reading,
+        driver_root: Path | None = None,
+        file: Path | None = None,
     ) -> None:
         self.changed = asyncio.Event()
         self.events = NodeEvents("node-1", cluster, clock)
@@ -60,7 +67,8 @@ class Watched:
         world = World("node-1", cluster, clock, self.checkpoints, self.events, AgentMetrics(clock))
         lists = DeviceLists(world, RuntimeFiles(folder / "node"))
         host = HostPaths(folder / "node", driver_root)
-        self.loop = NodeConfig(world, reading, lists, on_change=self.changed.set, host=host)
+        config_file = MountedConfigFile(file) if file else None
+        self.loop = NodeConfig(world, reading, lists, on_change=self.changed.set, host=host, file=config_file)
 
     async def until(self, condition: Any) -> ConfigInForce:
         async with asyncio.timeout(60):
@@ -80,8 +88,8 @@ async def running(
     driver_root: Path | None = None,
     **reading: Any,
 ) -> AsyncIterator[Watched]:
-    told = Reading(wishes or Wishes(MAP), file, **reading)
-    watched = Watched(folder, cluster, clock, told, driver_root)
+    told = Reading(wishes or Wishes(MAP), **reading)
+    watched = Watched(folder, cluster, clock, told, driver_root, file)
     tasks = [asyncio.create_task(watched.loop.run()), asyncio.create_task(watched.events.run())]
     try:
         yield watched

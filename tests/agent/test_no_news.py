@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
-from tonnage.agent.config import selection
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
@@ -19,7 +16,7 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
-from tonnage.decide.node.choose_config import Choice, Wishes
+from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
 
 PATIENCE_S = 30.0
@@ -60,59 +57,71 @@ async def until(loop: Any, enough: asyncio.Event) -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_configuration_that_is_read_again_is_the_same_object(
-    tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class RewrittenFile:
+    """A configuration's file that is another after every read, and says the same."""
+
+    def __init__(self, on_read: Callable[[], None]) -> None:
+        self._reads = 0
+        self._on_read = on_read
+
+    def __str__(self) -> str:
+        return "config.yaml"
+
+    def stamp(self) -> str:
+        return str(self._reads)
+
+    async def read(self) -> str:
+        self._reads += 1
+        self._on_read()
+        return "version: v1\n"
+
+
+class QuietFile:
+    """One that nobody touches; `enough` is set once it was looked at twenty times since it was read."""
+
+    def __init__(self) -> None:
+        self._looks = 0  # at first the choice is not on disk yet, and the file is read again
+        self.enough = asyncio.Event()
+
+    def __str__(self) -> str:
+        return "config.yaml"
+
+    def stamp(self) -> str:
+        self._looks += 1
+        if self._looks > 20:
+            self.enough.set()
+        return "same"
+
+    async def read(self) -> str:
+        self._looks = 0
+        return "version: v1\n"
+
+
+def config_of(folder: Path, clock: Any, file: Any) -> NodeConfig:
+    world = world_of(folder, clock)
+    lists = DeviceLists(world, RuntimeFiles(folder / "node"))
+    return NodeConfig(world, Reading(Wishes("ns/map")), lists, on_change=lambda: None, file=file)
+
+
+async def test_a_configuration_that_is_read_again_is_the_same_object(tmp_path: Path, clock: Any) -> None:
     seen: list[object] = []
     enough = asyncio.Event()
-    here = asyncio.get_running_loop()
 
-    def read(file: Path) -> Choice:
+    def note() -> None:
         seen.append(loop.current)
-        file.write_text("#" * len(seen))
         if len(seen) > 3:
-            here.call_soon_threadsafe(enough.set)
-        return Choice("version: v1\n", str(file))
+            enough.set()
 
-    monkeypatch.setattr(selection, "_read", read)
-    reading = Reading(Wishes("ns/map"), tmp_path / "config.yaml")
-    world = world_of(tmp_path, clock)
-    lists = DeviceLists(world, RuntimeFiles(tmp_path / "node"))
-    loop = NodeConfig(world, reading, lists, on_change=lambda: None)
+    loop = config_of(tmp_path, clock, RewrittenFile(note))
     await until(loop, enough)
     assert seen[1] is not None
     assert all(each is seen[1] for each in seen[1:])
 
 
-async def test_a_file_that_nobody_touched_is_not_read_again(
-    tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "config.yaml").write_text("version: v1\n")
-    since = [0]  # looks since it was read last: at first the choice is not on disk yet, and it is read again
-    enough = asyncio.Event()
-    read, mark = selection._read, selection._mark
-
-    def noted_read(file: Path) -> Any:
-        since[0] = 0
-        return read(file)
-
-    def noted_mark(file: Path) -> tuple[int, ...]:
-        since[0] += 1
-        if since[0] > 20:
-            enough.set()
-        return mark(file)
-
-    async def at_once(function: Any, *arguments: Any) -> Any:
-        return function(*arguments)
-
-    monkeypatch.setattr(selection, "_read", noted_read)
-    monkeypatch.setattr(selection, "_mark", noted_mark)
-    monkeypatch.setattr(asyncio, "to_thread", at_once)  # a read that takes long looks like none
-    world = world_of(tmp_path, clock)
-    reading = Reading(Wishes("ns/map"), tmp_path / "config.yaml")
-    lists = DeviceLists(world, RuntimeFiles(tmp_path / "node"))
-    await until(NodeConfig(world, reading, lists, on_change=lambda: None), enough)
-    assert since[0] > 20
+async def test_a_file_that_nobody_touched_is_not_read_again(tmp_path: Path, clock: Any) -> None:
+    file = QuietFile()
+    await until(config_of(tmp_path, clock, file), file.enough)
+    assert file.enough.is_set()
 
 
 async def test_devices_that_are_read_again_are_the_same_object(tmp_path: Path, clock: Any) -> None:

@@ -170,7 +170,7 @@ def test_nvidia_s_own_daemon_set_is_understood() -> None:
     }
     found = told("--standalone", **environment)
     assert (str(found["config"]), found["lenient"]) == ("/config/config.yaml", True)
-    decided = Reading(Wishes("a/b"), None, found["overrides"], found["lenient"]).parsed("", "built-in")
+    decided = Reading(Wishes("a/b"), found["overrides"], found["lenient"]).parsed("", "built-in")
     assert decided.mig_strategy is MigStrategy.SINGLE
     assert decided.device_list == (DeviceListStrategy.VOLUME_MOUNTS,)
 

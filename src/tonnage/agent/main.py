@@ -182,14 +182,19 @@ async def _begin(world: World) -> None:
 
 
 def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[], None]) -> NodeConfig:
+    from tonnage.adapters.config_file import MountedConfigFile
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.adapters.host_paths import HostPaths
+    from tonnage.adapters.own_program import digest_of
+    from tonnage.agent.config.checkpoint import READERS
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.plugin.device_list import DeviceLists
 
     lists = DeviceLists(world, RuntimeFiles(options.root, options.driver_root))
     host = HostPaths(options.root, options.driver_root)
-    return NodeConfig(world, options.reading, lists, on_change=on_change, host=host)
+    file = MountedConfigFile(options.config) if options.config else None
+    reading = replace(options.reading, program=digest_of(READERS))
+    return NodeConfig(world, reading, lists, on_change=on_change, host=host, file=file)
 
 
 def _spec_folder(options: AgentOptions) -> FolderCdi:

@@ -62,7 +62,7 @@ class AgentOptions:
         from tonnage.decide.node.choose_config import Wishes
 
         wishes = Wishes(self.config_map, self.node_label, self.default_config, self.fallback_strategies)
-        return Reading(wishes, self.config, self.overrides, self.lenient, self.labels)
+        return Reading(wishes, self.overrides, self.lenient, self.labels)
 
     @property
     def mig(self) -> MigOptions:

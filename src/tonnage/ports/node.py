@@ -11,6 +11,7 @@ from tonnage.model.devices.cdi import DriverFiles
 from tonnage.model.devices.inventory import Inventory, RawEvent, Sample
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
+from tonnage.model.errors import Problem
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.names import ResourceName
 from tonnage.model.node.machine import Machine
@@ -162,6 +163,22 @@ class Checkpoints(Protocol):
 
     async def load_added(self, name: str) -> tuple[bytes, ...]:
         """The rows that were added to what `load` gives, in order, without one that was torn."""
+        ...
+
+
+class ConfigFile(Protocol):
+    """The device-plugin configuration's file. It may be absent, and come and go."""
+
+    def stamp(self) -> str:
+        """Identifies the file: another text once it was written, replaced, or came."""
+        ...
+
+    async def read(self) -> str | Problem:
+        """Its text, or why that cannot be read."""
+        ...
+
+    def __str__(self) -> str:
+        """Where it is."""
         ...
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.devices.sharing import PluginConfig
@@ -14,15 +13,15 @@ from tonnage.model.node.plugin_settings import LabelPlace, Override
 class Reading:
     """Where configurations are, and how they are read.
 
-    `file` stands in where neither label nor ConfigMap names one. `overrides` win over every text; `lenient`
-    reads it as NVIDIA's plugin does. `labels` is where labels are published, whatever a text says.
+    `overrides` win over every text; `lenient` reads it as NVIDIA's plugin does. `labels` is where labels are
+    published, whatever a text says. `program` identifies the program that reads.
     """
 
     wishes: Wishes
-    file: Path | None = None
     overrides: tuple[Override, ...] = ()
     lenient: bool = False
     labels: str = LabelPlace.NONE
+    program: str = ""
 
     def parsed(self, text: str, source: str) -> PluginConfig:
         """What the text decides. Raises ConfigError. Its reader is loaded only if needed: start-up counts."""

@@ -8,7 +8,6 @@ import logging
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
@@ -22,12 +21,12 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
+from tonnage.ports.node import ConfigFile
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 from tonnage.wire.objects import ConfigMap, Node
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
-_LONGEST_TEXT: Final = 1 << 20
 _PATIENCE_S: Final = 1.0
 _MOST_PATIENCE_S: Final = 30.0
 _SAID: Final = 5
@@ -46,7 +45,10 @@ class ConfigInForce:
 
 
 class NodeConfig:
-    """Keeps `current` up to date; `on_change` is called after it changed."""
+    """Keeps `current` up to date; `on_change` is called after it changed.
+
+    The `file` stands in where neither label nor ConfigMap names a configuration.
+    """
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class NodeConfig:
         *,
         on_change: Callable[[], None],
         host: HostOwners | None = None,
+        file: ConfigFile | None = None,
     ) -> None:
         self._lists = lists
         self._host = host
@@ -68,7 +71,7 @@ class NodeConfig:
         self._started = world.started
         self._reading = reading
         self._wishes = reading.wishes
-        self._file = reading.file
+        self._file = file
         self._on_change = on_change
         self._dirty = asyncio.Event()
         self._saved: Choice | None = None
@@ -182,15 +185,15 @@ class NodeConfig:
 
     async def _tick(self) -> None:
         """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
-        seen = None
+        seen = ""
         while True:
             await next_beat(self._clock)
             now = self.current
             again = now is not None and (self._saved != now.choice or (self._file and now.error))
-            mark = _mark(self._file) if self._file is not None else None
-            if await self._lists.changed() or mark != seen or again:
+            stamp = self._file.stamp() if self._file is not None else ""
+            if await self._lists.changed() or stamp != seen or again:
                 self._dirty.set()
-            seen = mark
+            seen = stamp
 
     async def _restore(self) -> None:
         """Use what ran last; otherwise see whether any configuration can be read. Raises ConfigError."""
@@ -223,11 +226,11 @@ class NodeConfig:
         asked = label()
         if asked is None and self.current is not None and self.current.choice.key != DEFAULT_KEY:
             asked = self.current.choice.key  # as it was, until the Node object is there to say
-        file = await asyncio.to_thread(_read, self._file) if self._file else None
-        problem = file if isinstance(file, Problem) else None
-        text = file if isinstance(file, Choice) else None
+        text = await self._file.read() if self._file else None
+        problem = text if isinstance(text, Problem) else None
+        file = Choice(text, str(self._file)) if isinstance(text, str) else None
         found_data, where = data(), self._wishes.config_map
-        wanted = choose(asked, found_data, text, self._wishes, absent=self._absent)
+        wanted = choose(asked, found_data, file, self._wishes, absent=self._absent)
         if self._lost_map(wanted, found_data):
             why = f"ConfigMap {where} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
@@ -240,7 +243,7 @@ class NodeConfig:
         elif self._unsettled is not None:
             new = replace(self._unsettled, error=found)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
-            fallback = await self._parsed(choose(None, found_data, text, replace(self._wishes, default="")))
+            fallback = await self._parsed(choose(None, found_data, file, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
                 built_in = Choice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
@@ -339,24 +342,3 @@ def _texts(config_map: ConfigMap) -> dict[str, str]:
         except ValueError:
             found[key] = "\0"
     return found | config_map.data
-
-
-def _mark(file: Path) -> tuple[int, ...]:
-    """What is another one once the file was written, replaced or came; a mounted ConfigMap swaps links."""
-    try:
-        found = file.stat()
-    except OSError as error:
-        return (error.errno or 0,)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _read(file: Path) -> Choice | Problem:
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(_LONGEST_TEXT + 1)
-        if len(raw) > _LONGEST_TEXT:
-            return Problem("the configuration file is too large", str(file), "more than 1 MiB")
-        return Choice(raw.decode("utf-8"), str(file))
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return Problem("the configuration file cannot be read", str(file), why)
