@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tonnage.adapters.vendors.nvml_reading import optional
 from tonnage.adapters.vendors.nvml_vitals import field_values
@@ -16,106 +16,100 @@ if TYPE_CHECKING:
     from tonnage.model.catalog.metrics import DeviceField
 
 _MIB: Final = 1 << 20
-_MEMORY: Final = frozenset(
-    f"memory_{part}" for part in ("total_mib", "free_mib", "used_mib", "reserved_mib", "used_ratio")
-)
-"""Read by name: an agent that publishes the memory in use alone need not load the catalogue for it."""
-
 _STRUCTURES: Final = frozenset(
-    f"nvmlDeviceGet{what}" for what in ("GridLicensableFeatures", "SramEccErrorStatus", "GpuFabricInfoV")
+    f"nvmlDeviceGet{what}"
+    for what in ("GridLicensableFeatures", "SramEccErrorStatus", "GpuFabricInfoV", "MemoryInfo_v2")
 )
 """Calls that take more than a handle and numbers."""
 
-_Reading = int | float | str
 _Call = tuple[str, tuple[int, ...]]
+
+
+class Reading(NamedTuple):
+    """A field's share of an answer: its `part`, times `factor` by `divisor`, whole unless `double`."""
+
+    name: str
+    part: str = ""
+    factor: int = 1
+    divisor: int = 1
+    double: bool = False
+    most: int | None = None
+    """Above this it is none."""
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPlan:
-    """What to ask of a device. `values` and `metrics` are in the order in which they are asked."""
+    """What to ask of a device, in this order.
 
-    memory: frozenset[str] = frozenset()
-    calls: tuple[tuple[_Call, tuple[DeviceField, ...]], ...] = ()
-    values: tuple[DeviceField, ...] = ()
-    metrics: tuple[DeviceField, ...] = ()
+    `values` are field values by (field, scope), `metrics` those of GPM by number.
+    """
+
+    calls: tuple[tuple[_Call, tuple[Reading, ...]], ...] = ()
+    values: tuple[tuple[tuple[int, int], Reading], ...] = ()
+    metrics: tuple[tuple[int, Reading], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.memory or self.calls or self.values or self.metrics)
+        return bool(self.calls or self.values or self.metrics)
+
+
+_IN_USE: Final = FieldPlan(
+    ((("nvmlDeviceGetMemoryInfo", ()), (Reading(MEMORY_IN_USE, "used", divisor=_MIB),)),)
+)
+"""As the catalogue has it, which an agent that publishes the memory in use alone need not load for it."""
 
 
 @lru_cache(maxsize=16)
 def plans_of(names: tuple[str, ...]) -> tuple[FieldPlan, FieldPlan]:
     """What to ask of a GPU and of a MIG device for those fields. Raises Bug: there is no such field."""
-    memory = _MEMORY.union([MEMORY_IN_USE]).intersection(names)
-    others = [name for name in names if name not in memory]
-    if not others:
-        return FieldPlan(memory), FieldPlan(memory & _MEMORY)
+    if names == (MEMORY_IN_USE,):
+        return _IN_USE, FieldPlan()
     from tonnage.model.catalog.metrics import fields_named  # takes half a megabyte
 
-    fields = fields_named(others)
-    return _plan(memory, fields), _plan(memory & _MEMORY, [field for field in fields if field.mig])
+    fields = fields_named(names)
+    return _plan(fields), _plan(field for field in fields if field.mig)
 
 
-def _plan(memory: frozenset[str], fields: Iterable[DeviceField]) -> FieldPlan:
-    calls: dict[_Call, tuple[DeviceField, ...]] = {}
-    values: list[DeviceField] = []
-    metrics: list[DeviceField] = []
+def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
+    calls: dict[_Call, tuple[Reading, ...]] = {}
+    values: list[tuple[tuple[int, int], Reading]] = []
+    metrics: list[tuple[int, Reading]] = []
     for field in fields:
         if not field.is_sampled:
             continue
+        reading = Reading(
+            *(field.name, field.part, field.factor, field.divisor),
+            *(field.double, field.most, field.is_text),
+        )
         if field.gpm is not None:
-            metrics.append(field)
+            metrics.append((field.gpm, reading))
         elif field.field_id is not None:
-            values.append(field)
+            values.append(((field.field_id, field.scope), reading))
         else:
             call = (field.call, field.arguments)
-            calls[call] = (*calls.get(call, ()), field)
-    return FieldPlan(memory, tuple(calls.items()), tuple(values), tuple(metrics))
+            calls[call] = (*calls.get(call, ()), reading)
+    return FieldPlan(tuple(calls.items()), tuple(values), tuple(metrics))
 
 
 def read_fields(
     nvml: ModuleType, handle: Any, uuid: str, plan: FieldPlan, metrics: Mapping[int, float]
 ) -> Sample:
     """What the device gives of it; `metrics` are those of GPM by number. Raises nothing of NVML's."""
-    found: dict[str, _Reading | None] = {}
-    if plan.memory:
-        found |= {name: value for name, value in _memory(nvml, handle, plan.memory) if name in plan.memory}
-    for (call, arguments), fields in plan.calls:
+    found: dict[str, int | float | str | None] = {}
+    for (call, arguments), readings in plan.calls:
         answer = optional(nvml, partial(_answer, nvml, handle, call, arguments))
         if answer is not None:
-            found |= {field.name: _converted(field, _part(answer, field.part)) for field in fields}
+            found |= {each.name: _converted(each, _part(answer, each.part)) for each in readings}
     if plan.values:
-        scopes = [(field.field_id or 0, field.scope) for field in plan.values]
-        numbers = optional(nvml, lambda: field_values(nvml, handle, scopes)) or {}
-        found |= {f.name: _converted(f, numbers.get((f.field_id or 0, f.scope))) for f in plan.values}
-    found |= {field.name: _converted(field, metrics.get(field.gpm or 0)) for field in plan.metrics}
+        places = [place for place, _ in plan.values]
+        numbers = optional(nvml, lambda: field_values(nvml, handle, places)) or {}
+        found |= {each.name: _converted(each, numbers.get(place)) for place, each in plan.values}
+    found |= {each.name: _converted(each, metrics.get(number)) for number, each in plan.metrics}
     return Sample(
         uuid,
         {name: value for name, value in found.items() if isinstance(value, int | float)},
         {name: value for name, value in found.items() if isinstance(value, str)},
     )
-
-
-def _memory(nvml: ModuleType, handle: Any, names: frozenset[str]) -> Iterable[tuple[str, _Reading]]:
-    """Drivers before 510 count what they reserve as used; it is not known then."""
-    if MEMORY_IN_USE in names and (memory := optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))):
-        yield MEMORY_IN_USE, memory.used // _MIB
-    if names <= {MEMORY_IN_USE}:
-        return
-    reserved: int | None = None
-    memory = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
-    if memory is not None:
-        reserved = memory.reserved
-        yield "memory_reserved_mib", memory.reserved // _MIB
-    else:
-        memory = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-    if memory is None:
-        return
-    yield "memory_total_mib", memory.total // _MIB
-    yield "memory_free_mib", memory.free // _MIB
-    yield "memory_used_mib", memory.used // _MIB
-    if (usable := memory.total - (reserved or 0)) > 0:
-        yield "memory_used_ratio", memory.used / usable
 
 
 def _answer(nvml: ModuleType, handle: Any, call: str, arguments: Sequence[int]) -> Any:
@@ -135,11 +129,11 @@ def _part(answer: Any, part: str) -> Any:
     return getattr(answer, part, None) if part else answer
 
 
-def _converted(field: DeviceField, value: Any) -> _Reading | None:
-    if value is None or (field.most is not None and value > field.most):
+def _converted(reading: Reading, value: Any) -> int | float | str | None:
+    if value is None or (reading.most is not None and value > reading.most):
         return None
-    if field.is_text:
+    if reading.is_text:
         return str(value)
-    if field.double:
-        return float(value) * field.factor / field.divisor
-    return int(value * field.factor) // field.divisor
+    if reading.double:
+        return float(value) * reading.factor / reading.divisor
+    return int(value * reading.factor) // reading.divisor

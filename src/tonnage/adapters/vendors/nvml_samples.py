@@ -50,7 +50,7 @@ class SampleReader:
         def take(sample: Any) -> Any:
             return nvml.nvmlGpmSampleGet(handle, sample)
 
-        metrics = [field.gpm for field in plan.metrics if field.gpm is not None]
+        metrics = [number for number, _ in plan.metrics]
         able = bool(metrics) and optional(nvml, partial(_has_gpm, nvml, handle))
         activity = self._activity.read(nvml, session, uuid, take, metrics) if able else {}
         return read_fields(nvml, handle, uuid, plan, activity)
@@ -59,7 +59,7 @@ class SampleReader:
         """GPM measures a GPU instance: compute instances of one have the same activity."""
         mode = optional(nvml, lambda: nvml.nvmlDeviceGetMigMode(parent))
         count = optional(nvml, lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(parent)) if mode and mode[0] else 0
-        metrics = [field.gpm for field in plan.metrics if field.gpm is not None]
+        metrics = [number for number, _ in plan.metrics]
         able = bool(metrics and count) and optional(nvml, partial(_has_gpm, nvml, parent))
         for index in range(count or 0):
             found = optional(nvml, partial(_mig_identity, nvml, parent, index))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
+from tonnage.adapters.vendors.nvml_reading import optional
+
 
 class _License:
     """Whether any feature of a vGPU is licensed."""
@@ -50,9 +52,27 @@ def _fabric(nvml: ModuleType, handle: Any) -> _Fabric:
     return _Fabric(nvml, info)
 
 
+class _Memory:
+    """Bytes, and what is used of those that are not reserved."""
+
+    def __init__(self, info: Any, reserved: int | None) -> None:
+        self.total, self.free, self.used, self.reserved = info.total, info.free, info.used, reserved
+        usable = info.total - (reserved or 0)
+        self.ratio = info.used / usable if usable > 0 else None
+
+
+def _memory(nvml: ModuleType, handle: Any) -> _Memory:
+    """Drivers before 510 count what they reserve as used; it is not known then."""
+    info = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    if info is None:
+        return _Memory(nvml.nvmlDeviceGetMemoryInfo(handle), None)
+    return _Memory(info, info.reserved)
+
+
 ANSWERS: Final[Mapping[str, Callable[[ModuleType, Any], Any]]] = {
     "nvmlDeviceGetGridLicensableFeatures": _license,
     "nvmlDeviceGetSramEccErrorStatus": _sram,
     "nvmlDeviceGetGpuFabricInfoV": _fabric,
+    "nvmlDeviceGetMemoryInfo_v2": _memory,
 }
 """Calls whose answer is written into a structure of a version."""
