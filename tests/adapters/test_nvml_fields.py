@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.adapters.vendors.nvml_fields import plans_of
-from tonnage.model.devices import MEMORY_IN_USE
+from tonnage.model.devices.inventory import MEMORY_IN_USE
 
 
 def test_memory_in_use_is_asked_for_as_the_catalogue_says_without_loading_it() -> None:

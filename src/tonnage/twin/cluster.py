@@ -102,8 +102,15 @@ class Cluster:
         await asyncio.to_thread(import_module, "tonnage.twin.population")
         from tonnage.twin.population import Population
 
-        self._population = Population(self._scenario, self._clock, self.server, self._authority)
-        await self._population.start(kubeconfig, self._runtime_dir, self._programs)
+        self._population = Population(
+            self._scenario,
+            self._clock,
+            self.server,
+            self._authority,
+            runtime_dir=self._runtime_dir,
+            programs=self._programs,
+        )
+        await self._population.start(kubeconfig)
 
     def check(self) -> None:
         """Nothing of the twin can end apart from this process."""

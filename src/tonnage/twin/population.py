@@ -32,10 +32,22 @@ from tonnage.wire.objects import Object
 
 
 class Population:
-    """Started once, stopped once; `authority` issues what the kubelets serve with."""
+    """Started once, stopped once. `authority` issues what the kubelets serve with.
+
+    `runtime_dir` and `programs` are the fleet's.
+
+    Raises ConfigError: the path of `runtime_dir` is too long.
+    """
 
     def __init__(
-        self, scenario: Scenario, clock: Clock, server: ApiServer, authority: CertificateAuthority
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        server: ApiServer,
+        authority: CertificateAuthority,
+        *,
+        runtime_dir: Path,
+        programs: Mapping[str, Program],
     ) -> None:
         self._scenario = scenario
         self._clock = clock
@@ -44,22 +56,17 @@ class Population:
         self._api: KubernetesApi = server.local()
         self._kubelets: KubernetesApi = server.local("kubelet")
         self._loops = Loops()
-        self._fleet: Fleet | None = None
+        self._fleet = Fleet(
+            scenario, clock, lambda _number: self._kubelets, runtime_dir=runtime_dir, programs=programs
+        )
 
     @property
     def nodes(self) -> Mapping[str, TwinNode]:
         """By name."""
-        return {} if self._fleet is None else self._fleet.nodes
+        return self._fleet.nodes
 
-    async def start(self, kubeconfig: Path, runtime_dir: Path, programs: Mapping[str, Program]) -> None:
+    async def start(self, kubeconfig: Path) -> None:
         """Begin everything and install the agents, which find the API server by `kubeconfig`."""
-        fleet = self._fleet = Fleet(
-            self._scenario,
-            self._clock,
-            lambda _number: self._kubelets,
-            runtime_dir=runtime_dir,
-            programs=programs,
-        )
         informers = Informers(self._api, self._clock)
         light = LightNodes(light_nodes_of(self._scenario), self._kubelets, self._clock, informers)
         root_ca = self._authority.certificate_pem.decode()
@@ -84,7 +91,8 @@ class Population:
         )
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())
-        await fleet.start(self._authority, self._loops)
+        await self._fleet.start(self._authority, self._loops)
+        # Last: with a database these objects outlast a start that fails, and no kubelet would run the agents.
         objects = platform_objects(self._scenario.config_texts, kubeconfig, light=light.any)
         for kind, namespace, body in objects:
             await self._install(kind, namespace, body)
@@ -92,8 +100,7 @@ class Population:
     async def stop(self) -> None:
         """End loops and containers, in this order."""
         await self._loops.stop()
-        if self._fleet is not None:
-            await self._fleet.stop()
+        await self._fleet.stop()
 
     async def _install(self, kind: Kind[Object], namespace: str | None, body: JsonObject) -> None:
         """Create a part of the platform; what an earlier life left is renewed, but for what people edit."""
