@@ -200,6 +200,7 @@ def common_options(
             given = {name: values.pop(name) for name in names if name in values}
             return function(common=Common(**given), **values)
 
+        # The help lists first what is applied last.
         for option in reversed(options):
             wrapped = option(wrapped)
         return wrapped

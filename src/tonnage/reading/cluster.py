@@ -330,6 +330,7 @@ def snapshot_from(
     parts = _Parts()
     for obj in objects:
         parts.take(obj)
+    # Only now that every object is read: a pod may come before its class, and before the Job that made it.
     for place in parts.bare:
         parts.pods[place] = with_priority(parts.pods[place], parts.classes)
     return Snapshot(

@@ -31,6 +31,7 @@ def allocate(
         return _invalid(resource, "no-devices", "no devices requested")
     if len(asked) != len(ids):
         return _invalid(resource, "duplicate-device", "a device is requested twice")
+    # Every id before any device: one that is unknown has no slot, which all that follows looks at.
     for slot_id in ids:
         if slot_id not in slots:
             return _invalid(resource, "unknown-device", f"unknown device: {slot_id[:200]}")

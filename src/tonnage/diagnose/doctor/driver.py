@@ -103,6 +103,7 @@ def _nouveau_bound(bound: tuple[PciGpu, ...], mine: tuple[PciGpu, ...]) -> NodeF
 def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[NodeFinding]:
     running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
     installed = running is not None and running.module
+    # The cause before the symptom: where secure boot refuses the module, to load it again fails again.
     if installed and driver.secure_boot:
         yield finding(
             SecureBootRefusesModule(
@@ -200,6 +201,7 @@ def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterato
     host = host if libraries is not None and libraries.root == "/" else ""
     ready = driver.ready
     says_host = ready.get("IS_HOST_DRIVER", "").lower() if ready is not None else ""
+    # What is there before what the operator was told of it, which two drivers make wrong in any case.
     if host and driver.container_version and host != driver.container_version:
         loaded_one = f"; {driver.version} is loaded" if driver.version else ""
         yield finding(

@@ -134,6 +134,7 @@ def _config(plugin: PluginFacts, facts: NodeFacts, samples: Samples) -> Iterator
             severity=Severity.NOTE if unreadable else Severity.WARNING,
         )
     conditions = facts.cluster.conditions if facts.cluster is not None else {}
+    # The condition before the agent's counter, which says that there is a refusal but not why.
     status, message = conditions.get("GPUConfigApplied", ("", ""))
     if status == "False":
         head, *rest = _PARTS.split(message)

@@ -25,6 +25,8 @@ def registration_findings(
     """KUB-5: a kubelet that starts forgets plugins and removes their sockets."""
     if kubelet is None or not up(kubelet) or kubelet.socket is None:
         return
+    # Before anything is compared: after a restart plugins need a moment, and one that sees no kubelet has its
+    # finding already.
     if kubelet.now - kubelet.socket.made < _MOMENT_S or any(
         each.sees_kubelet is False for each in plugin.processes
     ):
@@ -43,6 +45,7 @@ def registration_findings(
         if name == "tonnage_agent_last_registration_timestamp_seconds"
     }
     late = sorted(each for each in offered if registrations.get(each, _NEVER) < kubelet.socket.made - 1)
+    # A socket that is gone is proof, and the times are only the plugin's word.
     names = lost or late
     if not names and (sockets or not sound):
         return

@@ -130,6 +130,8 @@ def _explain_new(
     attempt = Attempt(
         manifest, snapshot, profile_for(grounds.shared.version or snapshot.server_version).minor
     )
+    # As the API server goes about it, which says the first refusal alone: it decodes, looks for kind and
+    # namespace, lets admission change the pod, validates, and asks at last the admission that only judges.
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
     if refusal is not None and not refusal.decoded:

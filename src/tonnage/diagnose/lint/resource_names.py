@@ -46,6 +46,7 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
                 ResourceNameUnknown(message=message, remedy=remedy, resource=name, meant=meant), why, place
             )
         return
+    # Before the general rule, which refuses these keys as well but knows no remedy.
     if name.startswith(_PREFIXES):
         message = f"{name[:100]} is a quota's key, not a resource"
         meant = name.partition(".")[2]

@@ -54,6 +54,7 @@ class Expression:
         self.type = "dyn"
         self.tree: Any = None
         self._program: Any = None
+        # Before anything is compiled, which takes ever longer the longer the text is.
         if len(text.encode()) > LONGEST:
             raise UnsupportedError(f"more than {LONGEST} bytes")
         environment, titles = _environment(known)
@@ -65,6 +66,7 @@ class Expression:
             self.error = f"compilation failed: {words}"
             return
         self.tree = unpacked(program.serialize())
+        # Before the type: the server's parser refuses such literals, and then asks for no type.
         if wrong := wrong_literals(self.tree, text):
             self.error = f"compilation failed: {titled(wrong, Written(text, titles, root))}"
             return
@@ -78,6 +80,7 @@ class Expression:
             self.error = f"must evaluate to {one_of} but got {got}"
         else:
             self.error = unmakeable(self.tree)
+        # Last: what the server refuses is refused, whether or not it could be evaluated here.
         if not self.error and loses_optionals(self.tree, runtime_names()):
             raise UnsupportedError(LOST)
 

@@ -73,6 +73,7 @@ def gpu_labels(
         return {}
     told = _Told(inventory, config, plan)
     labels = _versions(inventory) | told.whole()
+    # After the whole devices, whose labels MIG devices take over under `single`.
     if config.mig_strategy is MigStrategy.SINGLE:
         labels |= told.single()
     elif config.mig_strategy is MigStrategy.MIXED:

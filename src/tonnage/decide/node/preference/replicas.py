@@ -38,6 +38,7 @@ def prefer_replicas(
     free: dict[str, deque[str]] = {}
     for slot in others:
         free.setdefault(device_of(slot), deque()).append(slot)
+    # After the required ones have left `others`: they count as taken, like those of other pods.
     taken = Counter([_device(resource, slot) for slot in resource.slots])
     taken.subtract({device: len(slots) for device, slots in free.items()})
     here = Counter(map(device_of, chosen))
@@ -59,6 +60,7 @@ def prefer_replicas(
         first, second, place, device = heappop(heap)
         chosen.append(free[device].popleft())
         wanted -= 1
+        # Only after its replica is out: a device that is in the heap twice would be chosen by its old counts.
         if free[device] and not strict:
             heappush(heap, (first + step, second + step, place, device))
     return tuple(chosen)

@@ -28,6 +28,7 @@ def explain_refused(
     `later` tells what becomes of the manifest once it is changed; without it nothing is tried. `words`: the
     server's whole message, where it is known.
     """
+    # Errors stay in the API server's order: its message lists them so, and the first one is our headline.
     texts = list(dict.fromkeys(f"{error.path}: {error.text}" for error in errors))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     reasons: dict[tuple[str, str, str], Reason] = {}

@@ -112,6 +112,7 @@ def state_reasons(family: Family) -> Iterator[Reason]:
     kind, namespace, name = head.key
     own = f"{kind.lower()} {name} -n {namespace}"
     ended = head.condition("Failed") if kind == "Job" else None
+    # What has ended comes first: a failed Job that is suspended as well would be resumed in vain.
     if ended is not None:
         told = f"it has failed ({ended.reason}): {ended.message}"
         remedy = (

@@ -55,10 +55,12 @@ class TokenRequests:
         for words in warnings:
             request.notes.warn(words)
         asked = codec.default(_SERVED, asked)
+        # Before admission, which may change it: the entries say what the client sent.
         owners = self._pipeline.ownership.created(
             replace(request, served=_SERVED), asked, at(asked, "metadata", "managedFields")
         )
         await self._pipeline.admit(request, asked, None)
+        # Before the account is looked for: another name than the path's is refused even where there is none.
         self._check_metadata(request, mapping(asked, "metadata"))
         account = self._store.get(SERVICE_ACCOUNT, request.key)
         if account is None:

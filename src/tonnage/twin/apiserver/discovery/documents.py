@@ -97,6 +97,7 @@ class Discovery:
     async def answer(self, exchange: Exchange) -> None:
         """Answer such a path. Raises ApiError 404, 405 (another method than GET), 406 (another type)."""
         if exchange.method != "GET" and self._reads_only(exchange.segments):
+            # Looked up before the method is refused: a path that does not exist is 404 by any method.
             if exchange.segments[0] in ("api", "apis"):
                 self._classic(exchange.segments, "")
             raise method_not_allowed()
@@ -128,6 +129,7 @@ class Discovery:
                 whole = exchange.segments[1:] == []
                 await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF] if whole else [])
                 await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
+            # Before the plain lists, which answer the same paths to clients that do not ask for this form.
             case ["api" | "apis" as root] if form := aggregated_form(exchange.accept):
                 exchange.cached = "public"
                 groups = aggregated(self._registry, core=root == "api")

@@ -177,6 +177,8 @@ def _place(
             changed.append(Slice(one.metadata.name, labels, ports, kept))
         else:
             planned.delete.append(one)
+    # Only once every slice has kept its own: what is left now is in none. The fullest are filled up first, so
+    # that as few slices as possible change, each of which goes to every node.
     rest = list(left.values())
     for full in sorted(changed, key=lambda one: -len(one.endpoints)):
         while rest and len(full.endpoints) < MOST_ENDPOINTS:
