@@ -33,6 +33,8 @@ BUILTINS: Final = frozenset(
 """Built-in names that reach out of a value, or around this check."""
 BY_NAME: Final = frozenset({"getattr", "hasattr", "operator.attrgetter", "operator.methodcaller"})
 """What takes an attribute's name as text: to be called with the text itself, and never passed on."""
+CALLED_ALONE: Final = BY_NAME | {"asyncio.sleep", "asyncio.wait"}
+"""What is judged by its arguments, so that it is never passed on."""
 OF_FILES: Final = frozenset(
     {
         *("read_text", "read_bytes", "write_text", "write_bytes", "open", "iterdir", "glob", "rglob", "walk"),
@@ -43,10 +45,14 @@ OF_FILES: Final = frozenset(
     }
 )
 """Attributes of paths and files, whatever the value is called that has them."""
+CLOCKS: Final = frozenset({"datetime.datetime", "datetime.date"})
+"""Classes that ask the clock: not to be inherited from, since `self.now` may be a field."""
 OF_CLOCKS: Final = frozenset({"utcnow", "today", "fromtimestamp", "GetCurrentTime"})
 """And `now`, `astimezone` where they are called: see `scripts.law_reader`."""
 OF_GIVEN_CLOCKS: Final = frozenset({"monotonic", "perf_counter", "sleep"})
 """What loops ask of the clock that they are given, and rooms without effects of none."""
+CLOCKS_OF_LOOPS: Final = frozenset({"clock", "_clock"})
+"""What a loop calls the clock that it is given, the only thing of which it asks `now`."""
 HOLDERS_OF_NOW: Final = frozenset({"snapshot", "kubelet", "gpu", "self"})
 """Values that have a field `now`: there it is a moment that was passed in, or a count."""
 OF_THE_MACHINE: Final = frozenset(
@@ -120,20 +126,35 @@ REFUSED: Final = frozenset(
         *(f"yaml.{name}" for name in _YAML),
         *("contextlib.chdir", "contextlib.redirect_stdout", "contextlib.redirect_stderr"),
         *("logging.FileHandler", "logging.StreamHandler", "logging.basicConfig"),
+        *(f"pathlib.Path.{name}" for name in ("replace", "rename", "owner", "group", "link_to")),
+        *("decimal.getcontext", "decimal.setcontext", "decimal.localcontext", "functools.RLock"),
         *("hashlib.file_digest", "typing.get_type_hints", "typing.ForwardRef"),
         *("types.CodeType", "types.FunctionType", "types.ModuleType", "types.coroutine"),
     }
 )
-"""Of permitted modules: what reads files, asks the clock, prints, or runs what a text says."""
+"""Of permitted modules: what reads files, asks the clock, prints, changes others, or runs a text."""
 REFUSED_OF_ASYNCIO: Final = frozenset(
     f"asyncio.{name}"
     for name in (
         *("timeout", "timeout_at", "wait_for", "run", "Runner", "new_event_loop", "get_event_loop"),
         *("create_subprocess_exec", "create_subprocess_shell", "subprocess", "open_connection"),
-        *("open_unix_connection", "start_server", "start_unix_server"),
+        *("open_unix_connection", "start_server", "start_unix_server", "Timeout", "as_completed"),
+        *("get_event_loop_policy", "set_event_loop_policy", "set_event_loop"),
     )
 )
 """What loops leave to `main` and to the adapters: another clock than theirs, sockets, processes."""
 OF_EVENT_LOOPS: Final = frozenset(
-    {"time", "call_later", "call_at", "connect_read_pipe", "add_signal_handler"}
+    {
+        *("time", "call_later", "call_at", "add_signal_handler", "subprocess_exec", "subprocess_shell"),
+        *(
+            "connect_read_pipe",
+            "connect_write_pipe",
+            "add_reader",
+            "add_writer",
+            "getaddrinfo",
+            "getnameinfo",
+        ),
+        *("create_connection", "create_server", "create_unix_connection", "create_unix_server"),
+        *("create_datagram_endpoint", "sock_connect", "sock_accept", "sendfile", "set_default_executor"),
+    }
 )

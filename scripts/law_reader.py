@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.util
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Final, NamedTuple
 
 from scripts import effects
+from scripts.law_names import bindings, module_of
 
 _OURS: Final = "tonnage"
 _RESOURCES: Final = "importlib.resources"
+_PATHS: Final = frozenset({"pathlib.Path", "pathlib.PosixPath"})
 _READING: Final = frozenset({"read_text", "read_bytes", "open"})
 
 
@@ -37,7 +34,8 @@ class Law:
     """Modules besides those of `effects.PLAIN`, single names, or `package.*` for all modules in it."""
     leaves: Mapping[str, Leave] = field(default_factory=dict)
     """Module, or package with all in it -> what it may besides."""
-    signatures_async: bool = False
+    signatures_only: bool = False
+    """Whether its functions have no body, so that they may be async."""
     is_loop: bool = False
     """Whether it may be async and log; clock, files and processes are asked for by ports all the same."""
 
@@ -57,7 +55,16 @@ class Package:
 
     def __init__(self, source: Path) -> None:
         self.paths = {_module_name(path, source): path for path in sorted((source / _OURS).rglob("*.py"))}
+        self.folders = {name.rpartition(".")[0] for name in self.paths}
+        """Modules that have others in them."""
         self._read: dict[str, Module] = {}
+
+    def modules(self) -> Iterator[tuple[str, Module]]:
+        """Each with its name."""
+        for name in self.paths:
+            module = self.module(name)
+            assert module is not None
+            yield name, module
 
     def module(self, name: str) -> Module | None:
         """None for what is no module of ours."""
@@ -109,20 +116,30 @@ class Reader:
 
     def breaches(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
         """(line, what is wrong), in no order."""
+        self.learn(nodes)
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield from self._imported(node, alias)
+            elif isinstance(node, ast.ImportFrom):
+                yield from self._imported_from(node)
+            else:
+                yield from self._used(node)
+
+    def learn(self, nodes: Sequence[ast.AST]) -> None:
+        """What the module's names stand for, wherever they are given."""
         for node in nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     self._know(alias.asname or alias.name.partition(".")[0], alias)
-                    yield from self._imported(node, alias)
-            elif isinstance(node, ast.ImportFrom):
-                yield from self._imported_from(node)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                for alias in node.names:
+                    self._know(alias.asname or alias.name, alias, node.module or "")
             elif isinstance(node, ast.Call):
                 self.called.add(id(node.func))
             elif isinstance(node, ast.Attribute):
                 self.bases.add(id(node.value))
         self._follow(nodes)
-        for node in nodes:
-            yield from self._used(node)
 
     def _know(self, name: str, alias: ast.alias, module: str = "") -> None:
         full = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -138,10 +155,8 @@ class Reader:
     def _imported_from(self, node: ast.ImportFrom) -> Iterator[tuple[int, str]]:
         module = node.module or ""
         if node.level:
-            yield node.lineno, "imports by a relative name"
-            return
+            return  # `hidden_imports` refuses it
         for alias in node.names:
-            self._know(alias.asname or alias.name, alias, module)
             full = f"{module}.{alias.name}"
             if alias.name == "*":
                 yield node.lineno, f"imports everything of {module}"
@@ -168,7 +183,7 @@ class Reader:
             return True
         if full in effects.REFUSED or (self.law.is_loop and full in effects.REFUSED_OF_ASYNCIO):
             return False
-        found = _module_of(full)
+        found = module_of(full)
         return found is None or self._may_import(found)
 
     def _has_leave(self, name: str) -> bool:
@@ -180,40 +195,58 @@ class Reader:
 
     def _follow(self, nodes: Sequence[ast.AST]) -> None:
         """`when = datetime` makes `when` another name of it, however often."""
-        pairs = [pair for node in nodes for pair in _bindings(node)]
+        pairs = [pair for node in nodes for pair in bindings(node)]
         before = -1
         while before != (before := sum(map(len, self.known.values()))):
             for name, value in pairs:
-                if found := self._full(value):
+                if found := self.stands_for(value):
                     self.known.setdefault(name, set()).update(found)
 
-    def _full(self, node: ast.expr) -> set[str]:
-        """What an expression of names and dots may stand for, as far as imports tell."""
-        if isinstance(node, ast.Name):
-            return self.known.get(node.id, set())
-        if isinstance(node, ast.Attribute):
-            return {f"{base}.{node.attr}" for base in self._full(node.value)}
-        if isinstance(node, ast.NamedExpr):
-            return self._full(node.value)
+    def stands_for(self, node: ast.expr) -> set[str]:
+        """What an expression of names and dots may be, as far as imports tell. A path is as its class is."""
+        match node:
+            case ast.Name():
+                return self.known.get(node.id, set())
+            case ast.Attribute():
+                return {f"{base}.{node.attr}" for base in self.stands_for(node.value)}
+            case ast.NamedExpr():
+                return self.stands_for(node.value)
+            case ast.IfExp():
+                return self.stands_for(node.body) | self.stands_for(node.orelse)
+            case ast.BoolOp():
+                return {full for value in node.values for full in self.stands_for(value)}
+            case ast.Call():
+                return self.stands_for(node.func) & _PATHS
+            case ast.BinOp(op=ast.Div()):
+                return self.stands_for(node.left) & _PATHS
         return set()
 
     def _used(self, node: ast.AST) -> Iterator[tuple[int, str]]:
-        if isinstance(node, ast.Name):
-            yield from self._name(node)
-        elif isinstance(node, ast.Attribute):
-            if not self._may_name(node):
-                yield node.lineno, f"uses .{node.attr}"
-            yield from self._reached(node)
-        elif isinstance(node, ast.Call):
-            yield from self._call(node)
-        elif _is_async(node) and not (self.law.signatures_async or self.law.is_loop):
-            yield getattr(node, "lineno", 1), "is async"
-        elif isinstance(node, ast.MatchClass):
-            for word in node.kwd_attrs:
-                if not self._may_say(word, node.cls, is_called=False):
-                    yield node.lineno, f"uses .{word}"
-        elif isinstance(node, ast.Global):
-            yield node.lineno, f"changes {node.names[0]} of the module"
+        match node:
+            case ast.Name():
+                yield from self._name(node)
+            case ast.Attribute():
+                yield from self._attribute(node)
+            case ast.Call():
+                yield from self._call(node)
+            case ast.MatchClass():
+                for word in node.kwd_attrs:
+                    if not self._may_say(word, node.cls, is_called=False):
+                        yield node.lineno, f"uses .{word}"
+            case ast.ClassDef() if any(self.stands_for(base) & effects.CLOCKS for base in node.bases):
+                yield node.lineno, f"{node.name} has the clock of its base"
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() if self.law.signatures_only:
+                if _has_body(node):
+                    yield node.lineno, "has a body"
+            case _ if _is_async(node) and not self.law.is_loop:
+                yield getattr(node, "lineno", 1), "is async"
+
+    def _attribute(self, node: ast.Attribute) -> Iterator[tuple[int, str]]:
+        if not self._may_name(node):
+            yield node.lineno, f"uses .{node.attr}"
+        if not isinstance(node.ctx, ast.Load) and self.stands_for(node.value) - _PATHS:
+            yield node.lineno, f"changes .{node.attr} of what is not its own"
+        yield from self._reached(node)
 
     def _name(self, node: ast.Name) -> Iterator[tuple[int, str]]:
         is_use = isinstance(node.ctx, ast.Load)
@@ -234,15 +267,15 @@ class Reader:
 
     def _reached(self, node: ast.Name | ast.Attribute) -> Iterator[tuple[int, str]]:
         """What the expression stands for: a name that is refused, or a module that goes from hand to hand."""
-        for full in sorted(self._full(node)):
+        for full in sorted(self.stands_for(node)):
             if is_in(full, _OURS):
                 yield from self._handed_on(node, full)
             elif not self._may_use(full):
                 if isinstance(node, ast.Attribute) or "." not in full:
                     yield node.lineno, f"uses {full}"
-            elif full in effects.BY_NAME and id(node) not in self.called:
+            elif full in effects.CALLED_ALONE and id(node) not in self.called:
                 yield node.lineno, f"passes {full} on"
-            elif id(node) not in self.bases and _module_of(full) == full and not full.endswith("_pb2"):
+            elif id(node) not in self.bases and module_of(full) == full and not full.endswith("_pb2"):
                 yield node.lineno, f"passes the module {full} on"
 
     def _may_name(self, node: ast.Attribute) -> bool:
@@ -255,8 +288,14 @@ class Reader:
         if attribute.startswith("__") and attribute.endswith("__"):
             return attribute in effects.DUNDERS
         if attribute == "now":
-            is_plain = isinstance(of, ast.Name | ast.Attribute) and not self._full(of)
-            return is_plain and (self.law.is_loop or (not is_called and _holds_now(of)))
+            holder = _last_name(of)
+            if self.law.is_loop and is_called:
+                return (
+                    holder in effects.CLOCKS_OF_LOOPS and not self.stands_for(of) and holder not in self.known
+                )
+            return holder in effects.HOLDERS_OF_NOW and not is_called and not self.stands_for(of)
+        if attribute == "astimezone":
+            return is_called  # with the zone in sight
         if attribute in (effects.OF_EVENT_LOOPS if self.law.is_loop else effects.OF_GIVEN_CLOCKS):
             return False
         if attribute == "open" and not is_called and isinstance(of, ast.Name) and of.id == "self":
@@ -266,13 +305,14 @@ class Reader:
 
     def _is_defined_here(self, of: ast.expr, attribute: str) -> bool:
         """Whether it is a function of one of our modules, such as `items.walk`."""
-        modules = (self.package.module(full) for full in self._full(of))
+        modules = (self.package.module(full) for full in self.stands_for(of))
         return any(module is not None and attribute in module.defined for module in modules)
 
     def _call(self, node: ast.Call) -> Iterator[tuple[int, str]]:
-        full = self._full(node.func)
+        full = self.stands_for(node.func)
         given = [*node.args, *(word.value for word in node.keywords)]
-        has_zone = any(not isinstance(one, ast.Constant) for one in given)  # None is the machine's
+        zones = [*node.args, *(word.value for word in node.keywords if word.arg == "tz")]
+        has_zone = any(not isinstance(one, ast.Constant | ast.Starred) for one in zones)  # not None
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astimezone" and not has_zone:
             yield node.lineno, "asks for the machine's time zone by .astimezone()"
         is_zero = bool(given) and isinstance(given[0], ast.Constant) and given[0].value == 0
@@ -286,7 +326,8 @@ class Reader:
     def _by_name(self, node: ast.Call, full: set[str]) -> Iterator[tuple[int, str]]:
         """What takes an attribute by its name: as if the attribute were taken, and called, here."""
         if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
-            of, words = node.args[0], node.args[1:2]
+            of = node.args[0]
+            words = node.args[:1] if isinstance(of, ast.Starred) else node.args[1:2]
         elif full & effects.BY_NAME:
             of, words = node.func, node.args
         else:
@@ -296,73 +337,25 @@ class Reader:
             if not isinstance(text, str):
                 if not self._has_leave("getattr"):
                     yield node.lineno, "takes an attribute whose name is not written here"
-            elif not all(self._may_say(part, of, is_called=True) for part in text.split(".")):
+            elif "astimezone" in text or not all(
+                self._may_say(part, of, is_called=True) for part in text.split(".")
+            ):
                 yield node.lineno, f"uses .{text}"
 
 
-def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Every name that a statement or expression binds to another expression."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield from _bound(target, node.value)
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-        yield from _bound(node.target, node.value)
-    elif isinstance(node, ast.For | ast.comprehension):
-        values = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List | ast.Set) else []
-        for value in values:
-            yield from _bound(node.target, value)
-    elif isinstance(node, ast.arguments):
-        places = [*node.posonlyargs, *node.args]
-        given = [*zip(places[len(places) - len(node.defaults) :], node.defaults, strict=True)]
-        given += [
-            (place, value) for place, value in zip(node.kwonlyargs, node.kw_defaults, strict=True) if value
-        ]
-        for place, value in given:
-            yield place.arg, value
+def _last_name(of: ast.expr) -> str:
+    return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
 
 
-def _bound(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        for one, other in zip(target.elts, value.elts, strict=False):
-            yield from _bound(one, other)
-
-
-def _holds_now(of: ast.expr) -> bool:
-    last = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
-    return last in effects.HOLDERS_OF_NOW
+def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    """Whether there is more to it than a docstring and the dots that stand for a body."""
+    return isinstance(function, ast.Lambda) or not all(
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        for statement in function.body
+    )
 
 
 def _is_async(node: ast.AST) -> bool:
     if isinstance(node, ast.comprehension):
         return bool(node.is_async)
     return isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
-
-
-@cache
-def _module_of(full: str) -> str | None:
-    """The innermost module on the way to a dotted name, by its own name: `enum.sys.modules` goes by `sys`."""
-    parts = full.split(".")
-    found: ModuleType | None = None
-    for end in range(1, len(parts) + 1):
-        path = ".".join(parts[:end])
-        inner = getattr(found, parts[end - 1], None) if found is not None else None
-        if found is None or inner is None:
-            inner = (
-                _imported(path) if end == 1 or (found is not None and hasattr(found, "__path__")) else None
-            )
-        if not isinstance(inner, ModuleType):
-            return found.__name__ if found is not None else parts[0]
-        found = inner
-    return found.__name__ if found is not None else None
-
-
-def _imported(name: str) -> ModuleType | None:
-    """A module, brought in to see what is in it. What cannot be is judged by its name alone."""
-    if name in sys.modules:
-        return sys.modules[name]
-    try:
-        return importlib.import_module(name)
-    except Exception:
-        return None

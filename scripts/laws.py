@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scripts.law_reader import Law, Leave, Package, Reader, is_in
+from scripts.hidden_imports import hidden_imports, imports_of, texts_of
+from scripts.law_reader import Law, Leave, Module, Package, Reader, is_in
+from scripts.module_state import changes_of_state
 
 _HERE: Final = Path(__file__).resolve()
 ROOT: Final = _HERE.parents[1]
@@ -45,7 +47,7 @@ LAWS: Final = (
         },
     ),
     Law("documents", _PYDANTIC | {"re2", "yaml"}),
-    Law("ports", signatures_async=True),
+    Law("ports", signatures_only=True),
     Law("reading", frozenset({"msgspec.*"})),
     Law("decide.node"),
     Law("decide.cluster", _NUMBERS),
@@ -107,13 +109,13 @@ def breaches(source: Path) -> list[Breach]:
     package = Package(source)
     found: set[Breach] = set()
     taken: set[tuple[str, str]] = set()
-    for name, path in package.paths.items():
-        wrong = [*_of_room(name, package, taken)]
-        if path.name == "__init__.py":
-            wrong += _without_law(path)
+    for name, module in package.modules():
+        wrong = [*_of_room(name, module, package, taken), *hidden_imports(name, module, package)]
+        if module.path.name == "__init__.py":
+            wrong += _without_law(module)
         if is_in(name, _VENDORS) and name != _VENDORS:
-            wrong += _of_another_vendor(name, path)
-        found |= {Breach(path, at, what) for at, what in wrong}
+            wrong += _of_another_vendor(name, module)
+        found |= {Breach(module.path, at, what) for at, what in wrong}
     given = {(module, name) for law in LAWS for module, leave in law.leaves.items() for name in leave.names}
     found |= {
         Breach(_HERE, 1, f"there is no room {law.room}")
@@ -124,37 +126,31 @@ def breaches(source: Path) -> list[Breach]:
     return sorted(found, key=lambda breach: (breach.path, breach.line, breach.what))
 
 
-def _of_room(name: str, package: Package, taken: set[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+def _of_room(
+    name: str, module: Module, package: Package, taken: set[tuple[str, str]]
+) -> Iterator[tuple[int, str]]:
     law = next((law for law in LAWS if is_in(name, f"tonnage.{law.room}")), None)
     if law is None or name in CONSTRUCTORS or name.endswith("_pb2"):
         return
-    module = package.module(name)
-    if module is not None:
-        for line, what in Reader(name, law, package, taken=taken).breaches(module.nodes):
-            yield line, f"{law.room} {what}"
+    for line, what in Reader(name, law, package, taken=taken).breaches(module.nodes):
+        yield line, f"{law.room} {what}"
+    for line, what in changes_of_state(module):
+        yield line, f"{law.room} {what}"
 
 
-def _without_law(path: Path) -> Iterator[tuple[int, str]]:
+def _without_law(module: Module) -> Iterator[tuple[int, str]]:
     """A package says in its first sentence what is in it, and what never."""
-    text = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    text = ast.get_docstring(module.tree) or ""
     if len(text.split()) < 4 or not text.rstrip().endswith("."):
         yield 1, "the package does not say its law in a sentence"
 
 
-def _of_another_vendor(name: str, path: Path) -> Iterator[tuple[int, str]]:
-    """A vendor's modules begin with its name, and of the others they import what knows no vendor."""
+def _of_another_vendor(name: str, module: Module) -> Iterator[tuple[int, str]]:
+    """A vendor's modules begin with its name, and of the others they use what knows no vendor."""
     may = {_vendor_of(name), *_SHARED_BY_VENDORS}
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            modules = inside if node.module == _VENDORS else [node.module or ""]
-        else:
-            continue
-        for module in modules:
-            if is_in(module, _VENDORS) and _vendor_of(module) not in may:
-                yield node.lineno, f"one vendor takes from another: {module}"
+    for line, full in (*imports_of(module), *texts_of(module)):
+        if is_in(full, _VENDORS) and full != _VENDORS and _vendor_of(full) not in may:
+            yield line, f"one vendor takes from another: {full}"
 
 
 def _vendor_of(module: str) -> str:

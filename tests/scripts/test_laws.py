@@ -66,6 +66,18 @@ BREACHES = [
     ("decide.node", "def f(x):\n    match x:\n        case int(today=ask): return ask()", ".today", "the day in a pattern"),
     ("decide.node", "from datetime import datetime\nclass A:\n    clock = datetime\n    def f(self): return map(self.clock.now, [])", ".now", "the clock in a class"),
     ("decide.node", "def f(clock): return clock.monotonic()", ".monotonic", "a clock that was passed in"),
+    ("decide.node", "import datetime\na = datetime\nb = a.datetime\nc = b\nc.now()", ".now", "an alias of an alias"),
+    ("diagnose", "from datetime import datetime\ngetattr(*(datetime, 'now'))()", "not written here", "getattr, unpacked"),
+    ("diagnose", "from datetime import datetime\nclass D(datetime):\n    def f(self): return map(self.now, [])", "clock of its base", "a class of moments"),
+    ("model", "from datetime import date as d\nclass Day(d): ...\nDay.today()", "clock of its base", "a class of days"),
+    ("model", "import time\ndef f(at=time.time): return at()", "imports time", "another clock as a default"),
+    ("model", "from datetime import datetime\nf = lambda *, at=datetime.now: at()", ".now", "the clock as a lambda's default"),
+    ("model", "from datetime import datetime\nclass A:\n    at = datetime.now", ".now", "the clock as an attribute of a class"),
+    ("model", "from datetime import datetime\nBY_NAME = {'now': datetime.now}", ".now", "the clock in a table"),
+    ("model", "from datetime import datetime\nask = (datetime if 1 else None)\nask.now()", ".now", "the clock under a condition"),
+    ("reading", "def f(moments): return [*map(lambda m: m.astimezone, moments)]", ".astimezone", "the time zone, not called"),
+    ("reading", "from operator import methodcaller\nf = methodcaller('astimezone')", ".astimezone", "the time zone by its name"),
+    ("reading", "def f(moment): return moment.astimezone(*[])", "time zone", "the time zone, unpacked"),
     # files
     ("documents", "def f(p): return open(p)", "uses open", "open"),
     ("documents", "from functools import partial\nread = partial(open, mode='rb')", "uses open", "open, given on"),
@@ -100,6 +112,14 @@ BREACHES = [
     ("decide.node", "from importlib.resources import files", "importlib.resources", "data of others"),
     ("decide.node", "from tonnage.model.catalog import resources", "only imports it", "data by another module"),
     ("decide.node", "from tonnage.model import catalog\ncatalog.resources.files('os')", "only imports it", "the same by dots"),
+    ("model", "def f():\n    from builtins import open as read\n    return read", "imports builtins.open", "open of builtins in a function"),
+    ("model", "from io import FileIO as f", "imports io.FileIO", "a file of io"),
+    ("model", "from os import fdopen as f", "imports os.fdopen", "a file by its number"),
+    ("model", "import posix", "imports posix", "files beneath os"),
+    ("model", "class A:\n    read = open", "uses open", "open as an attribute of a class"),
+    ("model", "A = type('A', (), {'read': open})", "uses open", "open in a class that is made"),
+    ("model", "def f(*, read=open): ...", "uses open", "open as a default by name"),
+    ("model", "from pathlib import PurePath as p\np('x').open()", ".open", "open of a path that only names"),
     # processes, environment, network, threads, randomness
     ("decide.node", "from os import environ as e", "imports os.environ", "the environment"),
     ("decide.node", "import os.path as p\np.os.environ", "imports os.path", "the environment by paths"),
@@ -129,10 +149,29 @@ BREACHES = [
     ("decide.node", "x = __import__('os')", "__import__", "an import by its function"),
     ("decide.node", "async def f(): ...", "is async", "a coroutine"),
     ("decide.node", "def f(x): return [y async for y in x]", "is async", "a comprehension that waits"),
+    ("decide.node", "import importlib as i\ni.import_module('os')", "imports importlib", "an import by its name"),
+    ("decide.node", "from importlib import import_module as load\nload('os')", "importlib.import_module", "the same under another name"),
+    ("decide.node", "load = __import__\nload('os')", "__import__", "an import by its function, renamed"),
+    ("decide.node", "__builtins__['__import__']('os')", "__builtins__", "an import out of the builtins"),
     ("decide.node", "N = 0\ndef f():\n    global N\n    N += 1", "changes N", "state of a module"),
+    ("decide.node", "SEEN = {}\ndef f(x): SEEN[x] = 1", "changes SEEN", "a dict of the module"),
+    ("decide.node", "SEEN = []\ndef f(x): return map(SEEN.append, x)", "changes SEEN", "a list of the module, passed on"),
+    ("decide.node", "A = B = set()\nf = lambda x: B.add(x)", "changes B", "a set of the module in a lambda"),
+    ("decide.node", "import json\njson.dumps = str", "changes .dumps", "a function of another module"),
+    ("decide.node", "from decimal import getcontext as c\nc().prec = 3", "decimal.getcontext", "the precision of all numbers"),
+    ("decide.node", "from functools import RLock", "functools.RLock", "a lock of threads"),
+    # ports
+    ("ports", "def f(x): return x + 1", "has a body", "a function in a port"),
+    ("ports", "class A:\n    async def f(self):\n        await self.g()", "has a body", "a coroutine that waits"),
+    ("ports", 'from typing import Protocol\nclass A(Protocol):\n    def f(self):\n        """Text."""\n        return self', "has a body", "a method in a port"),
+    ("ports", "f = lambda x: x", "has a body", "a lambda in a port"),
+    ("ports", "import time as t\nclass A:\n    def f(self, at=t.monotonic): ...", "imports time", "a clock as a port's default"),
+    ("ports", "class A:\n    read = open", "uses open", "a file in a port"),
+    ("ports", "import asyncio", "imports asyncio", "loops in a port"),
     ("decide.node", "setattr(int, 'x', 1)", "uses setattr", "what changes others"),
     ("decide.node", "from math import *", "everything of math", "all names of a module"),
     ("decide.node", "from . import other", "relative", "a relative name"),
+    ("decide.node", "def f(): from .other import x as y", "relative", "the same in a function"),
     ("decide.node", "import tonnage\ntonnage.adapters", "leads to every room", "the package by its name"),
     ("decide.node", "import tonnage.model.json", "leads to every room", "a module by its whole name"),
     ("model", "import msgspec", "imports msgspec", "another room's library"),
@@ -153,11 +192,86 @@ BREACHES = [
     ("agent.mig", "import logging\nlogging.FileHandler('x')", "logging.FileHandler", "a log in a file"),
     ("agent.mig", "import logging\nlogging.os.environ", "logging.os", "the environment by the log"),
     ("loop", "import asyncio\ndef f(): return asyncio.get_running_loop().time()", ".time", "the event loop's clock"),
+    ("agent.mig", "from datetime import datetime\nclass A:\n    clock = datetime\ndef f(a): return a.clock.now()", ".now", "the clock in a class of a loop"),
+    ("agent.mig", "from datetime import datetime\nmatch datetime:\n    case d: d.now()", ".now", "the clock by a pattern in a loop"),
+    ("agent.mig", "from datetime import datetime\nfrom contextlib import nullcontext\nwith nullcontext(datetime) as d: d.now()", ".now", "the clock by a context in a loop"),
+    ("agent.mig", "from functools import partial\nimport asyncio\nrest = partial(asyncio.sleep, 1)", "passes asyncio.sleep", "sleep, given on"),
+    ("agent.mig", "import asyncio\nclass A:\n    rest = asyncio.sleep", "passes asyncio.sleep", "sleep in a class"),
+    ("agent.mig", "import asyncio\ndef f(rest=asyncio.wait): ...", "passes asyncio.wait", "wait as a default"),
+    ("agent.mig", "import asyncio\nasync def f(x): await asyncio.tasks.wait_for(x, 1)", "asyncio.tasks", "a deadline by a module of a module"),
+    ("agent.mig", "import asyncio\nasync def f(x):\n    for y in asyncio.as_completed(x, timeout=1): ...", "asyncio.as_completed", "another deadline"),
+    ("loop", "import asyncio\nasync def f(): await asyncio.get_running_loop().create_connection(f)", ".create_connection", "the network by the event loop"),
+    ("loop", "import asyncio\nasync def f(): await asyncio.to_thread(open, 'x')", "uses open", "open in a thread"),
+    ("agent.mig", "from pathlib import Path as P\nplace = P('x') / 'y'\nplace.replace('z')", "pathlib.Path.replace", "a file that is put elsewhere"),
+    ("agent.mig", "from pathlib import Path\ntexts = map(Path.read_bytes, [])", ".read_bytes", "files by a method of their class"),
+    ("agent.mig", "import logging.handlers", "logging.handlers", "logs that are sent"),
     # vendors
     ("adapters.vendors", "from tonnage.adapters.vendors.nvml_session import Session", "another", "one vendor of another"),
     ("adapters.vendors", "from tonnage.adapters.vendors import nvml as n", "another", "the same by the package"),
     ("adapters.vendors", "import tonnage.adapters.vendors.nvml", "another", "the same by its whole name"),
 ]  # fmt: skip
+
+
+HIDDEN = [
+    ("adapters.vendors", "def f():\n    from tonnage.adapters.vendors import nvml", "another", "one vendor of another in a function"),
+    ("adapters.vendors", "import importlib\nimportlib.import_module('tonnage.adapters.vendors.nvml')", "another", "the same by its name"),
+    ("adapters.vendors", "__import__('tonnage.adapters.vendors.nvml')", "another", "the same by its function"),
+    ("adapters.vendors", "import sys\nsys.modules['tonnage.adapters.vendors.nvml']", "another", "the same out of what is loaded"),
+    ("adapters.vendors", "import importlib as i\ni.import_module('tonnage.adapters.vendors.' + 'nvml')", "another", "the same, composed"),
+    ("adapters.vendors", "from .nvml import Backend", "relative", "the same by a relative name"),
+    ("adapters.vendors", "from . import nvml as n", "relative", "the same by the folder"),
+    ("adapters.vendors", "from tonnage.adapters import vendors as v\nw = v\nw.nvml", "by dots", "the same by dots and an alias of an alias"),
+    ("adapters.vendors", "from tonnage.adapters import vendors\ngetattr(vendors, 'nvml')", "by dots", "the same by getattr"),
+    ("adapters.vendors", "import tonnage.adapters.vendors.driver\ntonnage.adapters.vendors.nvml", "by dots", "the same by its neighbour"),
+    ("twin.kubelet", "from importlib import import_module as load\nload('tonnage.twin.apiserver.store')", "in a text", "a part of the twin by its name"),
+    ("twin.kubelet", "from tonnage import twin\ntwin.apiserver.store", "by dots", "a part of the twin by dots"),
+    ("twin.kubelet", "import importlib\ndef f(part): return importlib.import_module(f'tonnage.twin.{part}')", "not written", "any part of the twin"),
+    ("twin.kubelet", "def f(name): return __import__(name)", "not written", "any module"),
+    ("twin.kubelet", "class A:\n    from ..apiserver import store", "relative", "a part of the twin by a relative name"),
+    ("diagnose.rules", "from tonnage.diagnose import rules as r\nr.numa.findings", "by dots", "a rule by dots"),
+    ("diagnose.rules", "from tonnage.diagnose import rules\nfindings = getattr(rules, 'numa')", "by dots", "a rule by getattr"),
+    ("diagnose.rules", "from importlib import import_module\nimport_module('tonnage.diagnose.rules.numa')", "importlib", "a rule by its name"),
+    ("diagnose.rules", "def f(): from . import numa", "relative", "a rule by a relative name"),
+]  # fmt: skip
+_THERE = (
+    *("adapters/vendors/nvml", "adapters/vendors/driver", "twin/apiserver/store"),
+    *("diagnose/rules/numa", "model/units"),
+)
+
+
+def _hidden(source: Path, room: str, code: str) -> list[str]:
+    """The same as `_found`, beside some modules that might be imported."""
+    for name in _THERE:
+        place = source / "tonnage" / f"{name}.py"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("")
+        for folder in (place.parent, place.parent.parent):
+            (folder / "__init__.py").write_text("")
+    return _found(source, room, code)
+
+
+@pytest.mark.parametrize(
+    ("room", "code", "told"), [pytest.param(*row[:3], id=f"{row[3]} ({row[0]})") for row in HIDDEN]
+)
+def test_an_import_that_is_hidden_is_refused(tmp_path: Path, room: str, code: str, told: str) -> None:
+    found = _hidden(tmp_path, room, code)
+    assert any(told in what for what in found), found
+
+
+SHOWN = [
+    ("twin", "from tonnage.twin.apiserver import store\nstore.x", "a module that is imported"),
+    ("twin", "import tonnage.twin.apiserver.store\ntonnage.twin.apiserver.store.x", "a module by its whole name"),
+    ("twin", "import importlib\nfrom tonnage.twin.apiserver import store\nimportlib.import_module('tonnage.twin.apiserver.store')", "what an import beside it says"),
+    ("twin", "import importlib\nimportlib.import_module('lightkube.models')\nimportlib.import_module(f'lightkube.{1}')", "modules of others"),
+    ("cli", "import importlib\ndef f(name): return importlib.import_module(name)", "the room that may import everything"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("room", "code"), [pytest.param(*row[:2], id=f"{row[2]} ({row[0]})") for row in SHOWN]
+)
+def test_an_import_that_is_shown_is_not_refused(tmp_path: Path, room: str, code: str) -> None:
+    assert _hidden(tmp_path, room, code) == []
 
 
 @pytest.mark.parametrize(
@@ -188,6 +302,9 @@ PERMITTED = [
     ("decide.cluster", "import numpy as np\nimport numpy.typing as npt\nx = np.zeros(3)", "columns"),
     ("decide.kubernetes", "import msgspec\nmsgspec.json.encode(1)", "JSON"),
     ("ports", "from typing import Protocol\nclass A(Protocol):\n    async def f(self): ...", "a port's signature"),
+    ("decide.node", "PLAIN = {}\ndef f(x):\n    own = dict(PLAIN)\n    own[x] = PLAIN.get(x)\n    return own", "a table that is read"),
+    ("decide.node", "SEEN = []\ndef f(SEEN): SEEN.append(1)", "a parameter of a table's name"),
+    ("agent.mig", "import asyncio\ndef f(text): return text.replace('a', 'b')", "a text in which something is replaced"),
     ("model.catalog", "from importlib import resources\nresources.files('x').joinpath('y').read_text()", "the catalogue's data"),
     ("agent.mig", "import asyncio\nasync def f(clock): await asyncio.sleep(0); clock.now()", "the clock of a loop"),
     ("agent.mig", "import asyncio\nasync def f(x): await asyncio.to_thread(x)", "what takes long, beside the loop"),
@@ -242,6 +359,19 @@ PLANTED = [
     ("agent/metrics/planted_page.py", "from prometheus_client import Counter", "prometheus_client"),
     ("loop/planted_count.py", "def f():\n    import prometheus_client as p", "prometheus_client"),
     ("agent/mig/planted_program.py", "from subprocess import run", "subprocess"),
+    ("ports/planted_document.py", "def f():\n    import tonnage.documents.yaml.source as s", "tonnage.documents.yaml.source"),
+    ("ports/planted_reading.py", "from tonnage.reading.cluster import snapshot_from as s", "tonnage.reading.cluster"),
+    ("ports/planted_thread.py", "if True:\n    from threading import Lock as l", "threading"),
+    ("ports/planted_library.py", "class A:\n    import msgspec as m", "msgspec"),
+    ("diagnose/rules/planted_lazily.py", "def f():\n    import tonnage.diagnose.rules.halted as h", "tonnage.diagnose.rules.halted"),
+    ("diagnose/rules/planted_order.py", "from tonnage.diagnose.rules.order import RULES as r", "tonnage.diagnose.rules.order"),
+    ("diagnose/lint/rules/planted_class.py", "class A:\n    from tonnage.diagnose.lint.rules.names import x as y", "tonnage.diagnose.lint.rules.names"),
+    ("decide/kubernetes/scheduler/filters/planted_try.py", "try:\n    import tonnage.decide.kubernetes.scheduler.filters.taints\nexcept ImportError: ...", "tonnage.decide.kubernetes.scheduler.filters.taints"),
+    ("decide/kubernetes/scheduler/scores/planted_order.py", "def f():\n    from tonnage.decide.kubernetes.scheduler.scores.order import x", "tonnage.decide.kubernetes.scheduler.scores.order"),
+    ("twin/kubelet/planted_fleet.py", "from tonnage.twin.fleet import Fleet as f", "tonnage.twin.fleet"),
+    ("twin/devices/planted_population.py", "def f():\n    import tonnage.twin.population as p", "tonnage.twin.population"),
+    ("twin/apiserver/planted_nodes.py", "class A:\n    from tonnage.twin.light_nodes import LightNodes", "tonnage.twin.light_nodes"),
+    ("twin/controllers/planted_devices.py", "if True:\n    from tonnage.twin import devices as d", "tonnage.twin.devices"),
 ]  # fmt: skip
 """(module, what is in it, what it must not import)."""
 

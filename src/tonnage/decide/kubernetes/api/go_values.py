@@ -14,6 +14,7 @@ import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
+from tonnage.wire import schema
 
 _Row = tuple[str, str, str, JsonValue]
 _IN_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
@@ -53,7 +54,7 @@ def difference(old: JsonObject, new: JsonObject) -> str:
 
 @cache
 def _names() -> dict[str, list[_Row]]:
-    data = files("tonnage.wire.schema").joinpath("go_names.json").read_bytes()
+    data = files(schema).joinpath("go_names.json").read_bytes()
     found: dict[str, list[_Row]] = msgspec.json.decode(data)
     return found
 
