@@ -11,8 +11,10 @@ from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
 from tonnage.decide.kubernetes.api.encoding.decode import decode
 from tonnage.decide.kubernetes.api.problems import invalid_status
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
+from tonnage.decide.kubernetes.api.validation.pods.pod import ephemeral_update
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.wire.schema import KindRow, load_schema
 
 UNIQUE: dict[str, Any] = {"name": "p", "namespace": "ml"}
@@ -374,3 +376,16 @@ def test_a_kind_of_whose_fields_nothing_is_checked_is_read_strictly_and_has_a_na
     decoded = decode(schema, found.type, {"metadata": {"name": "../x"}, "nonsense": 1})
     assert decoded.unknown == ('unknown field "nonsense"',)
     assert "metadata.name" in [error.field for error in validate_create(found, decoded.value)]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "refused"),
+    [
+        pytest.param({MIRROR: "hash"}, True, id="a mirror pod takes no ephemeral containers"),
+        pytest.param({}, False, id="another pod takes them"),
+    ],
+)
+def test_ephemeral_containers_of_a_static_pod(annotations: JsonObject, refused: bool) -> None:
+    old: JsonObject = {"metadata": {"annotations": annotations}, "spec": {}}
+    words = "static pods do not support ephemeral containers"
+    assert any(error.detail == words for error in ephemeral_update(old, old)) is refused

@@ -59,7 +59,6 @@ def ephemeral_kept(new: JsonObject, old: JsonObject) -> Found:
             yield forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{shown}')
 
 
-def static_pod(old: JsonObject, why: str) -> Found:
-    """The refusal of what cannot be done to a pod of the node's own files."""
-    if MIRROR in mapping(old, "metadata", "annotations"):
-        yield forbidden("[]", why)
+def is_mirror_pod(pod: JsonObject) -> bool:
+    """Whether it stands for a static pod, which a node runs out of its own files."""
+    return MIRROR in mapping(pod, "metadata", "annotations")

@@ -39,7 +39,7 @@ from tonnage.decide.kubernetes.api.validation.pods.environment import file_volum
 from tonnage.decide.kubernetes.api.validation.pods.ephemeral_containers import (
     ephemeral_containers,
     ephemeral_kept,
-    static_pod,
+    is_mirror_pod,
 )
 from tonnage.decide.kubernetes.api.validation.pods.gated_updates import narrowed_affinity, narrowed_selector
 from tonnage.decide.kubernetes.api.validation.pods.placement import affinity, spread_constraints
@@ -92,8 +92,8 @@ def _no_tokens(spec: JsonObject) -> Found:
 
 def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
     """A pod that got ephemeral containers, but for its metadata."""
-    if static := list(static_pod(old, "static pods do not support ephemeral containers")):
-        yield from static
+    if is_mirror_pod(old):
+        yield forbidden("[]", "static pods do not support ephemeral containers")
         return
     yield from _whole(new)
     yield from ephemeral_kept(new, old)
