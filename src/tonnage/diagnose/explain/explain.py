@@ -47,14 +47,11 @@ from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pods import (
     ConditionDiffers,
-    HamiDevicesShort,
     LabelOfNobody,
-    OtherScheduler,
-    SchedulerSilent,
 )
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import NodeAffinityMismatch
-from tonnage.model.reasons.symptoms import SharedRequestTooLarge, TopologyAffinity
+from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 _MOST_TIES = 4
@@ -263,16 +260,12 @@ def for_template(explanation: Explanation, kind: str) -> Explanation:
 
 def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     decision = case.decision
-    short = next((reason for reason in reasons if isinstance(reason, HamiDevicesShort)), None)
-    if short is not None:
-        return Verdict.NEVER if short.lasting else Verdict.NOT_NOW
-    silent = next((reason for reason in reasons if isinstance(reason, SchedulerSilent)), None)
-    if silent is not None:
-        return Verdict.NEVER if silent.lasting else Verdict.NOT_NOW
-    if decision.unmodelled or any(isinstance(reason, OtherScheduler) for reason in reasons):
+    settled = next((reason for reason in reasons if reason.settles), None)
+    if settled is not None:
+        return Verdict.NEVER if settled.lasting else Verdict.NOT_NOW
+    if decision.unmodelled or any(reason.unforeseeable for reason in reasons):
         return Verdict.UNKNOWN
-    refused = (r.nodes or () for r in reasons if isinstance(r, SharedRequestTooLarge))
-    if any(decision.chosen in nodes for nodes in refused):
+    if any(reason.refuses_on(decision.chosen) for reason in reasons):
         return Verdict.NEVER
     if decision.chosen is not None:
         chosen = decision.chosen

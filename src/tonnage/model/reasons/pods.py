@@ -75,6 +75,7 @@ class OtherScheduler(SchedulerReason):
 
     code: ClassVar[str] = "other-scheduler"
     advice: ClassVar[str] = "ask that one"
+    unforeseeable: ClassVar[bool] = True
     scheduler: str
 
 
@@ -85,6 +86,7 @@ class SchedulerSilent(SchedulerReason):
 
     code: ClassVar[str] = "scheduler-silent"
     advice: ClassVar[str] = "start it, or correct the name"
+    settles: ClassVar[bool] = True
     scheduler: str
 
 
@@ -95,6 +97,7 @@ class HamiDevicesShort(SchedulerReason):
 
     code: ClassVar[str] = "hami-devices-short"
     advice: ClassVar[str] = "ask for less memory or cores, or wait"
+    settles: ClassVar[bool] = True
     scheduler: str
 
 

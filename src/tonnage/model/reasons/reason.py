@@ -43,6 +43,10 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     """Whether its layer is the answer's, since the scheduler only passes on what lies below it."""
     severity: ClassVar[Severity] = Severity.ERROR
     """How bad it is as a finding, where the rule that finds it does not say otherwise."""
+    settles: ClassVar[bool] = False
+    """Whether the verdict follows from it alone: NEVER where it lasts, else NOT_NOW, whatever nodes say."""
+    unforeseeable: ClassVar[bool] = False
+    """Whether the verdict is UNKNOWN because of it."""
     layers: ClassVar[tuple[Layer, ...] | None] = None
     """The layers that it may name, where they are several; none at all for any."""
     node_words: ClassVar[str] = ""
@@ -72,6 +76,10 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     def phrase(self) -> str:
         """What it says of a node, to stand after a number of nodes. Equal phrases are told together."""
         return self.node_words or f"refusing ({self.code})"
+
+    def refuses_on(self, node: str | None) -> bool:
+        """Whether the verdict is NEVER because the scheduler chooses this node."""
+        return False
 
     @property
     def facts(self) -> JsonObject:

@@ -41,6 +41,10 @@ class SharedRequestTooLarge(Symptom):
     nodes: tuple[str, ...] | None = None
     config: str | None = None
 
+    def refuses_on(self, node: str | None) -> bool:
+        """Where the node shares the resource so: the scheduler does not know that."""
+        return node in (self.nodes or ())
+
 
 @reason
 class KubeletOutOfResource(Symptom):
