@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.explain.nodes.state import utc
 from tonnage.diagnose.remedies.edit import Edit
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.scheduling import InsufficientResource, TooManyPods
 
 _SOON_COST = 15

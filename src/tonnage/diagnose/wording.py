@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import written_amount
 from tonnage.model.kubernetes.selectors import Requirement
+from tonnage.model.name_lists import MOST_NAMED, listed, shown_of
 from tonnage.model.reasons.admission import Unreadable
 from tonnage.model.reasons.facts import FailingRequirement
 from tonnage.model.reasons.reason import Reason
@@ -19,7 +20,6 @@ from tonnage.model.reasons.scheduling import (
 )
 from tonnage.model.verdict import NodeClass
 
-_MOST_NAMED = 6
 _NAME: Final = "metadata.name"
 
 
@@ -78,19 +78,9 @@ def _held_by(classes: Sequence[NodeClass], number: int, resource: str, namespace
         found = held.pods if held else tuple(_holders(one.told.reasons[number]))
         named += [own(name, namespace) for name in found]
         total += held.total if held else len(found)
-    shown = ", ".join(named[:_MOST_NAMED])
-    more = total - min(len(named), _MOST_NAMED)
+    shown = ", ".join(named[:MOST_NAMED])
+    more = total - min(len(named), MOST_NAMED)
     return (f"; held by {shown}" + (f" and {more} more" if more else "")) if named else ""
-
-
-def listed(names: Iterable[str], most: int = _MOST_NAMED) -> str:
-    """Names in a row, of a long list the first and how many more.
-
-    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2)
-    ('a, b and 1 more', 'a, b')
-    """
-    found = list(names)
-    return _named(found[:most], len(found))
 
 
 def listed_own(names: Sequence[str], namespace: str) -> str:
@@ -100,12 +90,7 @@ def listed_own(names: Sequence[str], namespace: str) -> str:
     'a, b, web/c'
     """
     prefix = f"{namespace}/"
-    return _named([name.removeprefix(prefix) for name in names[:_MOST_NAMED]], len(names))
-
-
-def _named(shown: Sequence[str], count: int) -> str:
-    """Some of so many names."""
-    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+    return shown_of([name.removeprefix(prefix) for name in names[:MOST_NAMED]], len(names))
 
 
 def own(name: str, namespace: str) -> str:

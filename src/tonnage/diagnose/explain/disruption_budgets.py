@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tonnage.decide.kubernetes.scheduler.preemption import covers
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod
+from tonnage.model.name_lists import listed
 
 
 def broken(victims: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import as_kept
 from tonnage.diagnose.case import Case, FieldError, device_needs
 from tonnage.diagnose.cluster_view import Ground, Grounds, SharedGround, ground_of
-from tonnage.diagnose.explain.admission.api_refusals import claim_over_quota
 from tonnage.diagnose.explain.admission.outcome import (
     Attempt,
     explain_forbidden,
@@ -27,7 +26,7 @@ from tonnage.diagnose.explain.admission.outcome import (
     with_claim_limits,
 )
 from tonnage.diagnose.explain.admission.refused_manifests import explain_refused, explain_unreadable
-from tonnage.diagnose.explain.admission.refused_objects import Refusal, explain_answer, refusal_of
+from tonnage.diagnose.explain.admission.refused_objects import ObjectRefusal, explain_answer, refusal_of
 from tonnage.diagnose.explain.bound.bound_pods import explain_bound
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
 from tonnage.diagnose.explain.nodes.alignment import aligned_remedies
@@ -121,7 +120,7 @@ def _explain_new(
     grounds: Grounds,
     *,
     trying: bool = True,
-    refusal: Refusal | None = None,
+    refusal: ObjectRefusal | None = None,
 ) -> Explanation:
     """`refusal`: what the API server's own rules have against the manifest, which no change here touches."""
     attempt = Attempt(
@@ -142,7 +141,7 @@ def _explain_new(
         return whole
     admission = attempt.admission
     if admission.early and not manifest.pod.owner:
-        return explain_forbidden(attempt, subject, (*admission.early, *admission.late), later)
+        return explain_forbidden(attempt, subject, admission, later)
     written = admission.manifest if manifest.kind == "Pod" else manifest
     changed = written.amounts != manifest.amounts
     beyond = refusal.fields(amounts_changed=changed) if refusal is not None else ()
@@ -152,13 +151,12 @@ def _explain_new(
         then = (lambda changed: later(changed, snapshot)) if trying else None
         words = refusal.words if refusal is not None and not changed else ""
         return explain_refused(manifest, subject, errors, ground.view, then, words=words)
-    refusals = (*admission.early, *admission.late)
-    if refusals:
-        return explain_forbidden(attempt, subject, refusals, later)
+    if admission.refusals:
+        return explain_forbidden(attempt, subject, admission, later)
     ground = grounds.of(snapshot)
     let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
     let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
-    return with_claim_limits(let_in, tuple(claim_over_quota(*one) for one in admission.claims))
+    return with_claim_limits(let_in, admission.claims)
 
 
 def _ruled(manifest: Manifest) -> list[FieldError]:

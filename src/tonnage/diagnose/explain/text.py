@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.diagnose.wording import listed, told_together
+from tonnage.diagnose.wording import told_together
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.admission import FieldReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict

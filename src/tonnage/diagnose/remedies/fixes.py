@@ -9,20 +9,21 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final
 
-from tonnage.decide.kubernetes.admission.chain import Refusal
 from tonnage.decide.kubernetes.admission.charges import pod_charges
-from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, with_amounts
-from tonnage.decide.kubernetes.admission.pod_security import ENFORCE, Insecure
-from tonnage.decide.kubernetes.admission.priority import OtherPriority, without
-from tonnage.decide.kubernetes.admission.quota import OverQuota, Undeclared, fits
-from tonnage.decide.kubernetes.admission.references import NotThere
+from tonnage.decide.kubernetes.admission.limit_ranges import with_amounts
+from tonnage.decide.kubernetes.admission.pod_security import ENFORCE
+from tonnage.decide.kubernetes.admission.priority import without
+from tonnage.decide.kubernetes.admission.quota_refusals import fits
 from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
 from tonnage.diagnose.sibling_pods import kept_pods
-from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot, WrittenAmounts
+from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Quota, Snapshot, WrittenAmounts
 from tonnage.model.kubernetes.policies import RuntimeClass
 from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
+from tonnage.model.name_lists import listed
+from tonnage.model.reasons.admission import LimitRange, NameMissing, PodSecurity, PriorityNotOfClass
+from tonnage.model.reasons.quota import QuotaNotTakenOver, QuotaRowsReason, QuotaUndeclared
+from tonnage.model.reasons.reason import Reason
 
 _SECURE: Final[JsonObject] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 _SECURE_CONTAINER: Final[JsonObject] = {
@@ -41,33 +42,33 @@ class Fix:
     patch: JsonObject
 
 
-def fixes_for(refusal: Refusal, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+def fixes_for(reason: Reason, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """What may help against a refusal, cheapest first."""
-    match refusal:
-        case NotThere():
-            yield from _make_or_rename(refusal, manifest, snapshot)
-        case OutOfRange():
-            yield from _within(refusal, manifest, snapshot)
-        case Insecure():
-            yield from _secure(refusal, manifest, snapshot)
-        case OverQuota():
-            yield from _free_or_raise(refusal, manifest, snapshot)
-        case OtherPriority(field=field):
+    match reason:
+        case NameMissing():
+            yield from _make_or_rename(reason, manifest, snapshot)
+        case LimitRange():
+            yield from _within(reason, manifest, snapshot)
+        case PodSecurity():
+            yield from _secure(reason, manifest, snapshot)
+        case QuotaRowsReason():
+            yield from _free_or_raise(reason, manifest, snapshot)
+        case PriorityNotOfClass(field=str(field)):
             left = without(field, manifest, snapshot)
             yield Fix(f"leave {field} out", left, snapshot, {"spec": {field: None}})
-        case Undeclared():
-            yield from _declare(refusal, manifest, snapshot)
+        case QuotaUndeclared():
+            yield from _declare(reason, manifest, snapshot)
         case _:
             return
 
 
-def _make_or_rename(refusal: NotThere, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
-    name, namespace = refusal.name, manifest.pod.namespace
-    field = _FIELDS[refusal.kind]
-    for near in get_close_matches(name, refusal.others, n=1):
+def _make_or_rename(reason: NameMissing, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    name, namespace = reason.name, manifest.pod.namespace
+    field = _FIELDS[reason.kind]
+    for near in get_close_matches(name, reason.others, n=1):
         told = f"did you mean {near}? Name that one"
-        yield Fix(told, _naming(refusal, manifest, near), snapshot, {"spec": {field: near}})
-    match refusal.kind:
+        yield Fix(told, _naming(reason, manifest, near), snapshot, {"spec": {field: near}})
+    match reason.kind:
         case "ServiceAccount":
             accounts = snapshot.service_accounts | {(namespace, name)}
             there = replace(snapshot, service_accounts=accounts)
@@ -80,7 +81,7 @@ def _make_or_rename(refusal: NotThere, manifest: Manifest, snapshot: Snapshot) -
             told = f"create the RuntimeClass {name}, with a handler that the nodes' container runtimes have"
     yield Fix(told, manifest, there, {})
     told = f"leave {field} out, if nothing needs it"
-    yield Fix(told, _naming(refusal, manifest, ""), snapshot, {"spec": {field: None}})
+    yield Fix(told, _naming(reason, manifest, ""), snapshot, {"spec": {field: None}})
 
 
 _FIELDS: Final = {
@@ -90,9 +91,9 @@ _FIELDS: Final = {
 }
 
 
-def _naming(refusal: NotThere, manifest: Manifest, name: str) -> Manifest:
+def _naming(reason: NameMissing, manifest: Manifest, name: str) -> Manifest:
     """The manifest that names another one, or none."""
-    match refusal.kind:
+    match reason.kind:
         case "ServiceAccount":
             pod = replace(manifest.pod, service_account=name)
         case "PriorityClass":
@@ -102,10 +103,10 @@ def _naming(refusal: NotThere, manifest: Manifest, name: str) -> Manifest:
     return replace(manifest, pod=pod)
 
 
-def _within(refusal: OutOfRange, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+def _within(reason: LimitRange, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """Amounts as far as the bounds of containers go; or without the limit range."""
     amounts = manifest.amounts
-    for breach in refusal.breaches:
+    for breach in reason.breaches:
         row = {breach.resource: breach.allowed}
         if breach.bound in ("min", "max"):
             amounts = tuple(
@@ -116,9 +117,9 @@ def _within(refusal: OutOfRange, manifest: Manifest, snapshot: Snapshot) -> Iter
             )
     if amounts != manifest.amounts:
         yield _asking(amounts, manifest, snapshot)
-    key = refusal.namespace, refusal.name
-    others = tuple(one for one in snapshot.limit_ranges if (one.namespace, one.name) != key)
-    told = f"have the limit range changed: kubectl edit limitrange {refusal.name} -n {refusal.namespace}"
+    name, namespace = reason.range, manifest.pod.namespace
+    others = tuple(one for one in snapshot.limit_ranges if (one.namespace, one.name) != (namespace, name))
+    told = f"have the limit range changed: kubectl edit limitrange {name} -n {namespace}"
     yield Fix(told, manifest, replace(snapshot, limit_ranges=others), {})
 
 
@@ -143,9 +144,9 @@ def _asking(amounts: tuple[WrittenAmounts, ...], manifest: Manifest, snapshot: S
     return Fix(f"ask for {', '.join(dict.fromkeys(told))}", with_amounts(manifest, amounts), snapshot, patch)
 
 
-def _secure(refusal: Insecure, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+def _secure(reason: PodSecurity, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """What can be set without knowing the program; else the namespace's label."""
-    template, patch = _secured(manifest.written, refusal)
+    template, patch = _secured(manifest.written, reason)
     yield Fix("set in the pod what is asked for", replace(manifest, written=template), snapshot, patch)
     namespace = manifest.pod.namespace
     for level in ("baseline", "privileged"):
@@ -155,10 +156,10 @@ def _secure(refusal: Insecure, manifest: Manifest, snapshot: Snapshot) -> Iterat
         yield Fix(told, manifest, there, {})
 
 
-def _secured(template: JsonObject, refusal: Insecure) -> tuple[JsonObject, JsonObject]:
+def _secured(template: JsonObject, reason: PodSecurity) -> tuple[JsonObject, JsonObject]:
     """The template with a security context that asks for no privilege, and the patch that makes it so."""
     spec = mapping(template.get("spec"))
-    strict = refusal.level == "restricted"
+    strict = reason.policy.startswith("restricted:")
     patch: JsonObject = {"securityContext": {**_SECURE}} if strict else {}
     changed: JsonObject = {**spec}
     if strict:
@@ -176,33 +177,33 @@ def _secured(template: JsonObject, refusal: Insecure) -> tuple[JsonObject, JsonO
     return {**template, "spec": changed}, {"spec": patch} if patch else {}
 
 
-def _free_or_raise(refusal: OverQuota, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
-    quota = refusal.quota
-    if refusal.wanted_is_enough:
+def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+    quota = next(each for each in snapshot.quotas if _is_of(each, reason, manifest))
+    if isinstance(reason, QuotaNotTakenOver):
         caught_up = replace(quota, hard={**quota.wanted})
         as_wanted = tuple(caught_up if one == quota else one for one in snapshot.quotas)
         told = f"wait until the quota controller has taken over what the spec of {quota.name} says"
         yield Fix(told, manifest, replace(snapshot, quotas=as_wanted), {})
         return
-    row = refusal.rows[0]
+    row = reason.rows[0]
     asked, used, hard = (parse_quantity(text) for text in (row.asked, row.used, row.hard))
     yield from _smaller(row.key, hard - used, manifest, snapshot)
     going: list[str] = []
     freed = Fraction(0)
     kept = kept_pods(manifest, snapshot)
-    users = (user for user in refusal.users if user[0] not in kept)
+    users = (user for user in reason.holders if user[0] not in kept)
     for name, amount in sorted(users, key=lambda user: (parse_quantity(user[1]), user[0])):
         if asked + used - freed <= hard:
             break
         going, freed = [*going, name], freed + parse_quantity(amount)
     if going and asked + used - freed <= hard:
-        there = _without(going, refusal, snapshot)
+        there = _without(going, quota, snapshot)
         yield Fix(f"wait for {listed(going)} to end, or end it", manifest, there, {})
     more = {
         one.key: write_quantity(
             parse_quantity(one.asked) + parse_quantity(one.used), quantity_format(one.hard)
         )
-        for one in refusal.rows
+        for one in reason.rows
         if not fits(one, quota.wanted)
     }
     raised = replace(quota, hard={**quota.hard, **quota.wanted, **more})
@@ -210,6 +211,10 @@ def _free_or_raise(refusal: OverQuota, manifest: Manifest, snapshot: Snapshot) -
     patch = json.dumps({"spec": {"hard": more}})
     told = f"raise it: kubectl patch resourcequota {quota.name} -n {quota.namespace} -p '{patch}'"
     yield Fix(told, manifest, replace(snapshot, quotas=quotas), {})
+
+
+def _is_of(quota: Quota, reason: QuotaRowsReason, manifest: Manifest) -> bool:
+    return quota.name == reason.quota and quota.namespace == manifest.pod.namespace
 
 
 def _smaller(key: str, left: Fraction, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
@@ -228,9 +233,8 @@ def _smaller(key: str, left: Fraction, manifest: Manifest, snapshot: Snapshot) -
     yield _asking(amounts, manifest, snapshot)
 
 
-def _without(going: list[str], refusal: OverQuota, snapshot: Snapshot) -> Snapshot:
+def _without(going: list[str], quota: Quota, snapshot: Snapshot) -> Snapshot:
     """The cluster after pods of the quota's namespace have ended, what they used given back."""
-    quota = refusal.quota
     gone = {(quota.namespace, name) for name in going}
     pods = tuple(pod for pod in snapshot.pods if pod.key not in gone)
     claims = tuple(claim for claim in snapshot.claims if claim.key not in gone)
@@ -244,12 +248,12 @@ def _without(going: list[str], refusal: OverQuota, snapshot: Snapshot) -> Snapsh
     return replace(snapshot, pods=pods, claims=claims, quotas=quotas)
 
 
-def _declare(refusal: Undeclared, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+def _declare(reason: QuotaUndeclared, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """A limit as high as the request, or the other way round; else what a container of an example has."""
     amounts = []
     for one in manifest.amounts:
         limits, requests = {**one.limits}, {**one.requests}
-        for key, names in refusal.missing:
+        for key, names in reason.missing:
             resource = key.removeprefix("requests.").removeprefix("limits.")
             if one.container not in names:
                 continue

@@ -17,9 +17,10 @@ from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.remedies.plan import Plan, applied
 from tonnage.diagnose.remedies.waiting_plans import waiting
 from tonnage.diagnose.rules.devices_ill import repairs
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import own
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import SharedRequestTooLarge
 from tonnage.model.verdict import Remedy

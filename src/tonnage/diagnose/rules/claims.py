@@ -11,8 +11,8 @@ from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.selector_advice import advised
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
 from tonnage.model.reasons.reason import Reason
 

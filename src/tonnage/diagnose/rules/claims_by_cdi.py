@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.node.software import Switch
 from tonnage.model.reasons.claims import ClaimWithoutCdi
 from tonnage.model.reasons.reason import Reason

@@ -10,8 +10,8 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.scheduler_message import Said, said
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pods import ConditionDiffers
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.redaction import REDACTED

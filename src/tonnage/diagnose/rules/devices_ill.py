@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.explain.nodes.state import GPUS_HEALTHY, utc
 from tonnage.diagnose.remedies.edit import Edit
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.devices import DeviceUnhealthy
 from tonnage.model.reasons.reason import Reason

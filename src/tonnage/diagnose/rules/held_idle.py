@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.reasons.pods import HeldAndIdle
 from tonnage.model.reasons.reason import Reason

@@ -8,8 +8,8 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.labelling import MAKERS, compared_number
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.selectors import Requirement
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pods import LabelOfNobody
 from tonnage.model.reasons.reason import Reason
 

@@ -10,7 +10,7 @@ from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.topo.families import Boards, Family, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told
 from tonnage.diagnose.topo.topology import FASTER, gpu_set
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.reasons.facts import GpuFamily
 from tonnage.model.reasons.pods import LinksUndecided

@@ -8,9 +8,9 @@ from typing import Final
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import misspelt, related_names
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.layer import Layer
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import ResourceNotAdvertised

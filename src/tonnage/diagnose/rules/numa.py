@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons, takers, untold, who_takes
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.kubelet import NumaUndecided
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import TopologyAffinity

@@ -8,7 +8,8 @@ from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.diagnose.blocking_pods import until
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.disruption_budgets import breaking, broken
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import own
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pods import Preemption, PreemptionNotAllowed, PreemptionNotHelpful
 from tonnage.model.reasons.reason import Reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.reasons.pods import ProductUndecided
 from tonnage.model.reasons.reason import Reason

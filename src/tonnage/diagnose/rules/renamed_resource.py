@@ -8,8 +8,8 @@ from typing import Final
 from tonnage.decide.kubernetes.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import related_names
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.devices import ResourceRenamed
 from tonnage.model.reasons.reason import Reason
 

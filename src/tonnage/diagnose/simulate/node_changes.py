@@ -11,7 +11,6 @@ from tonnage.decide.node.units import fits
 from tonnage.diagnose.simulate import boards
 from tonnage.diagnose.simulate.boards import Board, Offer, board_of_node, offer_of, with_offer
 from tonnage.diagnose.simulate.changed_cluster import Cause, Fork, stays_with_node
-from tonnage.diagnose.wording import listed
 from tonnage.model.changes import (
     AddNodes,
     Chosen,
@@ -26,6 +25,7 @@ from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.selectors import Taint
+from tonnage.model.name_lists import listed
 from tonnage.model.names import GPU, MIG_PREFIX
 
 MOST_NODES: Final = 50_000

@@ -10,7 +10,6 @@ from typing import Final
 from tonnage.decide.kubernetes.admission.charges import charged_to_pods, pod_charges
 from tonnage.decide.kubernetes.admission.quota import pod_refusals
 from tonnage.decide.kubernetes.admission.scopes import counts
-from tonnage.diagnose.explain.admission.api_refusals import reason_of
 from tonnage.diagnose.simulate.pod_shapes import group_of
 from tonnage.model.kubernetes.cluster import Pod, Quota, Snapshot
 from tonnage.model.kubernetes.quantity import parse_quantity, write_quantity
@@ -38,8 +37,7 @@ class Purse:
             return self._refused[group]
         found = pod_refusals(pod, replace(self.snapshot, quotas=tuple(quotas)))
         if found:
-            subject = f"Pod {pod.namespace}/{pod.name}"
-            self._refused[group] = reason_of(found[0], subject, pod.namespace)
+            self._refused[group] = found[0].reason
             return self._refused[group]
         self._charge(pod, 1)
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tonnage.decide.kubernetes.requests import written_amount
 from tonnage.diagnose.simulate.outcomes import MOST_NAMED, Outcome, ResourceFigures, WhatIf
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 
 _MOST_LINES = 12
 

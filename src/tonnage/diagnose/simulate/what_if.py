@@ -18,10 +18,10 @@ from tonnage.diagnose.simulate.placements import Placed, Scene, scene_of
 from tonnage.diagnose.simulate.pod_shapes import Reference, references_of
 from tonnage.diagnose.simulate.waiting_reasons import reasons_of, refusals_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
-from tonnage.diagnose.wording import listed
 from tonnage.model.changes import AddWorkload, Alternative, Cordon, Drain, Replay, Scale
 from tonnage.model.errors import ConfigError
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.name_lists import listed
 
 Tell = Callable[[str, int, int], None]
 """Is told the alternative, how many pods were tried, and how many there are."""

@@ -9,13 +9,12 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.kubernetes.admission.chain import admission_of
-from tonnage.decide.kubernetes.admission.quota import OverQuota
-from tonnage.diagnose.explain.admission.api_refusals import reason_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
 from tonnage.diagnose.simulate.changed_cluster import Candidate, Fork, Origin, fresh
 from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Manifest, Pod
+from tonnage.model.reasons.quota import QuotaRowsReason
 
 MOST_PODS: Final = 1_000_000
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
@@ -71,13 +70,11 @@ def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
 def _let_in(manifest: Manifest, wanted: int, fork: Fork) -> Pod | None:
     """The pod with what admission fills in; None where it is refused, whatever quotas have left."""
     admission = admission_of(manifest, fork.base.snapshot, minor=fork.base.profile.minor)
-    refusals = [one for one in (*admission.early, *admission.late) if not isinstance(one, OverQuota)]
-    if not refusals:
+    reasons = [one.reason for one in admission.refusals if not isinstance(one.reason, QuotaRowsReason)]
+    if not reasons:
         return admission.manifest.pod
     pods = _numbered(manifest.pod, manifest.name or "pod", wanted, fork, alone=manifest.kind == "Pod")
-    namespace = manifest.pod.namespace
-    reason = reason_of(refusals[0], f"Pod {namespace}/{manifest.name}", namespace)
-    fork.refused += [(Candidate(pod, Origin.ADDED), reason) for pod in pods]
+    fork.refused += [(Candidate(pod, Origin.ADDED), reasons[0]) for pod in pods]
     return None
 
 

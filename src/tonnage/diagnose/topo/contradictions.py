@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.topo.families import numbered
-from tonnage.diagnose.wording import listed
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 
 _MOST_NAMED: Final = 3

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.decide.node.preference.board import Board, board_of, is_amd
-from tonnage.diagnose.wording import listed
 from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.links import NVSWITCH, Link
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 

@@ -15,9 +15,9 @@ from tonnage.diagnose.topo.families import (
     numbered,
     pools_that_differ,
 )
-from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.facts import GpuPair, GpuSet, facts_json

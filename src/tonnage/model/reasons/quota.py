@@ -25,9 +25,12 @@ class QuotaReason(Reason):
 class QuotaRowsReason(QuotaReason):
     """A quota with too little left, row by row."""
 
+    general: ClassVar[frozenset[str]] = Reason.general | {"holders"}
     keys: tuple[str, ...]
     users: tuple[str, ...]
     rows: tuple[QuotaRow, ...]
+    holders: tuple[tuple[str, str], ...] = ()
+    """Everybody who has some of the first key, and how much, the largest first."""
 
 
 class QuotaExceeded(QuotaRowsReason):
@@ -86,7 +89,10 @@ class QuotaUndeclared(QuotaReason):
 
     code: ClassVar[str] = "quota-undeclared"
     advice: ClassVar[str] = "declare it"
+    general: ClassVar[frozenset[str]] = Reason.general | {"missing"}
     keys: tuple[str, ...]
+    missing: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By key, the containers that do not declare it."""
 
 
 REASONS: Final[tuple[type[Reason], ...]] = (

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.admission.charges import charged_to_claims, claim_charges, pod_charges
 from tonnage.decide.kubernetes.admission.limit_ranges import formats_of
-from tonnage.decide.kubernetes.admission.quota import OverQuota, QuotaRefusal, claim_refusals, pod_refusals
+from tonnage.decide.kubernetes.admission.quota import claim_refusals, pod_refusals
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.scopes import counts_object
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest, Quota, Snapshot
 from tonnage.model.kubernetes.policies import QuotaScope
 from tonnage.model.kubernetes.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
+from tonnage.model.reasons.quota import QuotaExceeded
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
@@ -49,7 +51,7 @@ def cluster(*objects: Body) -> Snapshot:
     return snapshot_from_documents([{"kind": "List", "items": list(objects)}])
 
 
-def refused(made: Manifest, *objects: Body) -> tuple[QuotaRefusal, ...]:
+def refused(made: Manifest, *objects: Body) -> tuple[AdmissionRefusal, ...]:
     return pod_refusals(made.pod, cluster(*objects), formats_of(made))
 
 
@@ -132,8 +134,8 @@ def test_a_quota_that_nobody_counted_refuses_and_one_without_status_is_counted_h
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {GPU: "7"}}}]},
     }
     [over] = refused(made, quota({key: "8"}), holder)
-    assert isinstance(over, OverQuota)
-    assert over.users == (("holder", "7"),)
+    assert isinstance(over.reason, QuotaExceeded)
+    assert over.reason.holders == (("holder", "7"),)
     assert over.text == f"exceeded quota: q, requested: {key}=2, used: {key}=7, limited: {key}=8"
     ended = {**holder, "status": {"phase": "Succeeded"}}
     assert said(made, quota({key: "8"}), ended) == []
@@ -249,5 +251,5 @@ def test_adm_10_a_pod_is_refused_just_when_it_would_be_too_much(used: int, asked
     found = refused(manifest({"limits": {GPU: asked}}), quota({key: str(hard)}, {key: str(used)}))
     assert bool(found) == (used + asked > hard)
     for over in found:
-        assert isinstance(over, OverQuota)
-        assert over.rows[0].lasting == (asked > hard)
+        assert isinstance(over.reason, QuotaExceeded)
+        assert over.reason.lasting == (asked > hard)

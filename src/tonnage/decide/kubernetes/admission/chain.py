@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, breaches, formats_of, with_defaults
-from tonnage.decide.kubernetes.admission.pod_security import Insecure, violation
-from tonnage.decide.kubernetes.admission.quota import OverQuota, QuotaRefusal, claim_refusals, pod_refusals
-from tonnage.decide.kubernetes.admission.references import Lookup, lookups, with_runtime_class
-from tonnage.decide.kubernetes.admission.webhooks import Unreachable, unreachable
+from tonnage.decide.kubernetes.admission.limit_ranges import breaches, formats_of, with_defaults
+from tonnage.decide.kubernetes.admission.pod_security import violation
+from tonnage.decide.kubernetes.admission.quota import claim_refusals, pod_refusals
+from tonnage.decide.kubernetes.admission.quota_refusals import exceeded_by_claim
+from tonnage.decide.kubernetes.admission.references import lookups, with_runtime_class
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
+from tonnage.decide.kubernetes.admission.webhooks import unreachable
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
-
-Refusal = Lookup | OutOfRange | Insecure | Unreachable | QuotaRefusal
+from tonnage.model.reasons.quota import QuotaExceededByClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,18 @@ class Admission:
     """A manifest as it would be let in, and what stands against it.
 
     `early` is said before the fields are validated, `late` after it. `claims`: quotas that would refuse the
-    claims that are made for the pod once it is there, by the name of the pod's entry.
+    claims that are made for the pod once it is there.
     """
 
     manifest: Manifest
-    early: tuple[Refusal, ...] = ()
-    late: tuple[Refusal, ...] = ()
-    claims: tuple[tuple[str, OverQuota], ...] = ()
+    early: tuple[AdmissionRefusal, ...] = ()
+    late: tuple[AdmissionRefusal, ...] = ()
+    claims: tuple[QuotaExceededByClaim, ...] = ()
+
+    @property
+    def refusals(self) -> tuple[AdmissionRefusal, ...]:
+        """Everything that stands against it, in the server's order."""
+        return (*self.early, *self.late)
 
 
 def admission_of(manifest: Manifest, snapshot: Snapshot, *, minor: int) -> Admission:
@@ -40,21 +46,22 @@ def admission_of(manifest: Manifest, snapshot: Snapshot, *, minor: int) -> Admis
     admitted = with_runtime_class(with_defaults(manifest, snapshot.limit_ranges), snapshot)
     labels = snapshot.namespaces.get(manifest.pod.namespace, {})
     insecure = violation(manifest.written, labels, minor=minor)
-    late: tuple[Refusal, ...] = (
+    late: tuple[AdmissionRefusal, ...] = (
         *breaches(admitted, snapshot.limit_ranges),
-        *((insecure,) if insecure is not None else ()),
+        *((insecure.refusal_of(manifest),) if insecure is not None else ()),
         *unreachable(admitted.pod, snapshot),
         *pod_refusals(admitted.pod, snapshot, formats_of(admitted)),
     )
     return Admission(admitted, early, late, _claims(manifest, snapshot, minor))
 
 
-def _claims(manifest: Manifest, snapshot: Snapshot, minor: int) -> tuple[tuple[str, OverQuota], ...]:
+def _claims(manifest: Manifest, snapshot: Snapshot, minor: int) -> tuple[QuotaExceededByClaim, ...]:
     """Claims that have yet to be made for the pod have no uid."""
-    found = []
+    found: list[QuotaExceededByClaim] = []
     known = {claim.key: claim for claim in snapshot.claims if not claim.uid}
     for entry in manifest.pod.claims:
         claim = known.get((manifest.pod.namespace, entry.made)) if entry.template else None
         if claim is not None:
-            found += [(entry.name, over) for over in claim_refusals(claim, snapshot, minor=minor)]
+            refusals = claim_refusals(claim, snapshot, minor=minor)
+            found += [exceeded_by_claim(entry.name, over) for over in refusals]
     return tuple(found)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.written_pod import mapping
 from tonnage.decide.kubernetes.requests import pod_limits, pod_requests
 from tonnage.model.json import JsonObject
@@ -23,6 +24,8 @@ from tonnage.model.kubernetes.quantity import (
     write_quantity,
 )
 from tonnage.model.kubernetes.selectors import Labels
+from tonnage.model.reasons import admission as reasons
+from tonnage.model.reasons.facts import LimitBreach
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +41,20 @@ class Breach:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfRange:
-    """A LimitRange that refuses a pod, with everything that it has against it."""
-
-    namespace: str
-    name: str
-    breaches: tuple[Breach, ...]
-
-    @property
-    def text(self) -> str:
-        """The server's words; it lists several breaches in any order."""
-        texts = list(dict.fromkeys(breach.text for breach in self.breaches))
-        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+def _refusal(found: LimitRange, broken: tuple[Breach, ...]) -> AdmissionRefusal:
+    """Everything that a limit range has against an object; the server lists several breaches in any order."""
+    texts = list(dict.fromkeys(breach.text for breach in broken))
+    places = list(dict.fromkeys(f"{breach.text} ({breach.where})" for breach in broken))
+    reason = reasons.LimitRange(
+        subject=f"LimitRange {found.namespace}/{found.name}",
+        message=f"the limit range {found.name} of {found.namespace} does not allow it: {'; '.join(places)}",
+        remedy=f"stay within it, or have it changed: kubectl edit limitrange {found.name} -n "
+        f"{found.namespace}",
+        source="API server, LimitRanger admission",
+        range=found.name,
+        breaches=tuple(LimitBreach(each.resource, each.bound, each.allowed, each.where) for each in broken),
+    )
+    return AdmissionRefusal(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", reason)
 
 
 def with_defaults(manifest: Manifest, ranges: Iterable[LimitRange]) -> Manifest:
@@ -96,25 +100,27 @@ def _numbers(texts: Labels) -> dict[str, int]:
     return {n: milli_value(text) if n == "cpu" else integer_value(text) for n, text in texts.items()}
 
 
-def breaches(manifest: Manifest, ranges: Iterable[LimitRange]) -> tuple[OutOfRange, ...]:
+def breaches(manifest: Manifest, ranges: Iterable[LimitRange]) -> tuple[AdmissionRefusal, ...]:
     """Every limit range of the namespace that refuses the pod, by name."""
     found = []
     for one in sorted(ranges, key=lambda r: r.name):
         if one.namespace == manifest.pod.namespace:
             broken = tuple(breach for item in one.items for breach in _broken(item, manifest))
             if broken:
-                found.append(OutOfRange(one.namespace, one.name, broken))
+                found.append(_refusal(one, broken))
     return tuple(found)
 
 
-def claim_breaches(namespace: str, asked: Labels, ranges: Iterable[LimitRange]) -> tuple[OutOfRange, ...]:
+def claim_breaches(
+    namespace: str, asked: Labels, ranges: Iterable[LimitRange]
+) -> tuple[AdmissionRefusal, ...]:
     """Every limit range that refuses a volume claim which asks for these amounts, by name."""
     found = []
     for one in sorted(ranges, key=lambda r: r.name):
         items = [item for item in one.items if item.type == _CLAIM and one.namespace == namespace]
         broken = tuple(breach for item in items for breach in _broken_by_claim(item, asked))
         if broken:
-            found.append(OutOfRange(one.namespace, one.name, broken))
+            found.append(_refusal(one, broken))
     return tuple(found)
 
 

@@ -14,9 +14,12 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission import security_checks as usual
 from tonnage.decide.kubernetes.admission import security_options as rare
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal, subject_of
 from tonnage.decide.kubernetes.admission.written_pod import Finding, WrittenPod, written_pod
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.selectors import Labels
+from tonnage.model.reasons.admission import PodSecurity
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 ENFORCE: Final = f"{PREFIX}enforce"
@@ -98,6 +101,21 @@ class Insecure:
     def told(self) -> str:
         """What is violated, with its details."""
         return ", ".join(f"{what} ({detail})" if detail else what for what, detail in self.violations)
+
+    def refusal_of(self, manifest: Manifest) -> AdmissionRefusal:
+        """The refusal of a manifest that violates it."""
+        namespace = manifest.pod.namespace
+        told = "; ".join(f"{what}: {detail}" if detail else what for what, detail in self.violations)
+        reason = PodSecurity(
+            subject=subject_of(manifest),
+            message=f"the namespace {namespace} enforces pod security {self.policy}, and the pod violates "
+            f"it: {told}",
+            remedy=f"set what is named in the pod, or relax the label {ENFORCE} of the namespace",
+            source="API server, PodSecurity admission",
+            policy=self.policy,
+            violations=tuple(what for what, _ in self.violations),
+        )
+        return AdmissionRefusal(self.text, reason)
 
     @property
     def text(self) -> str:

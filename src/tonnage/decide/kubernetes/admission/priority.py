@@ -6,40 +6,41 @@ Source: k8s.io/kubernetes plugin/pkg/admission/priority/admission.go (admitPod),
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal, subject_of
 from tonnage.decide.kubernetes.admission.written_pod import mapping
 from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot
 from tonnage.model.names import SYSTEM_PRIORITIES
+from tonnage.model.reasons.admission import PriorityNotOfClass
 
 _MAY: Final = "PreemptLowerPriority"
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPriority:
-    """A field of the pod, `priority` or `preemptionPolicy`, that says other than its class."""
+def _refusal(
+    manifest: Manifest, found: PriorityClass, field: str, given: str, computed: str
+) -> AdmissionRefusal:
+    """A field of the pod, `priority` or `preemptionPolicy`, says other than its class computes."""
+    what = f"integer value of {field}" if field == "priority" else "string value of PreemptionPolicy"
+    own = f"its class {found.name} gives" if found.name else "without a class it is"
+    reason = PriorityNotOfClass(
+        subject=subject_of(manifest),
+        message=f"spec.{field} says {given}, and {own} {computed}",
+        remedy=f"leave {field} out, and name a PriorityClass that gives what is wanted",
+        source="API server, Priority admission",
+        field=field,
+        given=given,
+        computed=computed,
+    )
+    text = (
+        f"the {what} ({given}) must not be provided in pod spec; priority admission controller computed "
+        f"{computed} from the given PriorityClass name"
+    )
+    return AdmissionRefusal(text, reason)
 
-    field: str
-    given: str
-    computed: str
-    priority_class: str
 
-    @property
-    def text(self) -> str:
-        """The server's words."""
-        what = (
-            f"integer value of priority ({self.given})"
-            if self.field == "priority"
-            else f"string value of PreemptionPolicy ({self.given})"
-        )
-        return (
-            f"the {what} must not be provided in pod spec; priority admission controller computed "
-            f"{self.computed} from the given PriorityClass name"
-        )
-
-
-def other_priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[OtherPriority]:
+def other_priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """The first field that the server refuses; none where the class is not known."""
     spec = mapping(manifest.written.get("spec"))
     found = class_of(manifest, snapshot)
@@ -48,9 +49,9 @@ def other_priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[OtherPrio
     priority, policy = spec.get("priority"), spec.get("preemptionPolicy")
     own = _MAY if found.may_preempt else "Never"
     if isinstance(priority, int) and priority != found.value:
-        yield OtherPriority("priority", str(priority), str(found.value), found.name)
+        yield _refusal(manifest, found, "priority", str(priority), str(found.value))
     elif isinstance(policy, str) and policy != own:
-        yield OtherPriority("preemptionPolicy", policy, own, found.name)
+        yield _refusal(manifest, found, "preemptionPolicy", policy, own)
 
 
 def class_of(manifest: Manifest, snapshot: Snapshot) -> PriorityClass | None:

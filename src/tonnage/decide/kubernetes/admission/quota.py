@@ -6,7 +6,6 @@ Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go (Check
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -18,10 +17,13 @@ from tonnage.decide.kubernetes.admission.charges import (
     claim_charges,
     pod_charges,
 )
+from tonnage.decide.kubernetes.admission.quota_refusals import amount_of, exceeded, uncounted, undeclared
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.scopes import counts
 from tonnage.model.kubernetes.cluster import Container, Pod, Quota, Snapshot
-from tonnage.model.kubernetes.quantity import canonical_quantity, parse_quantity, write_quantity
+from tonnage.model.kubernetes.quantity import canonical_quantity, write_quantity
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.reasons.facts import QuotaRow
 
 _DECLARED: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 """Keys that make every container declare the amount."""
@@ -30,81 +32,9 @@ Formats = Mapping[str, str]
 """How amounts are written, by `requests.` or `limits.` and the name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A key of which too little is left, quantities as the server writes them.
-
-    `lasting`: more is asked than the quota allows in all.
-    """
-
-    key: str
-    asked: str
-    used: str
-    hard: str
-    lasting: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OverQuota:
-    """A quota that would be exceeded, by the keys in `rows`."""
-
-    quota: Quota
-    rows: tuple[Row, ...]
-    users: tuple[tuple[str, str], ...] = ()
-    """Who has what of the first key, the largest first: name and amount."""
-
-    @property
-    def wanted_is_enough(self) -> bool:
-        """Whether the quota's spec has room for it, and its status only lags behind."""
-        return self.quota.counted and all(fits(row, self.quota.wanted) for row in self.rows)
-
-    @property
-    def text(self) -> str:
-        """The server's words."""
-        asked, used, hard = (
-            ",".join(f"{row.key}={amount}" for row, amount in zip(self.rows, column, strict=True))
-            for column in zip(*((row.asked, row.used, row.hard) for row in self.rows), strict=True)
-        )
-        return f"exceeded quota: {self.quota.name}, requested: {asked}, used: {used}, limited: {hard}"
-
-
-@dataclass(frozen=True, slots=True)
-class Undeclared:
-    """A quota on cpu or memory that makes every container say how much: the containers, by key."""
-
-    quota: Quota
-    missing: tuple[tuple[str, tuple[str, ...]], ...]
-
-    @property
-    def told(self) -> str:
-        """Keys and containers as the server lists them."""
-        return "; ".join(f"{key} for: {','.join(names)}" for key, names in self.missing)
-
-    @property
-    def text(self) -> str:
-        """The server's words."""
-        return f"failed quota: {self.quota.name}: must specify {self.told}"
-
-
-@dataclass(frozen=True, slots=True)
-class Uncounted:
-    """A quota of which the controller has not counted yet what is used."""
-
-    quota: Quota
-    keys: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The server's words."""
-        return f"status unknown for quota: {self.quota.name}, resources: {','.join(self.keys)}"
-
-
-QuotaRefusal = OverQuota | Undeclared | Uncounted
-
-
 def pod_refusals(
     pod: Pod, snapshot: Snapshot, formats: Formats | None = None, before: Pod | None = None
-) -> tuple[QuotaRefusal, ...]:
+) -> tuple[AdmissionRefusal, ...]:
     """What each quota says against a new pod, or one that asks for more than `before`.
 
     First come those that cannot even count it, as on the server.
@@ -114,7 +44,7 @@ def pod_refusals(
     matching = [(quota, keys) for quota, keys in tracked if keys]
     early = [found for quota, keys in matching if (found := _undeclared(pod, quota, keys))]
     early += [found for quota, keys in matching if (found := _uncounted(quota, keys))]
-    over: list[QuotaRefusal] = []
+    over: list[AdmissionRefusal] = []
     for quota, keys in matching:
         charges = pod_change(quota, pod, before)
         found = _exceeded(quota, keys, charges, partial(_pod_users, quota, snapshot), formats or {})
@@ -138,7 +68,7 @@ def more(charges: Charges, before: Charges) -> Charges:
     return {key: max(amount - before.get(key, Fraction(0)), Fraction(0)) for key, amount in charges.items()}
 
 
-def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> tuple[OverQuota, ...]:
+def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> tuple[AdmissionRefusal, ...]:
     """What each quota says against a claim that has yet to be made. Quotas with scopes count no claims."""
     charges = claim_charges(claim, snapshot.device_classes, minor=minor)
     found = []
@@ -152,7 +82,7 @@ def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> t
     return tuple(found)
 
 
-def object_refusal(quota: Quota, asked: Charges, formats: Formats | None = None) -> OverQuota | None:
+def object_refusal(quota: Quota, asked: Charges, formats: Formats | None = None) -> AdmissionRefusal | None:
     """What a quota says that counts this much of an object, neither pod nor claim for devices."""
     return _exceeded(quota, sorted(asked.keys() & quota.hard.keys()), asked, list, formats or {})
 
@@ -161,7 +91,7 @@ def _tracked(quota: Quota, counted: Callable[[str], bool]) -> list[str]:
     return sorted(key for key in quota.hard if counted(key))
 
 
-def _undeclared(pod: Pod, quota: Quota, keys: Iterable[str]) -> QuotaRefusal | None:
+def _undeclared(pod: Pod, quota: Quota, keys: Iterable[str]) -> AdmissionRefusal | None:
     if pod.pod_requests or pod.pod_limits:
         return None
     containers = (*pod.containers, *pod.init_containers)
@@ -171,7 +101,7 @@ def _undeclared(pod: Pod, quota: Quota, keys: Iterable[str]) -> QuotaRefusal | N
         if key in _DECLARED
         and (names := tuple(sorted({c.name for c in containers if not _declares(c, key)})))
     )
-    return Undeclared(quota, missing) if missing else None
+    return undeclared(quota, missing) if missing else None
 
 
 def _declares(container: Container, key: str) -> bool:
@@ -179,9 +109,9 @@ def _declares(container: Container, key: str) -> bool:
     return resource in (container.limits if section == "limits" else container.requests)
 
 
-def _uncounted(quota: Quota, keys: Iterable[str]) -> QuotaRefusal | None:
+def _uncounted(quota: Quota, keys: Iterable[str]) -> AdmissionRefusal | None:
     missing = tuple(key for key in keys if key not in quota.used) if quota.counted else ()
-    return Uncounted(quota, missing) if missing else None
+    return uncounted(quota, missing) if missing else None
 
 
 Users = list[tuple[str, Charges]]
@@ -189,28 +119,30 @@ Users = list[tuple[str, Charges]]
 
 def _exceeded(
     quota: Quota, keys: Iterable[str], charges: Charges, users: Callable[[], Users], formats: Formats
-) -> OverQuota | None:
+) -> AdmissionRefusal | None:
     """`users` are counted only where the controller has not, or where the quota refuses."""
     counted = None if quota.counted else users()
-    rows: list[Row] = []
+    rows: list[QuotaRow] = []
+    beyond = False
     for key in keys:
-        asked, hard = charges.get(key, Fraction(0)), _amount(quota.hard[key])
+        asked, hard = charges.get(key, Fraction(0)), amount_of(quota.hard[key])
         if counted is None:
-            used = _amount(quota.used.get(key, "0"))
+            used = amount_of(quota.used.get(key, "0"))
         else:
             used = sum((spent.get(key, Fraction(0)) for _, spent in counted), Fraction(0))
         if asked > 0 and hard is not None and used is not None and asked + used > hard:
             form = form_of(key, formats)
             told = canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
             most = canonical_quantity(quota.hard[key])
-            rows.append(Row(key, write_quantity(asked, form), told, most, asked > hard))
+            rows.append(QuotaRow(key, write_quantity(asked, form), told, most))
+            beyond = beyond or asked > hard
     if not rows:
         return None
     first = rows[0].key
     shares = [(name, spent[first]) for name, spent in counted or users() if spent.get(first)]
     shares.sort(key=lambda share: (-share[1], share[0]))
     form = form_of(first, formats)
-    return OverQuota(quota, tuple(rows), tuple((name, write_quantity(n, form)) for name, n in shares))
+    return exceeded(quota, rows, [(name, write_quantity(n, form)) for name, n in shares], beyond=beyond)
 
 
 def _pod_users(quota: Quota, snapshot: Snapshot) -> Users:
@@ -234,16 +166,3 @@ def form_of(key: str, formats: Formats) -> str:
     """
     side = key if key.startswith(("requests.", "limits.")) else f"requests.{key}"
     return formats.get(side, "decimal")
-
-
-def fits(row: Row, wanted: Mapping[str, str]) -> bool:
-    """Whether what is asked beside what is used is within the spec; a key that is gone limits nothing."""
-    most = _amount(wanted[row.key]) if row.key in wanted else None
-    return bool(wanted) and (most is None or parse_quantity(row.asked) + parse_quantity(row.used) <= most)
-
-
-def _amount(text: str) -> Fraction | None:
-    try:
-        return parse_quantity(text)
-    except ValueError:
-        return None

@@ -5,108 +5,131 @@ Source: k8s.io/kubernetes plugin/pkg/admission (namespace, serviceaccount, prior
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
-from tonnage.decide.kubernetes.admission.priority import OtherPriority, other_priority
+from tonnage.decide.kubernetes.admission.priority import other_priority
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal, subject_of
 from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.kubernetes.policies import RuntimeClass
 from tonnage.model.kubernetes.selectors import Toleration
+from tonnage.model.name_lists import listed
+from tonnage.model.reasons.admission import (
+    NameMissing,
+    NamespaceTerminating,
+    PriorityClassUnknown,
+    RuntimeClassConflict,
+    RuntimeClassMissing,
+    ServiceAccountMissing,
+)
+
+_MISSING: Final[Mapping[str, type[NameMissing]]] = {
+    "ServiceAccount": ServiceAccountMissing,
+    "RuntimeClass": RuntimeClassMissing,
+    "PriorityClass": PriorityClassUnknown,
+}
+_WORDS: Final = {
+    "ServiceAccount": "service account",
+    "RuntimeClass": "runtime class",
+    "PriorityClass": "priority class",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class NotThere:
-    """Something that the pod names and that does not exist. `others`: what there is of the kind."""
-
-    kind: str
-    name: str
-    namespace: str = ""
-    others: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The server's words."""
-        match self.kind:
-            case "ServiceAccount":
-                where = f"{self.namespace}/{self.name}"
-                return f'error looking up service account {where}: serviceaccount "{self.name}" not found'
-            case "RuntimeClass":
-                return f'pod rejected: RuntimeClass "{self.name}" not found'
-            case _:
-                return f"no PriorityClass with name {self.name} was found"
-
-
-@dataclass(frozen=True, slots=True)
-class ClassConflict:
-    """A pod that says other than its runtime class wants."""
-
-    runtime_class: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceEnding:
-    """A namespace that is being deleted: nothing new comes into it."""
-
-    namespace: str
-
-    @property
-    def text(self) -> str:
-        """The server's words."""
-        return f"unable to create new content in namespace {self.namespace} because it is being terminated"
-
-
-Lookup = NotThere | ClassConflict | NamespaceEnding | OtherPriority
-
-
-def lookups(manifest: Manifest, snapshot: Snapshot) -> Iterator[Lookup]:
+def lookups(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """What stands against the pod, in the order in which the server asks."""
-    pod = manifest.pod
-    if pod.namespace in snapshot.ending_namespaces:
-        yield NamespaceEnding(pod.namespace)
-    yield from _account(pod, snapshot)
-    yield from _priority(pod, snapshot)
+    if manifest.pod.namespace in snapshot.ending_namespaces:
+        yield _ending(manifest)
+    yield from _account(manifest, snapshot)
+    yield from _priority(manifest, snapshot)
     yield from other_priority(manifest, snapshot)
-    yield from _runtime(pod, snapshot)
+    yield from _runtime(manifest, snapshot)
 
 
-def _account(pod: Pod, snapshot: Snapshot) -> Iterator[Lookup]:
+def _ending(manifest: Manifest) -> AdmissionRefusal:
+    """Nothing new comes into a namespace that is being deleted."""
+    namespace = manifest.pod.namespace
+    reason = NamespaceTerminating(
+        subject=subject_of(manifest),
+        message=f"the namespace {namespace} is being deleted, and takes nothing new",
+        remedy=f"wait until it is gone and make it again, or use another; what holds it is told by "
+        f"kubectl get namespace {namespace} -o yaml",
+        source="API server, NamespaceLifecycle admission",
+        namespace=namespace,
+    )
+    text = f"unable to create new content in namespace {namespace} because it is being terminated"
+    return AdmissionRefusal(text, reason)
+
+
+def _account(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """`default` is made with every namespace, unless that has just come to be."""
-    name = pod.service_account
-    there = tuple(sorted(n for space, n in snapshot.service_accounts if space == pod.namespace))
+    name, namespace = manifest.pod.service_account, manifest.pod.namespace
+    there = tuple(sorted(n for space, n in snapshot.service_accounts if space == namespace))
     known = "ServiceAccount" in snapshot.complete or bool(there)
     if name and name != "default" and known and name not in there:
-        yield NotThere("ServiceAccount", name, pod.namespace, there)
+        text = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        yield AdmissionRefusal(text, _missing(manifest, "ServiceAccount", name, there))
 
 
-def _priority(pod: Pod, snapshot: Snapshot) -> Iterator[Lookup]:
+def _priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """A cluster always has some classes: one without was captured without looking at them."""
-    name = pod.priority_class
+    name = manifest.pod.priority_class
     there = tuple(sorted(cls.name for cls in snapshot.priority_classes))
     if name and there and name not in there and not name.startswith("system-"):
-        yield NotThere("PriorityClass", name, others=there)
+        text = f"no PriorityClass with name {name} was found"
+        yield AdmissionRefusal(text, _missing(manifest, "PriorityClass", name, there))
 
 
-def _runtime(pod: Pod, snapshot: Snapshot) -> Iterator[Lookup]:
+def _runtime(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
+    pod = manifest.pod
     name = pod.runtime_class
     found = _class_of(pod, snapshot)
     if name and found is None:
         there = tuple(sorted(cls.name for cls in snapshot.runtime_classes))
         if there or "RuntimeClass" in snapshot.complete:
-            yield NotThere("RuntimeClass", name, others=there)
+            text = f'pod rejected: RuntimeClass "{name}" not found'
+            yield AdmissionRefusal(text, _missing(manifest, "RuntimeClass", name, there))
         return
     if pod.overhead and found is not None and found.overhead and dict(pod.overhead) != dict(found.overhead):
-        yield ClassConflict(
-            name, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        )
+        text = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        yield _conflict(manifest, text)
     elif pod.overhead and (found is None or not found.overhead):
-        told = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        yield ClassConflict(name, told)
+        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        yield _conflict(manifest, text)
     for key, value in sorted(found.node_selector.items()) if found is not None else ():
         own = pod.node_selector.get(key, value)
         if own != value:
-            told = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
-            yield ClassConflict(name, f"{told}pod.spec.nodeSelector[{key}] = {own}")
+            text = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+            yield _conflict(manifest, f"{text}pod.spec.nodeSelector[{key}] = {own}")
+
+
+def _missing(manifest: Manifest, kind: str, name: str, there: tuple[str, ...]) -> NameMissing:
+    """Something that the pod names and that does not exist. `there`: what there is of the kind."""
+    words, where = _WORDS[kind], f" in {manifest.pod.namespace}" if kind == "ServiceAccount" else ""
+    others = [each for each in there if not each.startswith("system-")]
+    known = f"; there are {listed(others)}" if others else ""
+    return _MISSING[kind](
+        subject=subject_of(manifest),
+        message=f"the {words} {name} does not exist{where}{known}",
+        remedy=f"create the {words}, or name one that exists",
+        source=f"API server, {kind.removesuffix('Class')} admission",
+        kind=kind,
+        name=name,
+        others=there,
+    )
+
+
+def _conflict(manifest: Manifest, text: str) -> AdmissionRefusal:
+    """A pod says other than its runtime class wants."""
+    name = manifest.pod.runtime_class
+    reason = RuntimeClassConflict(
+        subject=subject_of(manifest),
+        message=f"it says other than its runtime class {name} wants: {text}",
+        remedy="leave out what the class sets by itself (overhead, node labels)",
+        source="API server, RuntimeClass admission",
+        class_=name,
+    )
+    return AdmissionRefusal(text, reason)
 
 
 def _class_of(pod: Pod, snapshot: Snapshot) -> RuntimeClass | None:

@@ -6,35 +6,44 @@ Source: k8s.io/apiserver pkg/admission/plugin/webhook, 1.35.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.policies import Webhook
 from tonnage.model.kubernetes.selectors import Labels
 from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
+from tonnage.model.reasons.admission import WebhookUnreachable
 
 _CREATE: Final = ("CREATE", "*")
 _CORE: Final = ("", "*")
 _PODS: Final = ("pods", "*", "*/*", "pods/*")
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """A webhook that must be asked and cannot be: its Service does not exist, or no pod is behind it."""
+def _unreachable(webhook: Webhook, *, service_missing: bool) -> AdmissionRefusal:
+    """A webhook that must be asked and cannot be: its Service does not exist, or no pod is behind it.
 
-    webhook: Webhook
-    service_missing: bool
-
-    @property
-    def text(self) -> str:
-        """The server's words; without a pod behind the Service they depend on the network."""
-        name = self.webhook.name
-        space, service = self.webhook.service or ("", "")
-        url = f"https://{service}.{space}.svc{self.webhook.query}"
-        why = f'service "{service}" not found' if self.service_missing else "connect: connection refused"
-        return f'failed calling webhook "{name}": failed to call webhook: Post "{url}": {why}'
+    Without a pod behind the Service the server's words depend on the network.
+    """
+    space, service = webhook.service or ("", "")
+    url = f"https://{service}.{space}.svc{webhook.query}"
+    error = f'service "{service}" not found' if service_missing else "connect: connection refused"
+    named = "/".join(webhook.service or ())
+    why = "does not exist" if service_missing else "has no running pod behind it"
+    kind = f"{'mutating' if webhook.mutating else 'validating'}webhookconfiguration"
+    reason = WebhookUnreachable(
+        subject=f"Webhook {webhook.configuration}/{webhook.name}",
+        message=f"new pods must be shown to the webhook {webhook.name}, and its Service {named} {why}",
+        remedy=f"start what is behind {named}; or, if it is gone for good, kubectl delete {kind} "
+        f"{webhook.configuration}; or set its failurePolicy to Ignore",
+        source="webhook configurations, Services, Pods",
+        webhook=webhook.name,
+        configuration=webhook.configuration,
+        service=named,
+    )
+    words = f'failed calling webhook "{webhook.name}": failed to call webhook: Post "{url}": {error}'
+    return AdmissionRefusal(words, reason)
 
 
 def asked(pod: Pod, snapshot: Snapshot) -> Iterator[Webhook]:
@@ -45,7 +54,7 @@ def asked(pod: Pod, snapshot: Snapshot) -> Iterator[Webhook]:
             yield webhook
 
 
-def unreachable(pod: Pod, snapshot: Snapshot) -> Iterator[Unreachable]:
+def unreachable(pod: Pod, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """Those of them that would refuse the pod because nobody answers."""
     services = {(one.namespace, one.name): one for one in snapshot.selectors if one.kind == "Service"}
     known = "Service" in snapshot.complete or bool(services)
@@ -54,14 +63,14 @@ def unreachable(pod: Pod, snapshot: Snapshot) -> Iterator[Unreachable]:
             continue
         service = services.get(webhook.service)
         if service is None:
-            yield Unreachable(webhook, service_missing=True)
+            yield _unreachable(webhook, service_missing=True)
         elif service.selector.requirements and not any(
             other.namespace == service.namespace
             and other.status.phase == "Running"
             and selector_matches(service.selector, other.labels)
             for other in snapshot.pods
         ):
-            yield Unreachable(webhook, service_missing=False)
+            yield _unreachable(webhook, service_missing=False)
 
 
 def _about_pods(webhook: Webhook) -> bool:

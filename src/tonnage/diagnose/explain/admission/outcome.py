@@ -6,19 +6,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.decide.kubernetes.admission.chain import Admission, Refusal, admission_of
-from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange
-from tonnage.decide.kubernetes.admission.pod_security import Insecure
-from tonnage.decide.kubernetes.admission.priority import OtherPriority
-from tonnage.decide.kubernetes.admission.quota import OverQuota, Uncounted, Undeclared
-from tonnage.decide.kubernetes.admission.references import ClassConflict, Lookup, NamespaceEnding, NotThere
-from tonnage.decide.kubernetes.admission.webhooks import Unreachable, asked
+from tonnage.decide.kubernetes.admission.chain import Admission, admission_of
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
+from tonnage.decide.kubernetes.admission.webhooks import asked
 from tonnage.diagnose.case import device_needs
-from tonnage.diagnose.explain.admission.api_refusals import reason_of
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import ApiNotServed, NamespaceMissing, WebhookMayRefuse
+from tonnage.model.reasons.admission import (
+    ApiNotServed,
+    LimitRange,
+    NameMissing,
+    NamespaceMissing,
+    NamespaceTerminating,
+    PriorityNotOfClass,
+    RuntimeClassConflict,
+    WebhookMayRefuse,
+    WebhookUnreachable,
+)
+from tonnage.model.reasons.quota import QuotaReason, QuotaRowsReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 
@@ -48,12 +54,10 @@ class Attempt:
         return admission_of(self.manifest, self.snapshot, minor=self.minor)
 
 
-def explain_forbidden(
-    attempt: Attempt, subject: Subject, refusals: tuple[Refusal, ...], later: Later
-) -> Explanation:
+def explain_forbidden(attempt: Attempt, subject: Subject, admission: Admission, later: Later) -> Explanation:
     """A pod that is forbidden. A workload is accepted; it is its pods that never come to exist."""
     manifest = attempt.manifest
-    reasons = tuple(reason_of(one, str(subject), manifest.pod.namespace) for one in refusals)
+    reasons = tuple(refusal.reason for refusal in admission.refusals)
     first = reasons[0]
     told = "the API server refuses its pods" if manifest.pod.owner else "the API server refuses it"
     return Explanation(
@@ -63,18 +67,17 @@ def explain_forbidden(
         phase="",
         needs=device_needs(manifest.pod),
         message=f"{told}: {'; '.join(reason.message for reason in reasons)}",
-        upstream_message=_words(refusals[0], manifest),
+        upstream_message=_words(admission.refusals[0], manifest, early=bool(admission.early)),
         reasons=reasons,
-        remedies=tuple(_remedies(attempt, refusals, later)) or _said(reasons),
+        remedies=tuple(_remedies(attempt, admission.refusals, later)) or _said(reasons),
     )
 
 
-def _words(refusal: Refusal, manifest: Manifest) -> str:
+def _words(refusal: AdmissionRefusal, manifest: Manifest, *, early: bool) -> str:
     """The server's answer. A webhook that cannot be asked is an error of its own, not the pod's fault."""
-    if isinstance(refusal, Unreachable):
+    if isinstance(refusal.reason, WebhookUnreachable):
         return f"Internal error occurred: {refusal.text}"
-    name = shown_name(manifest, early=isinstance(refusal, Lookup))
-    return f'pods "{name}" is forbidden: {refusal.text}'
+    return f'pods "{shown_name(manifest, early=early)}" is forbidden: {refusal.text}'
 
 
 def shown_name(manifest: Manifest, *, early: bool) -> str:
@@ -177,13 +180,13 @@ def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]
     return (aside,)
 
 
-def _remedies(attempt: Attempt, refusals: tuple[Refusal, ...], later: Later) -> Iterator[Remedy]:
+def _remedies(attempt: Attempt, refusals: tuple[AdmissionRefusal, ...], later: Later) -> Iterator[Remedy]:
     """Fixes after which the refusal is gone, with what comes then; last those that are not enough."""
     offered: set[str] = set()
     weak: list[Remedy] = []
     for refusal in refusals:
-        for fix in list(fixes_for(refusal, attempt.manifest, attempt.snapshot))[:_MOST_FIXES]:
-            effect = _effect(fix, refusal, attempt, later)
+        for fix in list(fixes_for(refusal.reason, attempt.manifest, attempt.snapshot))[:_MOST_FIXES]:
+            effect = _effect(fix, refusal.reason, attempt, later)
             if effect and fix.action not in offered:
                 offered.add(fix.action)
                 remedy = Remedy(fix.action, effect, fix.patch)
@@ -194,15 +197,13 @@ def _remedies(attempt: Attempt, refusals: tuple[Refusal, ...], later: Later) -> 
     yield from weak
 
 
-def _effect(fix: Fix, refusal: Refusal, attempt: Attempt, later: Later) -> str:
+def _effect(fix: Fix, reason: Reason, attempt: Attempt, later: Later) -> str:
     """What comes of a fix; empty when the refusal stays."""
-    after = Attempt(fix.manifest, fix.snapshot, attempt.minor).admission
-    against = (*after.early, *after.late)
-    if any(_same(one, refusal) for one in against):
+    against = Attempt(fix.manifest, fix.snapshot, attempt.minor).admission.refusals
+    if any(_key(refusal.reason) == _key(reason) for refusal in against):
         return ""
     if against:
-        reason = reason_of(against[0], "", attempt.manifest.pod.namespace)
-        return f"helps against this; then: {reason.message}"
+        return f"helps against this; then: {against[0].reason.message}"
     told = later(fix.manifest, fix.snapshot)
     if told.verdict is Verdict.NEVER:
         return f"{NOT_ENOUGH}: the API server lets the pod exist; {told.verdict}: {told.message}"
@@ -210,25 +211,24 @@ def _effect(fix: Fix, refusal: Refusal, attempt: Attempt, later: Later) -> str:
     return f"the API server lets the pod exist; {fits}"
 
 
-def _same(one: Refusal, other: Refusal) -> bool:
-    """Whether two refusals are by the same rule for the same object."""
-    return _key(one) == _key(other)
-
-
-def _key(refusal: Refusal) -> tuple[str, str]:
-    match refusal:
-        case NotThere(kind=kind, name=name):
+def _key(reason: Reason) -> tuple[str, str]:
+    """What reasons have alike that are by the same rule for the same object."""
+    match reason:
+        case NameMissing(kind=kind, name=name):
             return kind, name
-        case OutOfRange(name=name) | ClassConflict(runtime_class=name):
-            return type(refusal).__name__, name
-        case Insecure():
-            return "PodSecurity", ""
-        case NamespaceEnding(namespace=name) | OtherPriority(field=name):
-            return type(refusal).__name__, name
-        case Unreachable(webhook=webhook):
-            return "Webhook", f"{webhook.configuration}/{webhook.name}"
-        case OverQuota(quota=quota) | Undeclared(quota=quota) | Uncounted(quota=quota):
-            return type(refusal).__name__, quota.name
+        case QuotaRowsReason(quota=name):
+            return "quota exceeded", name
+        case (
+            LimitRange(range=name)
+            | RuntimeClassConflict(class_=name)
+            | NamespaceTerminating(namespace=name)
+            | PriorityNotOfClass(field=name)
+            | QuotaReason(quota=name)
+        ):
+            return reason.code, str(name)
+        case WebhookUnreachable():
+            return reason.code, reason.subject
+    return reason.code, ""
 
 
 def _said(reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:

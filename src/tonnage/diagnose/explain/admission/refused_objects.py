@@ -21,7 +21,7 @@ _RESOURCES: Final = ".resources."
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ObjectRefusal:
     """What stands against a manifest that is refused: `words` are the server's whole message.
 
     `beyond`: fields that no rule of Tonnage's names. `decoded`: whether the object could be read at all.
@@ -38,7 +38,7 @@ class Refusal:
 
 def refusal_of(
     manifest: Manifest, subject: Subject, server: ApiServer | None, ruled: Iterable[FieldError]
-) -> Refusal | None:
+) -> ObjectRefusal | None:
     """What the server refuses of a manifest out of a file; `ruled` is what rules say of it."""
     answer = server(manifest.document, manifest.pod.namespace) if server and manifest.document else None
     if answer is None or not answer.message:
@@ -49,7 +49,7 @@ def refusal_of(
         for fault in answer.faults
         if fault.field not in said
     )
-    return Refusal(answer.message, beyond, bool(answer.faults))
+    return ObjectRefusal(answer.message, beyond, bool(answer.faults))
 
 
 def refused_objects(

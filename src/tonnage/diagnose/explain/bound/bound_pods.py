@@ -13,9 +13,9 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.missing_node import node_gone
 from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.kubelet import KubeletRejected
 from tonnage.model.reasons.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason

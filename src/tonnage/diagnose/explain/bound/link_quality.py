@@ -9,9 +9,9 @@ from tonnage.decide.node.preference.board import Joined, best_set, joined
 from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told, set_told
 from tonnage.diagnose.topo.topology import FASTER, NodeTopology, gpu_set, joined_json, topology_of_status
-from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.reasons.devices import LinksBelowBest
 from tonnage.model.reasons.pods import LinksBelowFamily

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import own
 from tonnage.model.catalog.xids import xids
 from tonnage.model.digits import whole_number
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.reasons.driver_symptoms import (
     CudaOutOfMemory,

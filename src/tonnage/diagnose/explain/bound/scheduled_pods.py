@@ -15,9 +15,9 @@ from tonnage.diagnose.explain.bound.topology_failures import for_the_next, not_a
 from tonnage.diagnose.explain.bound.unhealthy_devices import held_ills
 from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.diagnose.topo.families import Boards
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.layer import Layer
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.kubelet import ContainerFailed, ContainerWaiting, KubeletRejected, NodeMissing
 from tonnage.model.reasons.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason, Symptom

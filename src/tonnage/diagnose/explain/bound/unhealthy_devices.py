@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tonnage.diagnose.rules.devices_ill import named_ills
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.devices import DeviceUnhealthy
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy

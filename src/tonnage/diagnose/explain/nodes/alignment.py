@@ -19,9 +19,10 @@ from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.remedies.edits import shrink
 from tonnage.diagnose.remedies.patch import patch_of
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.node.software import KubeletPolicies
 from tonnage.model.reasons.reason import Reason

@@ -9,9 +9,9 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.exclusions import Exclusion, RequestSurvey, Survey, Why, survey
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.view import NodeView, View
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.claims import ClaimNotAllocatable
 from tonnage.model.reasons.facts import ExcludedDevice, RequestShortage
 from tonnage.model.reasons.reason import Reason

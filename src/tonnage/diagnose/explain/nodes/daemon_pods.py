@@ -14,9 +14,9 @@ from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.remedies.edits import edits_for
 from tonnage.diagnose.remedies.patch import patch_of
-from tonnage.diagnose.wording import listed
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Toleration
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import NodeAffinityMismatch, TaintNotTolerated
 from tonnage.model.verdict import Remedy

@@ -19,7 +19,6 @@ from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.node_terms import terms
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.diagnose.related_resources import misspelt, related_names
-from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
@@ -27,6 +26,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement, Taint
 from tonnage.model.layer import Layer
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.placements import (
     FitsNowhere,
     SelectsNoNode,

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.admission.limit_ranges import OutOfRange, breaches, claim_breaches
+from tonnage.decide.kubernetes.admission.limit_ranges import breaches, claim_breaches
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, put, text
 from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
@@ -83,7 +84,9 @@ class LimitBounds:
             raise forbidden(request.resource, text(obj, "metadata", "name"), refusal.text)
 
 
-def _refusals(request: Request, obj: JsonObject, ranges: tuple[LimitRange, ...]) -> tuple[OutOfRange, ...]:
+def _refusals(
+    request: Request, obj: JsonObject, ranges: tuple[LimitRange, ...]
+) -> tuple[AdmissionRefusal, ...]:
     if request.resource == CLAIM:
         asked = _canonical(mapping(obj, "spec", "resources", "requests"))
         return claim_breaches(request.namespace, asked, ranges)

@@ -14,7 +14,6 @@ from tonnage.decide.kubernetes.admission.limit_ranges import formats_of
 from tonnage.decide.kubernetes.admission.object_charges import UNCOUNTED
 from tonnage.decide.kubernetes.admission.quota import (
     Formats,
-    QuotaRefusal,
     claim_refusals,
     more,
     object_refusal,
@@ -22,6 +21,7 @@ from tonnage.decide.kubernetes.admission.quota import (
     pod_refusals,
 )
 from tonnage.decide.kubernetes.admission.quota_usage import added, bounds, charges_of, counted
+from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, opened, put, text
@@ -150,7 +150,7 @@ def _charges(resource: Resource, obj: JsonObject) -> Charges:
 
 def _refusals(
     request: Request, obj: JsonObject, write: _Write, quotas: list[Quota]
-) -> Iterable[QuotaRefusal]:
+) -> Iterable[AdmissionRefusal]:
     snapshot = Snapshot(quotas=tuple(quotas))
     if write.pod is not None:
         return pod_refusals(write.pod, snapshot, write.formats, write.before)
