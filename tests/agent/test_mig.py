@@ -14,6 +14,7 @@ from tonnage.model.actions.devices import CreateGpuInstance, DestroyGpuInstance,
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigEntry, MigState, MigWork
+from tonnage.model.reasons.mig import MigConfigurationUnusable
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 
@@ -286,6 +287,9 @@ async def test_mig_4_a_device_that_is_being_given_out_for_long_is_waited_for_and
     assert agent.said[-1] == (MigState.PENDING, f"waits: {taken} is used by ml/late")
 
 
+UNUSABLE = MigConfigurationUnusable(subject="ConfigMap x/y", message="no such thing", config="x")
+
+
 @pytest.mark.parametrize(
     ("devices", "wish", "reason"),
     [
@@ -304,9 +308,7 @@ async def test_mig_4_a_device_that_is_being_given_out_for_long_is_waited_for_and
         pytest.param(
             one_gpu(), made(SMALL, devices=(4,)), "GPU 4: the node has no such GPU", id="no such GPU"
         ),
-        pytest.param(
-            one_gpu(), MigWish("x", refusal="no such thing"), "no such thing", id="no configuration"
-        ),
+        pytest.param(one_gpu(), MigWish("x", refusal=UNUSABLE), "no such thing", id="no configuration"),
     ],
 )
 async def test_what_cannot_be_made_is_refused_before_anything_is_done(

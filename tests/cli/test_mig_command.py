@@ -206,7 +206,7 @@ def test_a_filter_means_a_nodes_gpu_by_its_product(product: str, filters: list[s
     assert outcome in goal_json(goal, {}), goal
     if outcome == "error":
         assert goal.refusal is not None
-        assert "of its PCI device id nothing is told" in goal.refusal.why
+        assert "of its PCI device id nothing is told" in goal.refusal.message
 
 
 def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.mig.compute import gpu_instances, splits_for
 from tonnage.decide.node.mig.geometry import is_valid
-from tonnage.decide.node.mig.layouts import NoLayout
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import mig_board
+from tonnage.model.reasons.mig import MigLayoutReason
 
 A100 = mig_board("NVIDIA A100-SXM4-80GB")
 assert A100 is not None
@@ -64,8 +64,8 @@ def test_a_whole_gpu_has_room_for_seven_slices(sizes: tuple[int, ...]) -> None:
 )
 def test_what_there_is_not(wanted: dict[str, int], words: str) -> None:
     found = gpu_instances(wanted)
-    assert isinstance(found, NoLayout)
-    assert words in found.why
+    assert isinstance(found, MigLayoutReason)
+    assert words in found.message
 
 
 def test_what_is_there_is_used_again_unless_that_takes_more() -> None:
@@ -96,9 +96,9 @@ def test_a_plan_makes_exactly_what_is_wanted(before: dict[str, int], wanted: dic
     """From whatever is there, at places where it fits, and nothing that stays and is wanted is lost."""
     assert A100 is not None
     first = plan_gpu(A100, (), before)
-    now = () if isinstance(first, NoLayout) else tuple(as_instances(first))
+    now = () if isinstance(first, MigLayoutReason) else tuple(as_instances(first))
     plan = plan_gpu(A100, now, wanted)
-    if isinstance(plan, NoLayout):
+    if isinstance(plan, MigLayoutReason):
         return
     after = [*plan.keep, *as_instances(plan)]
     assert is_valid(A100, [each.spot for each in after])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.mig.geometry import all_counts, all_layouts, is_valid
-from tonnage.decide.node.mig.layouts import Layout, NoLayout, layout_of, placements
+from tonnage.decide.node.mig.layouts import Layout, layout_of, placements
 from tonnage.model.catalog.mig import MigBoard, mig_board, mig_boards
+from tonnage.model.reasons.mig import MigLayoutReason
 
 
 def board(name: str) -> MigBoard:
@@ -117,4 +118,4 @@ def test_layouts_have_names_on_every_board(geometry: MigBoard) -> None:
         assert isinstance(balanced, Layout)
         assert len({profile.name for profile, _ in balanced.placed}) > 1
     else:
-        assert isinstance(balanced, NoLayout)
+        assert isinstance(balanced, MigLayoutReason)

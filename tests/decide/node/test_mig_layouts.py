@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from tonnage.decide.node.mig.layouts import Layout, NoLayout, layout_of, placements
+from tonnage.decide.node.mig.layouts import Layout, layout_of, placements
 from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
+from tonnage.model.reasons.mig import MigLayoutReason
 
 
 def board(product_name: str) -> MigBoard:
@@ -93,7 +94,7 @@ def test_the_nearest_profile_is_offered_first() -> None:
         ("1g.5gb+me:1", "1g.10gb+me"),
     ):
         found = layout_of(A100, text)
-        assert isinstance(found, NoLayout)
+        assert isinstance(found, MigLayoutReason)
         assert found.instead[0] == near
 
 
@@ -124,8 +125,8 @@ def test_what_a_board_cannot_do_is_refused_with_what_it_can(
     text: str, why: str, instead: tuple[str, ...]
 ) -> None:
     found = layout_of(A100, text)
-    assert isinstance(found, NoLayout)
-    assert why in found.why
+    assert isinstance(found, MigLayoutReason)
+    assert why in found.message
     assert any(set(instead) & {one, one.partition(",")[0]} for one in found.instead)
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tonnage.decide.node.mig.layouts import NoLayout, placements
+from tonnage.decide.node.mig.layouts import placements
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.reasons.mig import MigMemoryShort
 
 
 def board(name: str) -> MigBoard:
@@ -160,8 +161,8 @@ def _slots(packing: Packing, mib: int) -> int:
 
 def test_more_than_a_gpu_has() -> None:
     found = pack(A100, A100_MIB, {90000: 1})
-    assert isinstance(found, NoLayout)
-    assert "80384" in found.why
+    assert isinstance(found, MigMemoryShort)
+    assert "80384" in found.message
 
 
 def test_nothing_needs_nothing() -> None:

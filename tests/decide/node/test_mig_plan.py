@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.goal import goals_by_layout
-from tonnage.decide.node.mig.layouts import NoLayout
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, MigProfile, mig_board
 from tonnage.model.mig.layouts import DividedGpu
+from tonnage.model.reasons.mig import MigLayoutReason
 
 
 def board(name: str) -> MigBoard:
@@ -142,7 +142,7 @@ def test_mig_2_a_sum_that_looks_right_is_refused_with_the_slices(
     if isinstance(plan, MigPlan):
         raise AssertionError(f"{wanted} fits: {plan.create}")
     for word in words:
-        assert word in plan.why
+        assert word in plan.message
     assert plan.instead
 
 
@@ -157,7 +157,7 @@ def test_the_gpu_is_as_it_shall_be() -> None:
     now = (Instance("3g.40gb", 4), Instance("2g.20gb", 0))
     plan = plan_gpu(A100, now, {"2g.20gb": 1, "3g.40gb": 1})
     assert plan == MigPlan(keep=now)
-    assert plan.nothing
+    assert MigPlan(keep=now).nothing
 
 
 def test_nothing_is_wanted() -> None:
@@ -166,8 +166,8 @@ def test_nothing_is_wanted() -> None:
 
 def test_a_profile_of_another_board() -> None:
     plan = plan_gpu(A30, (), {"3g.40gb": 1})
-    assert isinstance(plan, NoLayout)
-    assert "3g.40gb" in plan.why
+    assert isinstance(plan, MigLayoutReason)
+    assert "3g.40gb" in plan.message
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_a_profile_of_another_board() -> None:
 def test_engines_limit_the_layouts_of_graphics_boards(wanted: dict[str, int], word: str) -> None:
     plan = plan_gpu(RTX, (), wanted)
     assert isinstance(plan, MigPlan) == (not word)
-    if isinstance(plan, NoLayout):
-        assert word in plan.why
+    if isinstance(plan, MigLayoutReason):
+        assert word in plan.message
 
 
 def test_engines_of_what_stays_count_as_well() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.mig.change import MigChange
-from tonnage.decide.node.mig.obstacles import BoardResetNeeded, GpuGone, Obstacle, RestartNeeded
+from tonnage.decide.node.mig.obstacles import board_reset_needed, gpu_gone, restart_needed
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
     Event,
@@ -19,6 +19,7 @@ from tonnage.decide.node.mig.transitions import (
 from tonnage.model.actions.devices import MigStep, ResetGpu, SetMigMode
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug
+from tonnage.model.reasons.mig import MigObstacle
 
 # fmt: off
 EVENTS = ("free",    "in use",  "reached",  "refused",   "board needed",       "reset refused",
@@ -127,14 +128,14 @@ def test_agents_that_end_during_a_change_are_counted(before: int, why: str, even
     [
         pytest.param(None, Event.REFUSED, id="the GPUs cannot be read"),
         pytest.param(SetMigMode("GPU-0", True), Event.REFUSED, id="the driver refuses a step"),
-        pytest.param(GpuGone("GPU-0"), Event.REFUSED, id="a GPU is gone"),
+        pytest.param(gpu_gone("GPU-0"), Event.REFUSED, id="a GPU is gone"),
         pytest.param(ResetGpu("GPU-0"), Event.RESET_REFUSED, id="the driver refuses a reset"),
-        pytest.param(RestartNeeded("GPU-0"), Event.RESET_REFUSED, id="no reset is known"),
-        pytest.param(BoardResetNeeded("GPU-0", ()), Event.BOARD_NEEDED, id="its board is reset along"),
+        pytest.param(restart_needed("GPU-0"), Event.RESET_REFUSED, id="no reset is known"),
+        pytest.param(board_reset_needed("GPU-0", ()), Event.BOARD_NEEDED, id="its board is reset along"),
     ],
 )
 def test_what_was_refused_says_whether_a_restart_or_the_board_helps(
-    step: MigStep | Obstacle | None, event: Event
+    step: MigStep | MigObstacle | None, event: Event
 ) -> None:
     assert refusal_of(step) is event
 
@@ -160,4 +161,5 @@ def test_what_was_refused_says_whether_a_restart_or_the_board_helps(
 )
 def test_a_node_restarts_once_and_while_nobody_uses_it(rebooted: str, holds: int, why: str) -> None:
     held = [Hold("r", (f"GPU-{place}",), "ml", f"p{place}") for place in range(holds)]
-    assert restart_obstacle(change(rebooted=rebooted), "2", held) == why
+    obstacle = restart_obstacle(change(rebooted=rebooted), "2", held)
+    assert (obstacle.message if obstacle is not None else "") == why

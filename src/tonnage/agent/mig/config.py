@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import World
-from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
+from tonnage.decide.node.mig.wanted_layout import MigWish, host_work_forbidden, unusable, wish_for
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
@@ -48,7 +48,7 @@ class NodeMigConfig:
         self._wake = asyncio.Event()
         self._maps: Informer[ConfigMap] | None = None
         self._synced = False
-        self._denied = ""
+        self._denied = False
         self._read: tuple[str, MigConfigs, str] = ("", {}, "")
         """A text, what it says, and what is wrong with it: nothing is read twice."""
         self.wish: MigWish | None = None
@@ -92,7 +92,7 @@ class NodeMigConfig:
 
     async def _sync(self, maps: Informer[ConfigMap]) -> None:
         await maps.synced()
-        self._synced, self._denied = True, ""
+        self._synced, self._denied = True, False
         self._wake.set()
 
     async def _ask(self) -> None:
@@ -105,37 +105,39 @@ class NodeMigConfig:
                 await self._api.list(CONFIG_MAP, namespace=namespace, field_selector=f"metadata.name={name}")
             except ApiError as error:
                 if error.code in _FORBIDDEN and not self._denied:
-                    self._denied = f"ConfigMap {self._where} may not be read by this agent"
+                    self._denied = True
                     self._wake.set()
             except ClusterError as error:
                 _LOG.info("MIG ConfigMap not read, will retry: node=%s error=%s", self._node, error)
 
     def _wished(self, label: str) -> MigWish | None:
         """None: it is not known yet what the ConfigMap says."""
+        where = f"ConfigMap {self._where}"
         if self._denied:
-            return MigWish(label, refusal=self._denied)
+            return unusable(label, where, f"{where} may not be read by this agent")
         if not self._synced or self._maps is None:
             return self.wish
         namespace, _, name = self._where.partition("/")
         found = self._maps.get(name, namespace)
         if found is None:
-            return wish_for(label, None, f"ConfigMap {self._where}")
+            return wish_for(label, None, where)
         text = found.data.get(_KEY)
         if text is None:
             texts = [text for key, text in found.data.items() if key not in (_HOOKS, _CLIENTS)]
             text = texts[0] if len(texts) == 1 else None
         if text is None:
-            return MigWish(label, refusal=f"ConfigMap {self._where} has no key {_KEY}")
+            return unusable(label, where, f"{where} has no key {_KEY}")
+        host = self._host(label, found.data)
+        if isinstance(host, MigWish):
+            return host
         configs, error = self._parsed(text)
-        host, refusal = self._host(found.data)
-        if refusal:
-            return MigWish(label, refusal=refusal)
-        return replace(wish_for(label, configs, f"ConfigMap {self._where}", error), host=host)
+        wish = unusable(label, where, error) if error else wish_for(label, configs, where)
+        return replace(wish, host=host)
 
-    def _host(self, data: Mapping[str, str]) -> tuple[HostWork, str]:
-        """What the host does around a change, out of the ConfigMap; why that cannot be done."""
+    def _host(self, label: str, data: Mapping[str, str]) -> HostWork | MigWish:
+        """What the host does around a change, out of the ConfigMap; or a wish that says why it cannot."""
         if not data.get(_HOOKS) and not data.get(_CLIENTS):
-            return HostWork(), ""
+            return HostWork()
         from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 
         try:
@@ -145,15 +147,11 @@ class NodeMigConfig:
             clients = data.get(_CLIENTS, "")
             units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
         except ConfigError as error:
-            return HostWork(), places(error)
+            return unusable(label, f"ConfigMap {self._where}", places(error))
         work = HostWork(hooks, units)
         if work.nothing or self._host_programs:
-            return work, ""
-        refusal = (
-            f"ConfigMap {self._where} has hooks or clients, and this agent may run nothing of its host:"
-            " give it --mig-host-root (migManager.hostPrograms), or take them out"
-        )
-        return HostWork(), refusal
+            return work
+        return host_work_forbidden(label, f"ConfigMap {self._where}")
 
     def _parsed(self, text: str) -> tuple[MigConfigs, str]:
         from tonnage.documents.mig.layouts import parse_mig_parted  # only where there is one to read

@@ -21,8 +21,6 @@ from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import MigChange, change_to
-from tonnage.decide.node.mig.layouts import NoLayout
-from tonnage.decide.node.mig.obstacles import Obstacle
 from tonnage.decide.node.mig.steps import next_step
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
@@ -39,6 +37,7 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
+from tonnage.model.reasons.mig import MigObstacle
 from tonnage.ports.node import DeviceBackend
 
 _LOG: Final = logging.getLogger(__name__)
@@ -168,14 +167,14 @@ class NodeMig:
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
         gpus = await self._hardware.divided()
         goals = goals_of(wish, inventory, gpus, self._holders.holds)
-        if isinstance(goals, NoLayout):
+        if not isinstance(goals, tuple):
             self._due = self._clock.monotonic() + _LOOK_AGAIN_S
             self._drain({})
-            self._say(MigStanding(wish.config, MigState.FAILED, goals.why))
+            self._say(MigStanding(wish.config, MigState.FAILED, goals.message))
             return
         change = change_to(wish.config, goals, gpus, resets_of(inventory), self._steps.stubborn)
-        if change is not None and isinstance(step := next_step(change, gpus), Obstacle):
-            raise HardwareError(Problem(str(step)))
+        if change is not None and isinstance(step := next_step(change, gpus), MigObstacle):
+            raise HardwareError(Problem(step.message))
         if change is None:
             self._drain({})
             self._failures = 0
@@ -321,7 +320,7 @@ class NodeMig:
         if self.host is None or not self.boot:
             return wrong
         if obstacle := restart_obstacle(change, self.boot, self._holders.holds):
-            return f"{wrong}; {obstacle}"
+            return f"{wrong}; {obstacle.message}"
         try:
             # Before the restart, which ends this agent: the next one must not restart the node once more.
             await self._journal.write(replace(change, rebooted=self.boot))

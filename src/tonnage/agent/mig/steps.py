@@ -11,13 +11,13 @@ from tonnage.agent.mig.state import words
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.change import MigChange
-from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, RestartNeeded
 from tonnage.decide.node.mig.steps import permitted_step
 from tonnage.decide.node.mig.transitions import Event, refusal_of
 from tonnage.model.actions.devices import MigStep
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
+from tonnage.model.reasons.mig import MigBoardResetNeeded, MigObstacle, MigRestartNeeded
 from tonnage.ports.node import DeviceBackend
 
 _TRIES: Final = 3
@@ -52,19 +52,19 @@ class MigSteps:
         """Until nothing is left to do, or a step was refused again and again."""
         tries = 0
         for _ in range(_MOST_STEPS):
-            step: MigStep | Obstacle | None = None
+            step: MigStep | MigObstacle | None = None
             try:
                 gpus, sight = await self._performer.look(self._hardware.divided())
                 step = self._next(change, gpus)
                 if step is None:
                     return StepsEnd(Event.REACHED)
-                if isinstance(step, BoardResetNeeded):
+                if isinstance(step, MigBoardResetNeeded):
                     self.stubborn.add(step.uuid)
-                    return StepsEnd(refusal_of(step), str(step), (step.uuid,))
-                if isinstance(step, RestartNeeded):
-                    return StepsEnd(refusal_of(step), str(step))
-                if isinstance(step, Obstacle):
-                    raise HardwareError(Problem(str(step)))
+                    return StepsEnd(refusal_of(step), step.message, (step.uuid,))
+                if isinstance(step, MigRestartNeeded):
+                    return StepsEnd(refusal_of(step), step.message)
+                if isinstance(step, MigObstacle):
+                    raise HardwareError(Problem(step.message))
                 await self._performer.perform(step, sight)
             except (HardwareError, ConfigError) as error:
                 tries += 1
@@ -75,6 +75,6 @@ class MigSteps:
             Event.REFUSED, "the GPUs do not stay as they are made: somebody else changes them, too"
         )
 
-    def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | Obstacle | None:
+    def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | MigObstacle | None:
         inventory = self._devices.inventory or Inventory()
         return permitted_step(change, gpus, self._holders.holds, inventory, self.stubborn)

@@ -234,8 +234,8 @@ def _in_a_dry_run(answer: str) -> str:
 
 
 def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -> int:
-    from tonnage.decide.node.mig.layouts import NoLayout
     from tonnage.diagnose.mig.plans import demand_json, demand_lines, demand_on
+    from tonnage.model.reasons.mig import MigMemoryShort
 
     if product is None:
         raise click.UsageError("--demand is packed on whole GPUs: say of which --product")
@@ -244,7 +244,7 @@ def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -
         emit(demand_json(found), common.output)
     else:
         say(lines(demand_lines(found)))
-    return int(isinstance(found.packing, NoLayout))
+    return int(isinstance(found.packing, MigMemoryShort))
 
 
 def _services(demand: tuple[str, ...]) -> dict[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tonnage.decide.node.mig.compute import Split
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
-from tonnage.decide.node.mig.layouts import NoLayout, written
+from tonnage.decide.node.mig.layouts import written
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.products import Product, board_of, product_named
@@ -18,6 +18,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import parse_device_id
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.reasons.mig import MigMemoryShort
 
 _NOWHERE = -1
 """The start of an instance of which nobody tells it: it cannot be kept."""
@@ -30,7 +31,7 @@ class Demand:
     product: Product
     services: Mapping[int, int]
     memory_mib: Mapping[str, int]
-    packing: Packing | NoLayout
+    packing: Packing | MigMemoryShort
     seen: bool
 
 
@@ -61,7 +62,7 @@ def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:
     """A GPU's part of an answer for scripts."""
     answer: JsonObject = {"index": goal.gpu.index, "uuid": goal.gpu.uuid, "product": goal.gpu.product}
     if goal.refusal is not None:
-        refusal: JsonObject = {"error": goal.refusal.why, "instead": [*goal.refusal.instead]}
+        refusal: JsonObject = {"error": goal.refusal.message, "instead": [*goal.refusal.instead]}
         return {**answer, **refusal, "askedAt": [*goal.where]}
     if goal.plan is None:
         return {**answer, "untouched": True}
@@ -83,7 +84,7 @@ def goal_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterato
     """The same for a person; `turned`: the GPUs of the plan that take another mode."""
     name = f"GPU {goal.gpu.index}"
     if goal.refusal is not None:
-        yield f"{name}: cannot be done: {goal.refusal.why}"
+        yield f"{name}: cannot be done: {goal.refusal.message}"
         if goal.refusal.instead:
             yield f"  instead: {'; '.join(goal.refusal.instead)}"
         if goal.where:
@@ -116,8 +117,8 @@ def demand_json(demand: Demand) -> JsonObject:
         "memoryMiB": dict(demand.memory_mib),
         "estimated": not demand.seen,
     }
-    if isinstance(demand.packing, NoLayout):
-        return {**answer, "error": demand.packing.why, "instead": [*demand.packing.instead]}
+    if isinstance(demand.packing, MigMemoryShort):
+        return {**answer, "error": demand.packing.message, "instead": [*demand.packing.instead]}
     return {
         **answer,
         "gpus": demand.packing.count,
@@ -130,8 +131,8 @@ def demand_json(demand: Demand) -> JsonObject:
 def demand_lines(demand: Demand) -> Iterator[str]:
     """The same for a person."""
     packing = demand.packing
-    if isinstance(packing, NoLayout):
-        yield f"cannot be done: {packing.why}"
+    if isinstance(packing, MigMemoryShort):
+        yield f"cannot be done: {packing.message}"
         return
     proven = "the fewest there can be" if packing.least else "perhaps one more than needed"
     yield f"{packing.count} x {demand.product.name} ({proven})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.node.labels.gpu import OWN, gpu_labels
-from tonnage.decide.node.mig.layouts import Layout, NoLayout, layout_of
+from tonnage.decide.node.mig.layouts import Layout, layout_of
 from tonnage.decide.node.share import share
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import is_undivided, mig_board, mig_boards
@@ -27,6 +27,7 @@ from tonnage.model.names import (
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.plugin_settings import MigStrategy
+from tonnage.model.reasons.mig import MigLayoutReason
 
 MOST_GPUS: Final = 64
 _COUNT: Final = f"{NVIDIA}/gpu.count"
@@ -111,16 +112,16 @@ def divided(board: Board, layout: str, devices: Sequence[int] | None, strategy: 
     if missing:
         there = ", ".join(str(d.index) for d in board.devices)
         return Problem(f"no GPU {missing[0]} there", remedy=f"it has {there}")
-    capable = [d for d in chosen if mig_board(d.product) is not None]
-    if not capable or (devices is not None and len(capable) < len(chosen)):
+    geometries = [(d, geometry) for d in chosen if (geometry := mig_board(d.product)) is not None]
+    if not geometries or (devices is not None and len(geometries) < len(chosen)):
+        capable = [device for device, _ in geometries]
         return _indivisible(next(d for d in chosen if d not in capable) if chosen else None)
     changed: dict[int, Device] = {}
-    for device in capable:
-        geometry = mig_board(device.product)
-        found = layout_of(geometry, layout) if geometry else NoLayout("")
-        if isinstance(found, NoLayout):
+    for device, geometry in geometries:
+        found = layout_of(geometry, layout)
+        if isinstance(found, MigLayoutReason):
             instead = f"one of {'; '.join(found.instead)}" if found.instead else ""
-            return Problem(found.why, why=f"{device.product}", remedy=instead)
+            return Problem(found.message, why=f"{device.product}", remedy=instead)
         changed[device.index] = _with(device, found)
     config = board.config
     wanted = MigStrategy(strategy) if strategy else config.mig_strategy

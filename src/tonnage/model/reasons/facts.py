@@ -173,3 +173,17 @@ class QuotaRow:
     asked: str
     used: str
     hard: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigUser:
+    """Who is in the way of a change: a pod (namespace and name, as far as they are known), or a process."""
+
+    device: str
+    pod: tuple[str, str] | None = None
+    pid: int = 0
+
+    def __str__(self) -> str:
+        if self.pod is None:
+            return f"{self.device} is used by process {self.pid}"
+        return f"{self.device} is used by {'/'.join(filter(None, self.pod)) or 'a container'}"

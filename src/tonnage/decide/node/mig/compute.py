@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tonnage.decide.node.mig.layouts import NoLayout
 from tonnage.model.mig.profile_names import parse_profile
+from tonnage.model.reasons.mig import MigLayoutReason, MigProfileNotOffered
 
 Split = tuple[int, ...]
 """Compute slices of the compute instances in a GPU instance, the largest first; (): one has them all."""
@@ -19,19 +19,21 @@ _SIZES: Final[Mapping[int, tuple[int, ...]]] = {2: (1,), 3: (1, 2), 4: (1, 2), 7
 """What compute instances may have of a GPU instance's slices. Those that sum up to no more fit together."""
 
 
-def gpu_instances(wanted: Mapping[str, int]) -> dict[str, int] | NoLayout:
+def gpu_instances(wanted: Mapping[str, int]) -> dict[str, int] | MigLayoutReason:
     """The fewest GPU instances, by profile, that what is wanted takes.
 
     >>> gpu_instances({"1c.3g.40gb": 6}), gpu_instances({"1c.3g.40gb": 1, "2c.3g.40gb": 1, "1g.10gb": 1})
     ({'3g.40gb': 2}, {'3g.40gb': 1, '1g.10gb': 1})
     """
     splits = splits_for(wanted)
-    return splits if isinstance(splits, NoLayout) else {name: len(each) for name, each in splits.items()}
+    return (
+        splits if isinstance(splits, MigLayoutReason) else {name: len(each) for name, each in splits.items()}
+    )
 
 
 def splits_for(
     wanted: Mapping[str, int], there: Iterable[tuple[str, Split]] = ()
-) -> dict[str, tuple[Split, ...]] | NoLayout:
+) -> dict[str, tuple[Split, ...]] | MigLayoutReason:
     """How each GPU instance is split, by profile; as few as can be.
 
     Those that are `there`, in the order in which they are worth keeping, are used again where that takes no
@@ -43,7 +45,7 @@ def splits_for(
         if not count:
             continue
         name = _parsed(text)
-        if isinstance(name, NoLayout):
+        if isinstance(name, MigLayoutReason):
             return name
         instance, compute = name
         found.setdefault(instance, ())
@@ -57,16 +59,17 @@ def splits_for(
     return found
 
 
-def _parsed(text: str) -> tuple[str, int | None] | NoLayout:
+def _parsed(text: str) -> tuple[str, int | None] | MigLayoutReason:
     """The GPU instance's profile and the compute slices; None: all of them."""
     try:
         name = parse_profile(text)
     except ValueError as error:
-        return NoLayout(str(error))
+        return MigProfileNotOffered(subject=f"MIG profile {text}", message=str(error))
     able = _SIZES.get(name.slices, ())
     if name.compute is not None and name.compute not in able:
         instead = tuple(f"{size}c.{name.gpu_instance}" for size in able)
-        return NoLayout(f"a {name.gpu_instance} has no compute instances of {name.compute}", instead)
+        message = f"a {name.gpu_instance} has no compute instances of {name.compute}"
+        return MigProfileNotOffered(subject=f"MIG profile {text}", message=message, instead=instead)
     return name.gpu_instance, name.compute
 
 

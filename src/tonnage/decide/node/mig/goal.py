@@ -6,12 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.decide.node.mig.layouts import NoLayout, layout_of
+from tonnage.decide.node.mig.layouts import layout_of
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, told_board
 from tonnage.model.mig.layouts import MigEntry
+from tonnage.model.reasons.mig import (
+    MigDeviceFilterUndecided,
+    MigEntriesDiffer,
+    MigGpuMissing,
+    MigLayoutReason,
+    MigNotSupported,
+)
 
-INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
+INSTEAD: Final[tuple[str, ...]] = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
 """What there is for a product that cannot be divided."""
 
 
@@ -52,7 +59,7 @@ class GpuGoal:
 
     gpu: MigGpu
     plan: MigPlan | None = None
-    refusal: NoLayout | None = None
+    refusal: MigLayoutReason | None = None
     mode: bool = False
     where: tuple[str, ...] = ()
 
@@ -71,7 +78,8 @@ def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tup
     goals = [_by_entries(gpu, entries) for gpu in gpus]
     for index in strange:
         asked = tuple(entry.where for entry in entries if index in (entry.devices or ()))
-        goals.append(GpuGoal(MigGpu(index, ""), refusal=NoLayout("the node has no such GPU"), where=asked))
+        missing = MigGpuMissing(subject=f"GPU {index}", message="the node has no such GPU", index=index)
+        goals.append(GpuGoal(MigGpu(index, ""), refusal=missing, where=asked))
     return tuple(goals)
 
 
@@ -84,7 +92,7 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
             goals.append(GpuGoal(gpu, refusal=_indivisible(gpu)))
             continue
         found = layout_of(board, layout)
-        if isinstance(found, NoLayout):
+        if isinstance(found, MigLayoutReason):
             goals.append(GpuGoal(gpu, refusal=found))
         else:
             wanted: dict[str, int] = {}
@@ -102,10 +110,12 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     first = meant[0]
     where = tuple(entry.where for entry in meant)
     board = gpu.board(first.wanted)
-    if (unsure := _narrower(meant) or _unidentified(meant, gpu, board)) is not None:
+    if (unsure := _narrower(meant, gpu) or _unidentified(meant, gpu, board)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
-        return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"), where=where)
+        message = "two entries want it divided differently"
+        differ = MigEntriesDiffer(subject=f"GPU {gpu.index}", message=message, entries=where)
+        return GpuGoal(gpu, refusal=differ, where=where)
     if board is None:
         named = any(entry.enabled and entry.devices is not None for entry in meant)
         return GpuGoal(gpu, refusal=_indivisible(gpu) if named else None, where=where)
@@ -119,14 +129,14 @@ def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
     return not entry.filters or any(one.partition(":")[0] in known for one in entry.filters)
 
 
-def _narrower(entries: Sequence[MigEntry]) -> NoLayout | None:
+def _narrower(entries: Sequence[MigEntry], gpu: MigGpu) -> MigLayoutReason | None:
     """A filter by the subsystem of a board: nobody here knows those, so neither yes nor no would be right."""
     strange = next((one for entry in entries for one in entry.filters if ":" in one), "")
-    why = f"whether the device filter {strange} means it is not known: of its subsystem nothing is told"
-    return NoLayout(why, ("a filter by the device alone", "its index")) if strange else None
+    instead = ("a filter by the device alone", "its index")
+    return _undecided(gpu, (strange,), "subsystem", instead) if strange else None
 
 
-def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> NoLayout | None:
+def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> MigLayoutReason | None:
     """Filters that tell products of a board apart, where nobody told which of them this is."""
     named = {one for entry in entries for one in entry.filters}
     if gpu.device or board is None or not named:
@@ -134,22 +144,34 @@ def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | No
     alike = all((one.enabled, one.wanted) == (entries[0].enabled, entries[0].wanted) for one in entries)
     if alike and (named >= {*board.devices} or not all(entry.filters for entry in entries)):
         return None
-    said = ", ".join(sorted(named)[:10])
-    why = f"whether the device filter {said} means it is not known: of its PCI device id nothing is told"
-    return NoLayout(why, ("its index",))
+    return _undecided(gpu, tuple(sorted(named)), "PCI device id", ("its index",))
+
+
+def _undecided(
+    gpu: MigGpu, filters: tuple[str, ...], unknown: str, instead: tuple[str, ...]
+) -> MigDeviceFilterUndecided:
+    named = ", ".join(filters[:10])
+    return MigDeviceFilterUndecided(
+        subject=f"GPU {gpu.index}",
+        message=f"whether the device filter {named} means it is not known: of its {unknown} nothing is told",
+        instead=instead,
+        filters=filters,
+    )
 
 
 def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:
     plan = plan_gpu(board, gpu.now, wanted)
     mode = enabled != (gpu.enabled or bool(gpu.now))
-    if isinstance(plan, NoLayout):
+    if isinstance(plan, MigLayoutReason):
         return GpuGoal(gpu, refusal=plan)
     return GpuGoal(gpu, plan, mode=mode)
 
 
-def _indivisible(gpu: MigGpu) -> NoLayout:
+def _indivisible(gpu: MigGpu) -> MigLayoutReason:
     """MIG-5."""
     if is_undivided(gpu.product):
-        return NoLayout(f"{gpu.product} has no MIG", INSTEAD)
-    instead = ("its driver tells it once MIG is on: nvidia-smi -mig 1",) if gpu.profiles else ()
-    return NoLayout(f"what fits on {gpu.product or 'this GPU'} is not known here", instead)
+        message, instead = f"{gpu.product} has no MIG", INSTEAD
+    else:
+        message = f"what fits on {gpu.product or 'this GPU'} is not known here"
+        instead = ("its driver tells it once MIG is on: nvidia-smi -mig 1",) if gpu.profiles else ()
+    return MigNotSupported(subject=f"GPU {gpu.index}", message=message, instead=instead, product=gpu.product)

@@ -13,6 +13,12 @@ from typing import Final
 
 from tonnage.model.catalog.mig import MigBoard, MigProfile
 from tonnage.model.mig.profile_names import nearest_profile
+from tonnage.model.reasons.mig import (
+    MigLayoutInvalid,
+    MigLayoutReason,
+    MigLayoutTooLarge,
+    MigProfileNotOffered,
+)
 
 DISABLED: Final = "all-disabled"
 ENABLED: Final = "all-enabled"
@@ -35,15 +41,7 @@ class Layout:
         return tuple(profile.name for profile, _ in sorted(self.placed, key=lambda one: one[1]))
 
 
-@dataclass(frozen=True, slots=True)
-class NoLayout:
-    """Why a layout cannot be made, and what could be made instead."""
-
-    why: str
-    instead: tuple[str, ...] = ()
-
-
-def layout_of(board: MigBoard, text: str) -> Layout | NoLayout:
+def layout_of(board: MigBoard, text: str) -> Layout | MigLayoutReason:
     """The layout that a text names, on this board.
 
     `all-disabled`, `all-enabled`, `all-balanced`, `all-<profile>` (as many as fit), or profiles with their
@@ -54,7 +52,7 @@ def layout_of(board: MigBoard, text: str) -> Layout | NoLayout:
     if text == ENABLED:
         return Layout()
     wanted = _wanted(board, text)
-    if isinstance(wanted, NoLayout):
+    if isinstance(wanted, MigLayoutReason):
         return wanted
     placed = placements(board, wanted)
     if placed is None:
@@ -114,13 +112,18 @@ def _placed(
     return None
 
 
-def conflict(board: MigBoard, wanted: Mapping[str, int]) -> NoLayout:
+def conflict(board: MigBoard, wanted: Mapping[str, int]) -> MigLayoutReason:
     """Why these do not fit together on one GPU, and the largest parts of them that do."""
     unknown = [name for name in wanted if name not in board.profiles]
     if unknown:
-        return NoLayout(f"there is no profile {' and no '.join(unknown)}", _offered(board, unknown))
-    why = f"{written(wanted)} do not fit together on one GPU: {_reason(board, wanted)}"
-    return NoLayout(why, nearest_layouts(board, wanted))
+        message = f"there is no profile {' and no '.join(unknown)}"
+        return MigProfileNotOffered(subject=board.name, message=message, instead=_offered(board, unknown))
+    return MigLayoutTooLarge(
+        subject=board.name,
+        message=f"{written(wanted)} do not fit together on one GPU: {_reason(board, wanted)}",
+        instead=nearest_layouts(board, wanted),
+        profiles=dict(wanted),
+    )
 
 
 def _offered(board: MigBoard, unknown: Iterable[str]) -> tuple[str, ...]:
@@ -169,7 +172,7 @@ def written(counts: Mapping[str, int]) -> str:
     return ",".join(f"{name}:{count}" for name, count in counts.items() if count)
 
 
-def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
+def _wanted(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
     known = tuple(board.profiles)
     mixed = (BALANCED,) if board.balanced else ()
     layouts = (DISABLED, *mixed, *(f"{_ALL}{name}" for name in known))
@@ -179,7 +182,9 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
         name = profile_named(board, text.removeprefix(_ALL))
         if name is None:
             offered = tuple(f"{_ALL}{one}" for one in _offered(board, [text.removeprefix(_ALL)]))
-            return NoLayout(f"{board.name}: no layout {text[:60]}", (*offered, DISABLED, *mixed))
+            message = f"{board.name}: no layout {text[:60]}"
+            instead = (*offered, DISABLED, *mixed)
+            return MigProfileNotOffered(subject=board.name, message=message, instead=instead)
         return {
             name: next(n for n in range(board.profiles[name].most, 0, -1) if placements(board, {name: n}))
         }
@@ -187,25 +192,30 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
     for part in text.split(","):
         match = _ITEM.fullmatch(part.strip())
         if match is None:
-            why = (
+            message = (
                 f"{part.strip()[:60]} is no profile with a number" if part.strip() else "a profile is missing"
             )
-            return NoLayout(why, (f"{known[0]}:2,{known[-2]}:1", *layouts[:3]))
+            instead = (f"{known[0]}:2,{known[-2]}:1", *layouts[:3])
+            return MigLayoutInvalid(subject=board.name, message=message, instead=instead)
         name = profile_named(board, match["name"])
         if name is None:
             return _no_profile(board, match["name"])
         wanted[name] = wanted.get(name, 0) + int(match["count"])
-    return wanted if any(wanted.values()) else NoLayout("no device is asked for", layouts[:3])
+    if any(wanted.values()):
+        return wanted
+    return MigLayoutInvalid(subject=board.name, message="no device is asked for", instead=layouts[:3])
 
 
-def _no_profile(board: MigBoard, text: str) -> NoLayout:
+def _no_profile(board: MigBoard, text: str) -> MigLayoutReason:
     compute, dot, instance = text.partition(".")
     if dot and compute.endswith("c") and profile_named(board, instance) is not None:
-        why = (
+        message = (
             f"{text} is a part of a {instance}: a compute instance, which a layout by profiles does not name"
         )
-        return NoLayout(why, (instance, "a mig-parted FILE, whose mig-devices may name it"))
-    return NoLayout(f"{board.name}: no profile {text}", _offered(board, [text]))
+        instead = (instance, "a mig-parted FILE, whose mig-devices may name it")
+        return MigLayoutInvalid(subject=board.name, message=message, instead=instead)
+    message = f"{board.name}: no profile {text}"
+    return MigProfileNotOffered(subject=board.name, message=message, instead=_offered(board, [text]))
 
 
 def profile_named(board: MigBoard, text: str) -> str | None:

@@ -2,62 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tonnage.model.reasons.facts import MigUser
+from tonnage.model.reasons.mig import (
+    MigBoardResetNeeded,
+    MigDeviceInUse,
+    MigForeignInstance,
+    MigGpuGone,
+    MigRestartNeeded,
+)
 
-from tonnage.decide.node.mig.users import MigUser
 
-
-@dataclass(frozen=True, slots=True)
-class GpuGone:
+def gpu_gone(uuid: str) -> MigGpuGone:
     """The driver does not show a GPU of the change, or of its board."""
-
-    uuid: str
-
-    def __str__(self) -> str:
-        return f"{self.uuid} does not answer, or is gone: the driver does not show its MIG instances"
+    message = f"{uuid} does not answer, or is gone: the driver does not show its MIG instances"
+    return MigGpuGone(subject=f"GPU {uuid}", message=message, uuid=uuid)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignInstance:
-    """A reset would destroy an instance that is neither in the layout wanted nor in that of before."""
-
-    uuid: str
-    profile: str
-    start: int
-
-    def __str__(self) -> str:
-        return f"{self.profile} at {self.start} of {self.uuid} is somebody else's, and a reset destroys it"
+def foreign_instance(uuid: str, profile: str, start: int) -> MigForeignInstance:
+    """A reset would destroy somebody else's instance."""
+    message = f"{profile} at {start} of {uuid} is somebody else's, and a reset destroys it"
+    return MigForeignInstance(subject=f"GPU {uuid}", message=message, uuid=uuid, profile=profile, start=start)
 
 
-@dataclass(frozen=True, slots=True)
-class InUse:
+def device_in_use(users: tuple[MigUser, ...]) -> MigDeviceInUse:
     """Somebody uses what the change would destroy."""
-
-    users: tuple[MigUser, ...]
-
-    def __str__(self) -> str:
-        return "; ".join(map(str, self.users))
+    return MigDeviceInUse(subject="MIG layout", message="; ".join(map(str, users)), users=users)
 
 
-@dataclass(frozen=True, slots=True)
-class BoardResetNeeded:
-    """A GPU takes the other mode by a reset of its board: who uses the others has to be asked first."""
-
-    uuid: str
-    board: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.uuid} takes the other MIG mode only by a reset with {', '.join(self.board)}"
+def board_reset_needed(uuid: str, board: tuple[str, ...]) -> MigBoardResetNeeded:
+    """A reset takes the whole `board` along."""
+    message = f"{uuid} takes the other MIG mode only by a reset with {', '.join(board)}"
+    return MigBoardResetNeeded(subject=f"GPU {uuid}", message=message, uuid=uuid, board=board)
 
 
-@dataclass(frozen=True, slots=True)
-class RestartNeeded:
-    """A GPU takes the other mode by no reset that is known."""
-
-    uuid: str
-
-    def __str__(self) -> str:
-        return f"{self.uuid} takes the other MIG mode only by a restart of the node"
-
-
-Obstacle = GpuGone | ForeignInstance | InUse | BoardResetNeeded | RestartNeeded
+def restart_needed(uuid: str) -> MigRestartNeeded:
+    """No reset is known that brings the other mode."""
+    message = f"{uuid} takes the other MIG mode only by a restart of the node"
+    return MigRestartNeeded(subject=f"GPU {uuid}", message=message, uuid=uuid)

@@ -16,8 +16,9 @@ from itertools import combinations, product
 from math import ceil, floor
 from typing import Final
 
-from tonnage.decide.node.mig.layouts import NoLayout, placements
+from tonnage.decide.node.mig.layouts import placements
 from tonnage.model.catalog.mig import MigBoard
+from tonnage.model.reasons.mig import MigMemoryShort
 
 _MOST_STEPS: Final = 200_000
 """Of the search for a division among as few GPUs as the bound allows; then one that is found first counts."""
@@ -44,7 +45,9 @@ class Packing:
         return sum(number for _, number in self.gpus)
 
 
-def pack(board: MigBoard, memory_mib: Mapping[str, int], demand: Mapping[int, int]) -> Packing | NoLayout:
+def pack(
+    board: MigBoard, memory_mib: Mapping[str, int], demand: Mapping[int, int]
+) -> Packing | MigMemoryShort:
     """The fewest GPUs for `demand`, services by the MiB that each needs.
 
     `memory_mib` is what a device of each profile has that may be used. Media variants are not given out.
@@ -52,8 +55,12 @@ def pack(board: MigBoard, memory_mib: Mapping[str, int], demand: Mapping[int, in
     sizes = tuple(sorted(set(memory_mib.values())))
     largest = max(demand, default=0)
     if largest > sizes[-1]:
-        return NoLayout(
-            f"{largest} MiB are more than one GPU has ({sizes[-1]} MiB)", ("several GPUs for it",)
+        return MigMemoryShort(
+            subject=board.name,
+            message=f"{largest} MiB are more than one GPU has ({sizes[-1]} MiB)",
+            instead=("several GPUs for it",),
+            needed_mib=largest,
+            most_mib=sizes[-1],
         )
     wanted = tuple(sum(count for mib, count in demand.items() if mib > below) for below in (0, *sizes[:-1]))
     layouts = _layouts(board, tuple(sorted(memory_mib.items())))

@@ -10,8 +10,9 @@ from itertools import combinations
 
 from tonnage.decide.node.mig.compute import Split, splits_for
 from tonnage.decide.node.mig.geometry import Spot
-from tonnage.decide.node.mig.layouts import NoLayout, conflict, placements
+from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.model.catalog.mig import MigBoard
+from tonnage.model.reasons.mig import MigLayoutReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,9 @@ class _Kind:
     split: Split = ()
 
 
-def plan_gpu(board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, int]) -> MigPlan | NoLayout:
+def plan_gpu(
+    board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, int]
+) -> MigPlan | MigLayoutReason:
     """The way to `wanted` that evicts the fewest holders, then destroys the fewest instances.
 
     Every choice of instances to keep is looked at, best first, so nothing better is overlooked; but which
@@ -72,7 +75,7 @@ def plan_gpu(board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, in
     """
     held = sorted(now, key=lambda each: -len(each.holders))
     splits = splits_for(wanted, [(each.profile, each.split) for each in held])
-    if isinstance(splits, NoLayout):
+    if isinstance(splits, MigLayoutReason):
         return splits
     counts = {name: len(each) for name, each in splits.items()}
     if placements(board, counts) is None:

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Sequence, Set
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import GpuShape, MigChange, create_step, mode_step, surplus
 from tonnage.decide.node.mig.obstacles import (
-    BoardResetNeeded,
-    ForeignInstance,
-    GpuGone,
-    InUse,
-    Obstacle,
-    RestartNeeded,
+    board_reset_needed,
+    device_in_use,
+    foreign_instance,
+    gpu_gone,
+    restart_needed,
 )
 from tonnage.decide.node.mig.users import in_the_way
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep, ResetGpu
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
+from tonnage.model.reasons.mig import MigObstacle
 
 
 def permitted_step(
@@ -31,26 +31,26 @@ def permitted_step(
     holds: Iterable[Hold],
     inventory: Inventory,
     stubborn: Set[str],
-) -> MigStep | Obstacle | None:
+) -> MigStep | MigObstacle | None:
     """The next step, unless somebody uses what the change destroys, or it resets more than was asked for.
 
     `stubborn` are GPUs whose board was asked already. On the way back nobody is in the way: the change made
     what it destroys.
     """
     step = next_step(change, gpus)
-    if step is None or isinstance(step, Obstacle):
+    if step is None or isinstance(step, MigObstacle):
         return step
     if not change.why and (users := in_the_way(change, gpus, holds)):
-        return InUse(users)
+        return device_in_use(users)
     if isinstance(step, ResetGpu) and step.uuid not in change.resets:
         boards = resets_of(inventory)
         if step.uuid not in boards or step.uuid in stubborn:
-            return RestartNeeded(step.uuid)
-        return BoardResetNeeded(step.uuid, boards[step.uuid])
+            return restart_needed(step.uuid)
+        return board_reset_needed(step.uuid, boards[step.uuid])
     return step
 
 
-def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | Obstacle | None:
+def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObstacle | None:
     """What is to be done now; None: nothing, it is as it shall be. An obstacle: nothing can be done.
 
     GPUs that are reset together are changed together, so that one reset does for all of them. A reset of one
@@ -60,7 +60,7 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | Obstac
     shapes = {shape.uuid: shape for shape in change.target}
     for uuid in (*shapes, *(uuid for board in change.resets.values() for uuid in board)):
         if uuid not in there:
-            return GpuGone(uuid)
+            return gpu_gone(uuid)
     for uuid in shapes:
         board = next((board for board in change.resets.values() if uuid in board), (uuid,))
         step = _step(change, [(shapes[each], there[each]) for each in board if each in shapes])
@@ -69,7 +69,7 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | Obstac
     return None
 
 
-def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | Obstacle | None:
+def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     for shape, gpu in board:
         gone = [one for one in surplus(shape, gpu) if one.id not in change.kept.get(gpu.uuid, ())]
         own = [one for one in gone if (one.profile, one.start) in change.spots(gpu.uuid)]
@@ -86,12 +86,12 @@ def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigSte
     return next((step for shape, gpu in board if (step := create_step(shape, gpu)) is not None), None)
 
 
-def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | Obstacle | None:
+def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     """What a reset would destroy is destroyed before, so that nobody's is; None: nothing is left of it."""
     for _, gpu in board:
         for one in gpu.instances:
             if (one.profile, one.start) not in change.spots(gpu.uuid):
-                return ForeignInstance(gpu.uuid, one.profile, one.start)
+                return foreign_instance(gpu.uuid, one.profile, one.start)
             return _destroyed(gpu, one)
     return None
 

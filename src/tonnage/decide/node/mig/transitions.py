@@ -12,10 +12,16 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.decide.node.mig.change import MigChange
-from tonnage.decide.node.mig.obstacles import BoardResetNeeded, Obstacle, RestartNeeded
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug, Problem
+from tonnage.model.reasons.mig import (
+    MigBoardResetNeeded,
+    MigObstacle,
+    MigRestartHeldUp,
+    MigRestartNeeded,
+    MigRestartUseless,
+)
 
 _MANY_RESUMES: Final = 3
 """After so many agents that ended during a change it goes back; after twice as many it is given up."""
@@ -140,21 +146,23 @@ def resumed(change: MigChange) -> tuple[Event, MigChange]:
     return event, replace(change, resumed=count, why=why)
 
 
-def refusal_of(step: MigStep | Obstacle | None) -> Event:
+def refusal_of(step: MigStep | MigObstacle | None) -> Event:
     """What it is that a step was not taken; None: which one it would have been is not known."""
     match step:
-        case BoardResetNeeded():
+        case MigBoardResetNeeded():
             return Event.BOARD_NEEDED
-        case RestartNeeded() | ResetGpu():
+        case MigRestartNeeded() | ResetGpu():
             return Event.RESET_REFUSED
     return Event.REFUSED
 
 
-def restart_obstacle(change: MigChange, boot: str, holds: Iterable[Hold]) -> str:
-    """Why the node, which is in boot `boot`, does not restart for a change; empty: it may."""
+def restart_obstacle(change: MigChange, boot: str, holds: Iterable[Hold]) -> MigObstacle | None:
+    """Why the node, which is in boot `boot`, does not restart for a change; None: it may."""
     if change.rebooted not in ("", boot):
-        return "a restart of the node did not help"
+        message = "a restart of the node did not help"
+        return MigRestartUseless(subject="MIG layout", message=message, lasting=True)
     if holders := sorted({f"{hold.namespace}/{hold.pod}" for hold in holds}):
         named = ", ".join(holders[:_MOST_NAMED])
-        return f"a restart of the node may help, but its GPUs are used by {named}"
-    return ""
+        message = f"a restart of the node may help, but its GPUs are used by {named}"
+        return MigRestartHeldUp(subject="MIG layout", message=message, holders=tuple(holders))
+    return None

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tonnage.decide.node.mig.change import GpuShape, MigChange, pods_with, surplus
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.layouts import DividedGpu
-
-
-@dataclass(frozen=True, slots=True)
-class MigUser:
-    """Who is in the way of a change: a pod (namespace and name, as far as they are known), or a process."""
-
-    device: str
-    pod: tuple[str, str] | None = None
-    pid: int = 0
-
-    def __str__(self) -> str:
-        if self.pod is None:
-            return f"{self.device} is used by process {self.pid}"
-        return f"{self.device} is used by {'/'.join(filter(None, self.pod)) or 'a container'}"
+from tonnage.model.reasons.facts import MigUser
 
 
 def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[MigUser, ...]:

@@ -7,11 +7,20 @@ from dataclasses import dataclass, field
 
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu, goals_by_entries, goals_by_layout
-from tonnage.decide.node.mig.layouts import DISABLED, NoLayout
+from tonnage.decide.node.mig.layouts import DISABLED
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import DividedGpu, MigConfigs, MigEntry
+from tonnage.model.reasons.mig import (
+    MigConfigurationMissing,
+    MigConfigurationReason,
+    MigConfigurationUnusable,
+    MigHostWorkForbidden,
+    MigLayoutReason,
+    MigLayoutRefused,
+    MigNotSupported,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,35 +32,53 @@ class MigWish:
 
     config: str
     entries: tuple[MigEntry, ...] | None = None
-    refusal: str = ""
+    refusal: MigConfigurationReason | None = None
     host: HostWork = field(default_factory=HostWork)
 
 
-def wish_for(label: str, configs: Mapping[str, object] | None, where: str, error: str = "") -> MigWish:
-    """The wish of a label. `configs` are what `where` has (None: it is not there), unless it has an `error`.
-
-    A configuration that cannot be read is not passed over: it might say something else than the name.
-    """
-    if error:
-        return MigWish(label, refusal=error)
-    known: MigConfigs = configs or {}  # type: ignore[assignment]
+def wish_for(label: str, configs: MigConfigs | None, where: str) -> MigWish:
+    """The wish of a label. `configs` are what `where` has; None: it is not there."""
+    known = configs or {}
     if label in known:
         return MigWish(label, known[label])
     if label.startswith("all-"):
         return MigWish(label)
-    there = f"it has {', '.join(sorted(known)[:20])}" if known else "there is none"
-    return MigWish(label, refusal=f"no MIG configuration {label[:60]!r} in {where}: {there}")
+    others = tuple(sorted(known))
+    there = f"it has {', '.join(others[:20])}" if others else "there is none"
+    reason = MigConfigurationMissing(
+        subject=where,
+        message=f"no MIG configuration {label[:60]!r} in {where}: {there}",
+        config=label,
+        others=others,
+    )
+    return MigWish(label, refusal=reason)
+
+
+def unusable(label: str, where: str, message: str) -> MigWish:
+    """The wish of a label while nobody can use what `where` has, which may say other than the name."""
+    return MigWish(label, refusal=MigConfigurationUnusable(subject=where, message=message, config=label))
+
+
+def host_work_forbidden(label: str, where: str) -> MigWish:
+    """The wish of a label where `where` has work for a host on which the agent may run nothing."""
+    reason = MigHostWorkForbidden(
+        subject=where,
+        message=f"{where} has hooks or clients, and this agent may run nothing of its host:"
+        " give it --mig-host-root (migManager.hostPrograms), or take them out",
+        config=label,
+    )
+    return MigWish(label, refusal=reason)
 
 
 def goals_of(
     wish: MigWish, inventory: Inventory, divided: Iterable[DividedGpu], holds: Sequence[Hold]
-) -> tuple[GpuGoal, ...] | NoLayout:
+) -> tuple[GpuGoal, ...] | MigConfigurationReason | MigLayoutRefused:
     """What becomes of every GPU; all that is wrong, if anything is.
 
     A layout by name is for the GPUs that can be divided, if there are any.
     """
-    if wish.refusal:
-        return NoLayout(wish.refusal)
+    if wish.refusal is not None:
+        return wish.refusal
     there = {gpu.uuid: gpu for gpu in divided}
     gpus = [
         gpu_of(there[device.uuid], holds)
@@ -66,13 +93,8 @@ def goals_of(
         if not able and wish.config == DISABLED:
             return ()
         goals = goals_by_layout(able or gpus, wish.config)
-    wrong: dict[str, list[str]] = {}
-    for goal in goals:
-        if why := _wrong(goal, there):
-            wrong.setdefault(why, []).append(str(goal.gpu.index))
-    if wrong:
-        return NoLayout("; ".join(f"GPU {', '.join(each)}: {why}" for why, each in wrong.items()))
-    return goals
+    refusals = [(str(goal.gpu.index), why) for goal in goals if (why := _refusal_of(goal, there)) is not None]
+    return _refused(wish, refusals) if refusals else goals
 
 
 def remark_on(wish: MigWish, goals: Sequence[GpuGoal]) -> str:
@@ -81,17 +103,26 @@ def remark_on(wish: MigWish, goals: Sequence[GpuGoal]) -> str:
     return "none of its entries is for a GPU of this node" if wish.entries is not None and unmeant else ""
 
 
-def _wrong(goal: GpuGoal, there: Mapping[str, DividedGpu]) -> str:
-    if goal.refusal is not None:
-        return _words(goal.refusal)
-    if goal.plan is None:
-        return ""
-    if goal.gpu.uuid not in there and (goal.mode or not goal.plan.nothing):
-        return "its driver does not let it be divided now"
-    return ""
+def _refused(wish: MigWish, refusals: Sequence[tuple[str, MigLayoutReason]]) -> MigLayoutRefused:
+    """All of them as one; GPUs that are refused alike are named together."""
+    alike: dict[str, list[str]] = {}
+    for index, why in refusals:
+        alike.setdefault(why.in_short, []).append(index)
+    return MigLayoutRefused(
+        subject=f"MIG layout {wish.config}",
+        message="; ".join(f"GPU {', '.join(each)}: {why}" for why, each in alike.items()),
+        gpus={index: why.message for index, why in refusals},
+    )
 
 
-def _words(refusal: NoLayout) -> str:
-    """In a few words, with what could be had instead."""
-    instead = "; ".join(refusal.instead[:4])
-    return f"{refusal.why} (instead: {instead})" if instead else refusal.why
+def _refusal_of(goal: GpuGoal, there: Mapping[str, DividedGpu]) -> MigLayoutReason | None:
+    plan = goal.plan
+    if goal.refusal is not None or plan is None:
+        return goal.refusal
+    if goal.gpu.uuid in there or (plan.nothing and not goal.mode):
+        return None
+    return MigNotSupported(
+        subject=f"GPU {goal.gpu.index}",
+        message="its driver does not let it be divided now",
+        product=goal.gpu.product,
+    )

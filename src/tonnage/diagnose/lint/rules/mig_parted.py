@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.compute import gpu_instances
 from tonnage.decide.node.mig.goal import INSTEAD
-from tonnage.decide.node.mig.layouts import NoLayout, conflict, placements
+from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused
@@ -25,6 +25,7 @@ from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile
 from tonnage.model.reasons.configurations import MigConfigInvalid, MigLayoutImpossible, MigProfileUnknown
+from tonnage.model.reasons.mig import MigLayoutReason
 from tonnage.model.severity import Severity
 
 _KEY: Final = "mig-configs"
@@ -182,28 +183,30 @@ def _room(
         yield _no_room(refusals, counts, at)
 
 
-def _no_room(refusals: list[tuple[MigBoard, NoLayout]], counts: dict[str, int], at: Path) -> Draft:
+def _no_room(refusals: list[tuple[MigBoard, MigLayoutReason]], counts: dict[str, int], at: Path) -> Draft:
     """Boards that refuse for the same reason are told together."""
-    groups: dict[NoLayout, list[str]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for board, no in refusals:
-        groups.setdefault(no, []).append(board.name)
-    fits = {no: f"{' or '.join(no.instead[:2])}" for no in groups if no.instead}
+        groups.setdefault((no.message, no.instead), []).append(board.name)
+    fits = [(" or ".join(instead[:2]), names) for (_, instead), names in groups.items() if instead]
     if len(groups) == 1:
-        ((no, names),) = groups.items()
-        what, why = no.why, f"on {'; '.join(names)}"
-        remedy = f"these fit: {fits[no]}" if no in fits else "ask for fewer, or smaller ones"
+        (((what, _), names),) = groups.items()
+        why = f"on {'; '.join(names)}"
+        remedy = f"these fit: {fits[0][0]}" if fits else "ask for fewer, or smaller ones"
     else:
-        what = next(iter(groups)).why.partition(": ")[0]
-        why = "\n".join(f"on {'; '.join(names)}: {no.why.partition(': ')[2]}" for no, names in groups.items())
-        fit = "; ".join(f"{fit} on {', '.join(groups[no])}" for no, fit in fits.items())
+        what = next(iter(groups))[0].partition(": ")[0]
+        why = "\n".join(
+            f"on {'; '.join(names)}: {message.partition(': ')[2]}" for (message, _), names in groups.items()
+        )
+        fit = "; ".join(f"{layouts} on {', '.join(names)}" for layouts, names in fits)
         remedy = f"these fit: {fit}"
     boards = tuple(board.name for board, _ in refusals)
     reason = MigLayoutImpossible(message=what, remedy=remedy, profiles=counts, boards=boards)
     return Draft(reason, at, why, on_key=True)
 
 
-def _refusal(board: MigBoard, counts: dict[str, int]) -> NoLayout | None:
+def _refusal(board: MigBoard, counts: dict[str, int]) -> MigLayoutReason | None:
     wanted = gpu_instances(counts)
-    if isinstance(wanted, NoLayout):
+    if isinstance(wanted, MigLayoutReason):
         return wanted
     return conflict(board, wanted) if placements(board, wanted) is None else None

@@ -1,0 +1,229 @@
+"""Why GPUs are not divided as is wanted, and why a change of a node's MIG layout does not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from tonnage.model.layer import Layer
+from tonnage.model.reasons.facts import MigUser
+from tonnage.model.reasons.reason import Reason, reason
+
+
+@reason
+class MigLayoutReason(Reason):
+    """Why a layout cannot be made; `instead`: what could be, the nearest first."""
+
+    layer: Layer = Layer.HARDWARE
+    instead: tuple[str, ...] = ()
+
+    @property
+    def in_short(self) -> str:
+        """In a few words, with what could be had instead."""
+        instead = "; ".join(self.instead[:4])
+        return f"{self.message} (instead: {instead})" if instead else self.message
+
+
+class MigProfileNotOffered(MigLayoutReason):
+    """A profile, or a layout by its name, that the GPU does not have."""
+
+    code: ClassVar[str] = "mig-profile-not-offered"
+    advice: ClassVar[str] = "name one that it has"
+
+
+class MigLayoutInvalid(MigLayoutReason):
+    """A text that names no layout: no profile with a number, none at all, or a compute instance."""
+
+    code: ClassVar[str] = "mig-layout-invalid"
+    advice: ClassVar[str] = "write profiles with their number, `1g.10gb:2`"
+
+
+@reason
+class MigLayoutTooLarge(MigLayoutReason):
+    """Profiles that do not fit together on one GPU; the slices in whose way they are, are named."""
+
+    code: ClassVar[str] = "mig-layout-too-large"
+    advice: ClassVar[str] = "ask for fewer, or for smaller ones"
+    profiles: Mapping[str, int]
+
+
+@reason
+class MigMemoryShort(MigLayoutReason):
+    """A service needs more memory than one GPU has."""
+
+    code: ClassVar[str] = "mig-memory-short"
+    advice: ClassVar[str] = "several GPUs for it"
+    needed_mib: int
+    most_mib: int
+
+
+@reason
+class MigNotSupported(MigLayoutReason):
+    """The GPU has no MIG, nobody knows what fits on it, or its driver does not let it be divided now."""
+
+    code: ClassVar[str] = "mig-not-supported"
+    advice: ClassVar[str] = "time-slicing, MPS, or another GPU"
+    product: str
+
+
+@reason
+class MigDeviceFilterUndecided(MigLayoutReason):
+    """A device filter that may mean the GPU or not: its PCI device id, or its subsystem, is not known."""
+
+    code: ClassVar[str] = "mig-device-filter-undecided"
+    advice: ClassVar[str] = "name the GPU by its index"
+    filters: tuple[str, ...]
+
+
+@reason
+class MigEntriesDiffer(MigLayoutReason):
+    """Two entries of a configuration want a GPU divided differently."""
+
+    code: ClassVar[str] = "mig-entries-differ"
+    advice: ClassVar[str] = "leave one of them out"
+    entries: tuple[str, ...]
+
+
+@reason
+class MigGpuMissing(MigLayoutReason):
+    """A configuration names a GPU that the node does not have."""
+
+    code: ClassVar[str] = "mig-gpu-missing"
+    advice: ClassVar[str] = "correct its devices"
+    index: int
+
+
+@reason
+class MigLayoutRefused(MigLayoutReason):
+    """GPUs of a node that cannot be divided as the node's layout wants it, and why each cannot."""
+
+    code: ClassVar[str] = "mig-layout-refused"
+    advice: ClassVar[str] = "correct the configuration, or choose another"
+    gpus: Mapping[str, str]
+
+
+@reason
+class MigConfigurationReason(Reason):
+    """Why the layout that a node's label names is not known."""
+
+    layer: Layer = Layer.PLUGIN
+    config: str
+
+
+@reason
+class MigConfigurationMissing(MigConfigurationReason):
+    """The label names a configuration that the ConfigMap of layouts does not have."""
+
+    code: ClassVar[str] = "mig-configuration-missing"
+    advice: ClassVar[str] = "add it, or correct the label"
+    others: tuple[str, ...]
+
+
+class MigConfigurationUnusable(MigConfigurationReason):
+    """The ConfigMap of layouts may not be read, has not the key that is expected, or says what nobody can
+    read."""
+
+    code: ClassVar[str] = "mig-configuration-unusable"
+    advice: ClassVar[str] = "let the agent read it, or correct it"
+
+
+class MigHostWorkForbidden(MigConfigurationReason):
+    """The ConfigMap of layouts has hooks or clients, and the agent may run nothing of its host."""
+
+    code: ClassVar[str] = "mig-host-work-forbidden"
+    advice: ClassVar[str] = "permit it (`migManager.hostPrograms`), or take them out"
+
+
+@reason
+class MigObstacle(Reason):
+    """Why a change does not go on."""
+
+    layer: Layer = Layer.DRIVER
+    lasting: bool = False
+
+
+@reason
+class MigGpuGone(MigObstacle):
+    """The driver does not show a GPU of the change, or of its board."""
+
+    code: ClassVar[str] = "mig-gpu-gone"
+    advice: ClassVar[str] = "look at the GPU"
+    uuid: str
+
+
+@reason
+class MigForeignInstance(MigObstacle):
+    """A reset would destroy an instance that is neither in the layout wanted nor in that of before."""
+
+    code: ClassVar[str] = "mig-foreign-instance"
+    advice: ClassVar[str] = "have whoever made it destroy it"
+    uuid: str
+    profile: str
+    start: int
+
+
+@reason
+class MigDeviceInUse(MigObstacle):
+    """Pods, or processes of nobody, use what a change of the layout would destroy."""
+
+    code: ClassVar[str] = "mig-device-in-use"
+    advice: ClassVar[str] = "wait for them, or have them evicted"
+    users: tuple[MigUser, ...]
+
+
+@reason
+class MigBoardResetNeeded(MigObstacle):
+    """A GPU takes the other mode by a reset of its board: who uses the others has to be asked first."""
+
+    code: ClassVar[str] = "mig-board-reset-needed"
+    advice: ClassVar[str] = "free the GPUs of the board"
+    uuid: str
+    board: tuple[str, ...]
+
+
+@reason
+class MigRestartNeeded(MigObstacle):
+    """A GPU takes the other mode by no reset that is known."""
+
+    code: ClassVar[str] = "mig-restart-needed"
+    advice: ClassVar[str] = "restart the node, or let the agent do it"
+    uuid: str
+
+
+class MigRestartUseless(MigObstacle):
+    """The node has restarted for a change of its layout, which did not help."""
+
+    code: ClassVar[str] = "mig-restart-useless"
+    advice: ClassVar[str] = "look at the driver"
+
+
+@reason
+class MigRestartHeldUp(MigObstacle):
+    """The node would restart for a change of its layout, but pods use its GPUs."""
+
+    code: ClassVar[str] = "mig-restart-held-up"
+    advice: ClassVar[str] = "drain the node"
+    holders: tuple[str, ...]
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    MigProfileNotOffered,
+    MigLayoutInvalid,
+    MigLayoutTooLarge,
+    MigMemoryShort,
+    MigNotSupported,
+    MigDeviceFilterUndecided,
+    MigEntriesDiffer,
+    MigGpuMissing,
+    MigLayoutRefused,
+    MigConfigurationMissing,
+    MigConfigurationUnusable,
+    MigHostWorkForbidden,
+    MigGpuGone,
+    MigForeignInstance,
+    MigDeviceInUse,
+    MigBoardResetNeeded,
+    MigRestartNeeded,
+    MigRestartUseless,
+    MigRestartHeldUp,
+)
