@@ -99,6 +99,11 @@ def claim_from(obj: claim_objects.ResourceClaim) -> ResourceClaim:
     )
 
 
+def consumers_of(obj: claim_objects.ResourceClaim) -> list[JsonObject]:
+    """Who has reserved a claim (status.reservedFor), as it is written."""
+    return list(obj.status.get("reservedFor") or ())
+
+
 def claim_in(resource: tuple[str, str], obj: JsonObject) -> ResourceClaim | None:
     """The claim for devices that an object of this group and plural is; None: it is something else."""
     if resource != (RESOURCE_CLAIM.group, RESOURCE_CLAIM.plural):

@@ -16,7 +16,7 @@ from tonnage.model.kubernetes.volumes import (
     Volume,
     VolumeClaim,
 )
-from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import BIND_COMPLETED, OLD_STORAGE_CLASS, SELECTED_NODE
 from tonnage.reading.parts import selector_of
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
@@ -74,14 +74,14 @@ def volume_claim_from(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
         namespace=meta.namespace or "default",
         name=meta.name,
         volume=str(spec.get("volumeName") or ""),
-        bound="pv.kubernetes.io/bind-completed" in meta.annotations or obj.status.get("phase") == "Bound",
+        bound=BIND_COMPLETED in meta.annotations or obj.status.get("phase") == "Bound",
         storage_class=class_of(meta, spec),
         lost=obj.status.get("phase") == "Lost",
         terminating=meta.deletion_timestamp is not None,
         owner=next((o.uid for o in meta.owner_references if o.controller), ""),
         size=_size(_object(_object(spec.get("resources")).get("requests")).get("storage")),
         modes=_modes(spec),
-        node=meta.annotations.get("volume.kubernetes.io/selected-node", ""),
+        node=meta.annotations.get(SELECTED_NODE, ""),
         uid=meta.uid,
         selector=selector_of(spec.get("selector")),
         block=spec.get("volumeMode") == "Block",

@@ -22,7 +22,12 @@ from tonnage.adapters.snapshots.quoting import without_values
 from tonnage.adapters.snapshots.secret_values import USERINFO, SecretValues, secret_values, texts_of
 from tonnage.model.catalog.messages import known_phrases
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
-from tonnage.model.kubernetes.well_known import NAMESPACE_NAME, OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import (
+    BIND_COMPLETED,
+    NAMESPACE_NAME,
+    OLD_STORAGE_CLASS,
+    SELECTED_NODE,
+)
 from tonnage.model.redaction import REDACTED
 from tonnage.reading.nodes import is_hami_note
 from tonnage.reading.workloads import REVISION
@@ -43,8 +48,8 @@ _KEPT_LABELS: Final = frozenset(
 _NAMING_LABELS: Final = {"kubernetes.io/hostname": "node", NAMESPACE_NAME: "namespace"}
 _NOTES: Final = {
     REVISION: "",
-    "pv.kubernetes.io/bind-completed": "",
-    "volume.kubernetes.io/selected-node": "node",
+    BIND_COMPLETED: "",
+    SELECTED_NODE: "node",
     OLD_STORAGE_CLASS: "storageclass",
 }
 """Annotations that decide an answer beside HAMi's, and what they name; empty: a number or `yes`."""

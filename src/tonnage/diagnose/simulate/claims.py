@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.allocator import Allocator
@@ -53,15 +53,22 @@ def supply_for(snapshot: Snapshot, base: View) -> Supply:
     return supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
 
 
-def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | str:
-    """The allocator once the pod's claims have their devices on the node; or what is not known of them."""
+@dataclass(frozen=True, slots=True)
+class UnknownDevices:
+    """Which devices a pod's claims would have cannot be told; `unknown` is what hides it, in words."""
+
+    unknown: str
+
+
+def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | UnknownDevices:
+    """The allocator once the pod's claims have their devices on the node."""
     supply = allocator.supply
     waiting = claims_of(pod, supply.claims).waiting
     if not waiting:
         return allocator
     outcome = allocator.on(node, waiting)
     if outcome.devices is None:
-        return outcome.unknown or outcome.error or "the devices of its claims"
+        return UnknownDevices(outcome.unknown or outcome.error or "the devices of its claims")
     shareable = {
         one.id_of(d) for s in supply.by_pool.values() for one in s for d in one.devices if d.shareable
     }
@@ -69,7 +76,7 @@ def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | st
     here = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (node.name,)),))
     for claim, picked in zip(waiting, outcome.devices, strict=True):
         if any(one.id in shareable for one in picked):
-            return f"which parts of devices ResourceClaim {claim} takes"
+            return UnknownDevices(f"which parts of devices ResourceClaim {claim} takes")
         own = any(s.scope is not None and s.scope.name for one in picked
                   for s in supply.by_pool.get((one.id.driver, one.id.pool), ()))  # fmt: skip
         devices = tuple(AllocatedDevice(one.request, one.id, one.admin) for one in picked)

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
 from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
 from tonnage.decide.kubernetes.view import NodeView, View
 from tonnage.diagnose.simulate.changed_cluster import Fork
-from tonnage.diagnose.simulate.claims import snapshot_after, supply_for, with_allocated
+from tonnage.diagnose.simulate.claims import UnknownDevices, snapshot_after, supply_for, with_allocated
 from tonnage.diagnose.simulate.pod_shapes import group_of, stays_refused
 from tonnage.model.kubernetes.cluster import Pod
 
@@ -140,8 +140,8 @@ class Scene:
         """The pod with the devices of its claims."""
         if pod.claims:
             allocator = with_allocated(pod, self.nodes[node].node, self.view.allocator)
-            if isinstance(allocator, str):
-                return Placed(unknown=(allocator,))
+            if isinstance(allocator, UnknownDevices):
+                return Placed(unknown=(allocator.unknown,))
             self.view = replace(self.view, allocator=allocator)
         self._holds(node, pod)
         self.fleet.put(pod, node)

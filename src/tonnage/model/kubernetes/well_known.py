@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 KUBERNETES_SERVICE: Final = ("default", "kubernetes")
 """Namespace and name of the Service of the API server."""
 CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
@@ -12,6 +14,8 @@ DEFAULT_STORAGE_CLASS: Final = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+DEVICE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
+"""The finalizer of a claim that has devices."""
 FOREGROUND: Final = "foregroundDeletion"
 LEASE_NAMESPACE: Final = "kube-node-lease"
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -24,6 +28,7 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 SAFE_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of which names are made that spell nothing."""
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 SLICE_MANAGER: Final = "endpointslice.kubernetes.io/managed-by"
 SLICE_SERVICE: Final = "kubernetes.io/service-name"
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")

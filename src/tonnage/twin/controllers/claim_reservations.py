@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import controller_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.well_known import DEVICE_PROTECTION
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.reading.claims import consumers_of
 from tonnage.twin.controllers.pod_claims import claim_keys, index_by_claims, is_done, pods_with
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM
@@ -56,7 +57,7 @@ class ClaimReservationsController:
 
     def _claim_changed(self, delta: Delta[ResourceClaim]) -> None:
         claim = delta.after
-        if claim is not None and (claim.status or PROTECTION in _finalizers(claim)):
+        if claim is not None and (claim.status or DEVICE_PROTECTION in _finalizers(claim)):
             self._queue.add(key_of(claim))
 
     async def _reconcile(self, key: Key) -> None:
@@ -66,7 +67,7 @@ class ClaimReservationsController:
         consumers = consumers_of(claim)
         kept = [one for one in consumers if await self._needs(one, key[0])]
         kept += self._arrived(claim)[: _MOST_CONSUMERS - len(kept)]
-        ours = PROTECTION in _finalizers(claim)
+        ours = DEVICE_PROTECTION in _finalizers(claim)
         freed = ours and not kept and bool(consumers or claim.metadata.deletion_timestamp)
         changes: JsonObject = {}
         if kept != consumers:
@@ -76,7 +77,7 @@ class ClaimReservationsController:
         if changes:
             claim = await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": changes}, "status")
         if freed:
-            finalizers = [one for one in _finalizers(claim) if one != PROTECTION]
+            finalizers = [one for one in _finalizers(claim) if one != DEVICE_PROTECTION]
             await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}})
 
     def _arrived(self, claim: ResourceClaim) -> list[JsonObject]:

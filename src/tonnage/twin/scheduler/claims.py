@@ -16,14 +16,15 @@ from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Gates, Supply, supply_of
 from tonnage.decide.kubernetes.view import View
-from tonnage.loop.claims import PROTECTION, consumers_of
 from tonnage.loop.informer import Delta, Informers
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes import resource_claims as model
 from tonnage.model.kubernetes.cluster import Node, Pod
+from tonnage.model.kubernetes.well_known import DEVICE_PROTECTION
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
+from tonnage.reading.claims import consumers_of
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.scheduler.device_grants import allocation_of
 from tonnage.twin.scheduler.failures import failing
@@ -163,8 +164,8 @@ class ClaimBinder:
         user: JsonObject = {"resource": "pods", "name": pod.name, "uid": pod.uid}
         change: JsonObject = {"reservedFor": [*consumers_of(claim), user]}
         if grant.allocation is not None:
-            if PROTECTION not in claim.metadata.finalizers:
-                finalizers = [*claim.metadata.finalizers, PROTECTION]
+            if DEVICE_PROTECTION not in claim.metadata.finalizers:
+                finalizers = [*claim.metadata.finalizers, DEVICE_PROTECTION]
                 claim = await patch_as_seen(
                     self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}}
                 )

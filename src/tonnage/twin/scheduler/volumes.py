@@ -14,14 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.decide.kubernetes.volume_matching import matched
-from tonnage.loop.claims import BOUND, SELECTED_NODE, reservation
 from tonnage.loop.informer import Delta, Informer, Informers, key_of
 from tonnage.loop.status_writes import patch_as_seen
+from tonnage.loop.volume_reservations import reservation
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.model.kubernetes.volumes import Volume
+from tonnage.model.kubernetes.well_known import BIND_COMPLETED, SELECTED_NODE
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.volumes import class_of
@@ -118,7 +119,7 @@ class VolumeBinder:
                 if not stands():
                     raise _unbound(f'pod does not exist any more: pod "{pod.name}" not found')
                 found = [self._now(choice) for choice in choices]
-                if all(BOUND in claim.metadata.annotations for claim in found):
+                if all(BIND_COMPLETED in claim.metadata.annotations for claim in found):
                     return
             if choices:
                 raise _unbound("context deadline exceeded")

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.loop.claims import BOUND, BY_US, SELECTED_NODE, reservation
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers, Key, following, key_of
 from tonnage.loop.status_writes import patch_as_seen
+from tonnage.loop.volume_reservations import reservation
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.well_known import OLD_STORAGE_CLASS
+from tonnage.model.kubernetes.well_known import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    OLD_STORAGE_CLASS,
+    SELECTED_NODE,
+)
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.volumes import class_of
@@ -89,7 +94,7 @@ class VolumeBindingController:
         """Look again at the claims that wait, and at those of a volume."""
         for claim in self._claims:
             its = volume and claim.spec.get("volumeName") == volume
-            if its or BOUND not in claim.metadata.annotations:
+            if its or BIND_COMPLETED not in claim.metadata.annotations:
                 self._quiet.add(key_of(claim))
                 self._queue.add(key_of(claim))
 
@@ -103,7 +108,7 @@ class VolumeBindingController:
                 if (volume := self._volumes.get(name)) is not None:
                     await self._keep(volume)
             elif (claim := self._claims.get(name, namespace)) is not None:
-                if BOUND in claim.metadata.annotations:
+                if BIND_COMPLETED in claim.metadata.annotations:
                     await self._keep_bound(claim)
                 elif not await self._find(claim):
                     if not quiet and not await self._give_class(claim):
@@ -147,8 +152,11 @@ class VolumeBindingController:
 
     async def _unbind(self, volume: PersistentVolume) -> None:
         """Let go of a claim that has another volume by now; who reserved it by hand keeps it reserved."""
-        if BY_US in volume.metadata.annotations:
-            patch: JsonObject = {"metadata": {"annotations": {BY_US: None}}, "spec": {"claimRef": None}}
+        if BOUND_BY_CONTROLLER in volume.metadata.annotations:
+            patch: JsonObject = {
+                "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
+                "spec": {"claimRef": None},
+            }
         else:
             patch = {"spec": {"claimRef": {"uid": None}}}
         freed = await patch_as_seen(self._api, PERSISTENT_VOLUME, volume, patch)
@@ -258,9 +266,9 @@ class VolumeBindingController:
         if patch is not None:
             volume = await patch_as_seen(self._api, PERSISTENT_VOLUME, volume, patch)
         await self._phase(volume, "Bound")
-        if claim.spec.get("volumeName") != volume.metadata.name or BOUND not in meta.annotations:
-            by_us = {} if claim.spec.get("volumeName") else {BY_US: "yes"}
-            notes: JsonObject = {BOUND: "yes", **by_us}
+        if claim.spec.get("volumeName") != volume.metadata.name or BIND_COMPLETED not in meta.annotations:
+            by_us = {} if claim.spec.get("volumeName") else {BOUND_BY_CONTROLLER: "yes"}
+            notes: JsonObject = {BIND_COMPLETED: "yes", **by_us}
             spec: JsonObject = {"volumeName": volume.metadata.name}
             claim = await patch_as_seen(
                 self._api, VOLUME_CLAIM, claim, {"metadata": {"annotations": notes}, "spec": spec}
