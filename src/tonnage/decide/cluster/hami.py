@@ -137,7 +137,8 @@ def refused_on(gpus: tuple[SharedGpu, ...], part: Part, wishes: Labels) -> Mappi
 def _listed(text: str) -> list[SharedGpu] | None:
     try:
         if text.lstrip().startswith("["):
-            return [_from_json(entry) for entry in cast(Any, parsed_json(text))[:_MOST]]
+            entries = cast(Any, parsed_json(text))  # whatever somebody wrote: it is tried
+            return [_from_json(entry) for entry in entries[:_MOST]]
         entries = [entry.split(",") for entry in text.split(":") if entry][:_MOST]
         if not entries or any(len(entry) not in _FIELDS for entry in entries):
             return None

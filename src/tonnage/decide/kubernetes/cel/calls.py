@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tonnage.decide.kubernetes.cel.ranges import UNKNOWN, Range, fixed
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 
 Cost = tuple[Range, Range | None]
 """What a call costs without its arguments, and the size of its result where that is known."""
@@ -19,7 +19,7 @@ class Node:
     kind: str
     size: Range | None
     held: Callable[[], Range | None]
-    expr: Any
+    expr: TreeNode
 
     @property
     def bounds(self) -> Range:

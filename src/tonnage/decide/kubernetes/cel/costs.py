@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.kubernetes.cel.call_costs import call_cost
 from tonnage.decide.kubernetes.cel.calls import Call, Node
 from tonnage.decide.kubernetes.cel.kinds import CelKind, inside
 from tonnage.decide.kubernetes.cel.ranges import MOST, UNKNOWN, Range, fixed
 from tonnage.decide.kubernetes.cel.tree import type_words
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 
 _LIST_COST: Final = fixed(10)
 _MAP_COST: Final = fixed(30)
@@ -40,13 +41,13 @@ class _Local:
     entry: _Entry | None
 
 
-def estimated_cost(tree: Any, root: CelKind) -> Range:
+def estimated_cost(tree: TreeNode, root: CelKind) -> Range:
     """What evaluating it costs, for any value of a type."""
     return _Coster(tree, root).cost(tree.expr)
 
 
 class _Coster:
-    def __init__(self, tree: Any, root: CelKind) -> None:
+    def __init__(self, tree: TreeNode, root: CelKind) -> None:
         self._root = root
         self._types = {entry.key: type_words(entry.value) for entry in tree.type_map}
         self._references = {entry.key: entry.value for entry in tree.reference_map}
@@ -55,7 +56,7 @@ class _Coster:
         self._entries: dict[int, _Entry] = {}
         self._locals: dict[str, list[_Local]] = {}
 
-    def cost(self, expr: Any) -> Range:
+    def cost(self, expr: TreeNode) -> Range:
         """Of an expression and all in it."""
         match _kind(expr):
             case "ident_expr":
@@ -73,13 +74,13 @@ class _Coster:
             case _:
                 return fixed(0)
 
-    def _ident(self, expr: Any) -> Range:
+    def _ident(self, expr: TreeNode) -> Range:
         name = expr.ident_expr.name
         local = self._local(name)
         self._paths[expr.id] = local.path if local else (name,)
         return fixed(1)
 
-    def _select(self, expr: Any) -> Range:
+    def _select(self, expr: TreeNode) -> Range:
         select = expr.select_expr
         cost = self.cost(select.operand)
         if select.test_only:
@@ -90,7 +91,7 @@ class _Coster:
         self._paths[expr.id] = (*self._path(select.operand), select.field)
         return cost
 
-    def _call(self, expr: Any) -> Range:
+    def _call(self, expr: TreeNode) -> Range:
         call = expr.call_expr
         if call.function == "dyn":
             cost = fixed(1) + self.cost(call.args[0])
@@ -121,7 +122,7 @@ class _Coster:
         self._keep(expr, size, None)
         return total + worst
 
-    def _general(self, expr: Any, made: Call) -> tuple[Range, Range | None]:
+    def _general(self, expr: TreeNode, made: Call) -> tuple[Range, Range | None]:
         """Calls of the language itself."""
         spent = made.spent
         match made.overload:
@@ -139,19 +140,19 @@ class _Coster:
             case _:
                 return fixed(1) + spent, None
 
-    def _join(self, expr: Any, one: Any, other: Any) -> None:
+    def _join(self, expr: TreeNode, one: TreeNode, other: TreeNode) -> None:
         first, second = self._entry(one), self._entry(other)
         if first and second:
             joined = _Entry(first.is_list, first.key.union(second.key), first.value.union(second.value))
             self._entries[expr.id] = joined
 
-    def _list(self, expr: Any) -> Range:
+    def _list(self, expr: TreeNode) -> Range:
         elements = expr.list_expr.elements
         cost = self._all(elements)
         self._entries[expr.id] = _Entry(True, fixed(1), self._union(elements))
         return cost + _LIST_COST
 
-    def _struct(self, expr: Any) -> Range:
+    def _struct(self, expr: TreeNode) -> Range:
         struct = expr.struct_expr
         if struct.message_name:
             return self._all([entry.value for entry in struct.entries]) + _MESSAGE_COST
@@ -160,19 +161,19 @@ class _Coster:
         self._entries[expr.id] = _Entry(False, self._union(keys), self._union(values))
         return cost + _MAP_COST
 
-    def _all(self, parts: Sequence[Any]) -> Range:
+    def _all(self, parts: Sequence[TreeNode]) -> Range:
         total = fixed(0)
         for part in parts:
             total += self.cost(part)
         return total
 
-    def _union(self, parts: Sequence[Any]) -> Range:
+    def _union(self, parts: Sequence[TreeNode]) -> Range:
         size = Range(MOST if parts else 0, 0)
         for part in parts:
             size = size.union(self._size(part) or UNKNOWN)
         return size
 
-    def _comprehension(self, expr: Any) -> Range:
+    def _comprehension(self, expr: TreeNode) -> Range:
         whole = expr.comprehension_expr
         ranged = whole.iter_range
         total = self.cost(ranged) + self.cost(whole.accu_init)
@@ -197,7 +198,7 @@ class _Coster:
                 self._keep(expr, count, self._entry(whole.loop_step))
         return total
 
-    def _iterated(self, ranged: Any, two: bool) -> list[_Local]:
+    def _iterated(self, ranged: TreeNode, two: bool) -> list[_Local]:
         entry, path = self._entry(ranged), self._path(ranged)
         is_list = entry.is_list if entry else self._type(ranged).startswith("list(")
         key, value = (entry.key, entry.value) if entry else (None, None)
@@ -207,7 +208,7 @@ class _Coster:
             return [keys, values]
         return [values if is_list else keys]
 
-    def _bind(self, expr: Any) -> Range:
+    def _bind(self, expr: TreeNode) -> Range:
         whole = expr.comprehension_expr
         total = self.cost(whole.iter_range) + self.cost(whole.accu_init)
         bound = whole.accu_init
@@ -224,27 +225,27 @@ class _Coster:
         held = self._locals.get(name)
         return held[-1] if held else None
 
-    def _keep(self, expr: Any, size: Range | None, entry: _Entry | None) -> None:
+    def _keep(self, expr: TreeNode, size: Range | None, entry: _Entry | None) -> None:
         if size is not None:
             self._sizes[expr.id] = size
         if entry is not None:
             self._entries[expr.id] = entry
 
-    def _type(self, expr: Any) -> str:
+    def _type(self, expr: TreeNode) -> str:
         return self._types.get(expr.id, "dyn")
 
-    def _path(self, expr: Any) -> tuple[str, ...]:
+    def _path(self, expr: TreeNode) -> tuple[str, ...]:
         if expr.HasField("ident_expr") and (local := self._local(expr.ident_expr.name)):
             return local.path
         return self._paths.get(expr.id, ())
 
-    def _node(self, expr: Any) -> Node:
+    def _node(self, expr: TreeNode) -> Node:
         path = self._path(expr)
         shown = () if path and path[0] in _ACCUMULATORS else path
         held = (*shown, "@items") if shown else ()
         return Node(self._type(expr), self._size(expr), lambda: self._of_path(held), expr)
 
-    def _size(self, expr: Any) -> Range | None:
+    def _size(self, expr: TreeNode) -> Range | None:
         if expr.id in self._sizes:
             return self._sizes[expr.id]
         size = _literal_size(expr)
@@ -265,21 +266,21 @@ class _Coster:
         kind = inside(self._root, iter(path[1:]))
         return None if kind is None else Range(0, kind.most)
 
-    def _entry(self, expr: Any) -> _Entry | None:
+    def _entry(self, expr: TreeNode) -> _Entry | None:
         if expr.id in self._entries:
             return self._entries[expr.id]
         local = self._local(expr.ident_expr.name) if expr.HasField("ident_expr") else None
         return local.entry if local else None
 
 
-def _kind(expr: Any) -> str:
+def _kind(expr: TreeNode) -> str:
     return next((name for name in _PARTS if expr.HasField(name)), "const_expr")
 
 
 _PARTS: Final = ("ident_expr", "select_expr", "call_expr", "list_expr", "struct_expr", "comprehension_expr")
 
 
-def _is_bind(whole: Any) -> bool:
+def _is_bind(whole: TreeNode) -> bool:
     ranged, condition = whole.iter_range, whole.loop_condition
     empty = ranged.HasField("list_expr") and not ranged.list_expr.elements
     never = condition.HasField("const_expr") and condition.const_expr.bool_value is False
@@ -294,7 +295,7 @@ def _is_scalar(kind: str) -> bool:
     return kind in _SCALARS or (kind.startswith("optional_type(") and kind[14:-1] in _SCALARS)
 
 
-def _literal_size(expr: Any) -> Range | None:
+def _literal_size(expr: TreeNode) -> Range | None:
     match _kind(expr):
         case "const_expr":
             constant = expr.const_expr

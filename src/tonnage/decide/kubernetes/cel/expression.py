@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf import message
 
@@ -25,6 +25,7 @@ from tonnage.decide.kubernetes.cel.library import checker, runtime, runtime_name
 from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import copied, packed, parsed, type_words, unpacked, walk
+from tonnage.decide.kubernetes.cel.untyped import LibraryObject, TreeNode
 from tonnage.decide.kubernetes.cel.wording import Written, compile_words, full_name, titled
 from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
 from tonnage.decide.kubernetes.claims.cel_wording import general_error
@@ -52,8 +53,8 @@ class Expression:
         self.text = text
         self.error = ""
         self.type = "dyn"
-        self.tree: Any = None
-        self._program: Any = None
+        self.tree: TreeNode = None
+        self._program: LibraryObject = None
         # Before anything is compiled, which takes ever longer the longer the text is.
         if len(text.encode()) > LONGEST:
             raise UnsupportedError(f"more than {LONGEST} bytes")
@@ -127,18 +128,18 @@ def expression(text: str, known: Known, wanted: tuple[str, ...] = ()) -> Express
 
 
 @lru_cache(maxsize=256)
-def _environment(known: Known) -> tuple[Any, Mapping[str, str]]:
+def _environment(known: Known) -> tuple[LibraryObject, Mapping[str, str]]:
     """Where expressions about these are compiled, and what errors call the messages of it."""
     signatures, made = declared(known)
     return checker(signatures, made.file.SerializeToString()), made.titles
 
 
-def _parsed(environment: Any, text: str) -> Any:
+def _parsed(environment: LibraryObject, text: str) -> TreeNode:
     """The tree of an expression that does not compile."""
     return parsed(environment.compile(text, disable_check=True).serialize())
 
 
-def _runnable(tree: Any) -> bytes:
+def _runnable(tree: TreeNode) -> bytes:
     """The tree with functions of ours under the names that they run by."""
     changed = copied(tree)
     names = runtime_names()
@@ -164,7 +165,7 @@ def _runnable(tree: Any) -> bytes:
     return packed(changed)
 
 
-def _make_optional(tree: Any, expr: Any) -> None:
+def _make_optional(tree: TreeNode, expr: TreeNode) -> None:
     """Let what a call comes to be an optional, without a value if it is empty."""
     inner = copied(expr)
     inner.id = max(one.id for one in walk(tree.expr)) + 1
@@ -189,7 +190,7 @@ def _failure(told: str) -> Exception:
     return AbsentError(name) if owner == "variables" else CelError(f"no such key: {name}")
 
 
-def _carried(value: Any) -> object:
+def _carried(value: LibraryObject) -> object:
     """A result as another expression takes it."""
     if value is None or isinstance(value, bool | int | float | str | message.Message):
         return value

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Final, Protocol, TypeGuard
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError
 from tonnage.decide.kubernetes.claims.cel_values import type_name
@@ -69,7 +69,7 @@ def _string(value: object, _: int = 0) -> str:
             pairs = sorted((_held(key), _held(one)) for key, one in value.items())
             return "{" + ", ".join(f"{key}:{one}" for key, one in pairs) + "}"
         case _ if _is_type(value):
-            return str(cast("Any", value).name()).lower()
+            return str(value.name()).lower()
         case _:
             raise CelError(wrong_clause("s", type_name(value)))
 
@@ -100,12 +100,18 @@ def _held(value: object) -> str:
             return _string(value)
 
 
-def _is_type(value: object) -> bool:
+class _Type(Protocol):
+    """A type as a value."""
+
+    def name(self) -> str: ...
+
+
+def _is_type(value: object) -> TypeGuard[_Type]:
     return callable(getattr(value, "is_assignable_from", None))
 
 
-def _whole(form: str) -> Callable[[Any, int], str]:
-    def written(value: Any, _: int) -> str:
+def _whole(form: str) -> Callable[[object, int], str]:
+    def written(value: object, _: int) -> str:
         if isinstance(value, bool) and form == "b":
             return str(int(value))
         if isinstance(value, str | bytes | bytearray | memoryview) and form in "xX":
@@ -118,8 +124,8 @@ def _whole(form: str) -> Callable[[Any, int], str]:
     return written
 
 
-def _double(form: str) -> Callable[[Any, int], str]:
-    def written(value: Any, precision: int) -> str:
+def _double(form: str) -> Callable[[object, int], str]:
+    def written(value: object, precision: int) -> str:
         number = _INFINITE.get(value, value) if isinstance(value, str) else value
         if not isinstance(number, float):
             raise CelError(wrong_clause(form, type_name(value)))
@@ -188,7 +194,7 @@ def _no_clause(form: str) -> str:
     return f'could not parse formatting clause: unrecognized formatting clause "{form}"'
 
 
-_WRITERS: Final[Mapping[str, Callable[[Any, int], str]]] = {
+_WRITERS: Final[Mapping[str, Callable[[object, int], str]]] = {
     "s": _string,
     "d": _whole("d"),
     "b": _whole("b"),

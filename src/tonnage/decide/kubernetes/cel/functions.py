@@ -11,15 +11,15 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
-from urllib.parse import parse_qs, quote, urlsplit
+from typing import Final, cast
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
 from tonnage.decide.kubernetes.cel import host_functions
 from tonnage.decide.kubernetes.cel.formatting import formatted
 from tonnage.decide.kubernetes.cel.go_regexps import compiled, regexp_problem
-from tonnage.decide.kubernetes.cel.messages import value_of
+from tonnage.decide.kubernetes.cel.messages import TextMessage, value_of
 from tonnage.decide.kubernetes.cel.urls import host_of, quoted_text, url_problem
 from tonnage.decide.kubernetes.claims import cel_values
 from tonnage.decide.kubernetes.claims.cel_errors import CelError
@@ -92,7 +92,7 @@ def _parsed_cidr(text: str) -> _Network:
     return found
 
 
-def _ip(value: object) -> Any:
+def _ip(value: object) -> TextMessage:
     if type_name(value) == _CIDR:
         return value_of(_IP, str(_network("ip", value).ip))
     return value_of(_IP, str(_parsed_ip(_text("ip", value))))
@@ -101,13 +101,13 @@ def _ip(value: object) -> Any:
 def _address(function: str, value: object) -> _Address:
     if type_name(value) != _IP:
         raise _no_overload(function, value)
-    return ipaddress.ip_address(cast("Any", value).text)
+    return ipaddress.ip_address(cast("TextMessage", value).text)
 
 
 def _network(function: str, value: object) -> _Network:
     if type_name(value) != _CIDR:
         raise _no_overload(function, value)
-    return ipaddress.ip_interface(cast("Any", value).text)
+    return ipaddress.ip_interface(cast("TextMessage", value).text)
 
 
 def _of_address(name: str, ask: Callable[[_Address], object]) -> Callable[[object], object]:
@@ -145,7 +145,7 @@ def _contains_cidr(network: object, other: object) -> bool:
     )
 
 
-def _masked(value: object) -> Any:
+def _masked(value: object) -> TextMessage:
     return value_of(_CIDR, str(_network("masked", value).network))
 
 
@@ -165,22 +165,22 @@ def _parsed_url(text: str) -> None:
         raise CelError(f"URL parse error during conversion from string: {wrong}")
 
 
-def _url(name: str, ask: Callable[[Any], object]) -> Callable[[object], object]:
+def _url(name: str, ask: Callable[[SplitResult], object]) -> Callable[[object], object]:
     def of_url(value: object) -> object:
         if type_name(value) != _URL:
             raise _no_overload(name, value)
-        return ask(urlsplit(cast("Any", value).text))
+        return ask(urlsplit(cast("TextMessage", value).text))
 
     return of_url
 
 
-def _make_url(value: object) -> Any:
+def _make_url(value: object) -> TextMessage:
     text = _text("url", value)
     _parsed_url(text)
     return value_of(_URL, text)
 
 
-def _pattern(pattern: str) -> Any:
+def _pattern(pattern: str) -> re.Pattern[str]:
     if wrong := regexp_problem(pattern):
         raise CelError(f"Illegal regex: {wrong}")
     return compiled(pattern)
@@ -239,10 +239,10 @@ def _substring(value: object, begin: object, end: object = None) -> str:
     return text[first:last]
 
 
-def _inserted(into: object, *more: object) -> dict[Any, Any]:
+def _inserted(into: object, *more: object) -> dict[object, object]:
     """A map with a key more, or with another's; one that it has is an error."""
-    added = cast("Mapping[Any, Any]", more[0]) if len(more) == 1 else {more[0]: more[1]}
-    held = dict(cast("Mapping[Any, Any]", into))
+    added = cast("Mapping[object, object]", more[0]) if len(more) == 1 else {more[0]: more[1]}
+    held = dict(cast("Mapping[object, object]", into))
     for key, value in added.items():
         if key in held:
             raise CelError(f"insert failed: key {key} already exists")
@@ -255,7 +255,7 @@ def _to_string(value: object) -> str:
         return formatted("%s", [value])
     if type_name(value) not in (_IP, _CIDR):
         raise _no_overload("string", value)
-    return str(cast("Any", value).text)
+    return str(cast("TextMessage", value).text)
 
 
 def _values(query: str) -> Mapping[str, Sequence[str]]:

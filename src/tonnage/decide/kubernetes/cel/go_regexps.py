@@ -6,8 +6,9 @@ Source: Go's regexp/syntax (parse.go).
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import re2
 
@@ -49,13 +50,14 @@ def regexp_problem(pattern: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def compiled(pattern: str) -> Any:
+def compiled(pattern: str) -> re.Pattern[str]:
     """A pattern that Go can compile, with the methods of a Python one.
 
     >>> bool(compiled(r"^[[:alpha:]]\\p{L}$").search("a\u00e9")), compiled("^a$").search("a\\n")
     (True, None)
     """
-    return re2.compile(pattern, _OPTIONS)
+    made: re.Pattern[str] = re2.compile(pattern, _OPTIONS)
+    return made
 
 
 def _text(error: Exception) -> str:

@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
-from tonnage.decide.kubernetes.cel.messages import value_of
+from tonnage.decide.kubernetes.cel.messages import TextMessage, value_of
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
 from tonnage.decide.kubernetes.claims.cel_values import type_name
 from tonnage.model.json import JsonObject
@@ -70,11 +70,11 @@ def _texts(function: str, *values: object) -> list[str]:
 def _asked(function: str, value: object, kind: str) -> JsonObject:
     if type_name(value) != kind:
         raise CelError(f"no such overload: {function}({type_name(value)})")
-    found: JsonObject = json.loads(cast("Any", value).text)
+    found: JsonObject = json.loads(cast("TextMessage", value).text)
     return found
 
 
-def authorizer_of(asked: JsonObject, kind: str = AUTHORIZER) -> Any:
+def authorizer_of(asked: JsonObject, kind: str = AUTHORIZER) -> TextMessage:
     """`authorizer` itself, of which nothing is asked yet, or `authorizer.requestResource`."""
     return value_of(kind, json.dumps(asked, sort_keys=True))
 
@@ -117,7 +117,7 @@ def _complaints(form: object, text: object) -> list[str]:
     (said,) = _texts("validate", text)
     if type_name(form) != FORMAT:
         raise CelError(f"no such overload: validate({type_name(form)}, string)")
-    return list(_host().complaints(cast("Any", form).text, said))
+    return list(_host().complaints(cast("TextMessage", form).text, said))
 
 
 def _named(name: object) -> object:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.kubernetes.cel.functions import FUNCTIONS, taken
 from tonnage.decide.kubernetes.cel.host_functions import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
 from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.kubernetes.cel.messages import declared_pool, held_pool
+from tonnage.decide.kubernetes.cel.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_values import QUANTITY, SEMVER
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -186,7 +187,7 @@ def _parts(signature: str) -> tuple[str, tuple[str, ...], bool]:
     return name, (owner, *parameters), True
 
 
-def checker(variables: Mapping[str, str], file: bytes) -> Any:
+def checker(variables: Mapping[str, str], file: bytes) -> LibraryObject:
     """The environment in which expressions are compiled about variables of these types."""
     from cel_expr_python import cel
 
@@ -212,12 +213,12 @@ def runtime_names() -> Mapping[str, str]:
 
 
 @cache
-def runtime() -> Any:
+def runtime() -> LibraryObject:
     """The environment in which what was compiled runs."""
     from cel_expr_python import cel
 
     anything = cel.Type("google.protobuf.Any")
-    functions: dict[str, dict[int, Any]] = {}
+    functions: dict[str, dict[int, LibraryObject]] = {}
     for name, count in _arities():
         called = f"@{name}".replace("@@", "@")
         functions.setdefault(called, {})[count] = cel.Overload(

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf import timestamp_pb2
 
 from tonnage.decide.kubernetes.cel.formatting import wrong_format
 from tonnage.decide.kubernetes.cel.go_regexps import regexp_problem
 from tonnage.decide.kubernetes.cel.tree import type_words, walk
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 from tonnage.model.durations import nanoseconds
 
 
-def wrong_literals(tree: Any, text: str) -> str:
+def wrong_literals(tree: TreeNode, text: str) -> str:
     """The compiler's blocks of words, one for each; empty where all are good."""
     offsets = {entry.key: entry.value for entry in tree.source_info.positions}
     types = {entry.key: type_words(entry.value) for entry in tree.type_map}
@@ -41,7 +42,7 @@ def block(text: str, offset: int, words: str) -> str:
     return f"ERROR: <input>:{line}:{column + 1}: {words}\n | {written}\n | {'.' * column}^"
 
 
-def _mixed(expr: Any, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+def _mixed(expr: TreeNode, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """Elements that are of another type than the first."""
     if expr.HasField("list_expr"):
         yield from _unlike(list(expr.list_expr.elements), types)
@@ -51,7 +52,7 @@ def _mixed(expr: Any, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
         yield from _unlike([one.value for one in entries], types)
 
 
-def _unlike(elements: list[Any], types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+def _unlike(elements: list[TreeNode], types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     wanted = ""
     for element in elements:
         kind = types.get(element.id, "dyn")
@@ -63,7 +64,7 @@ def _unlike(elements: list[Any], types: Mapping[int, str]) -> Iterator[tuple[int
         wanted = kind
 
 
-def _clauses(expr: Any, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+def _clauses(expr: TreeNode, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """Values that no clause of a format takes."""
     call = expr.call_expr
     if call.function != "format" or len(call.args) != 1 or not call.args[0].HasField("list_expr"):
@@ -78,7 +79,7 @@ def _clauses(expr: Any, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
         yield expr.id if index is None else elements[index].id, words
 
 
-def _arguments(expr: Any) -> Iterator[tuple[int, str]]:
+def _arguments(expr: TreeNode) -> Iterator[tuple[int, str]]:
     """Patterns, moments and spans that are none."""
     call = expr.call_expr
     if not expr.HasField("call_expr") or len(call.args) != 1 or not call.args[0].HasField("const_expr"):
@@ -91,7 +92,7 @@ def _arguments(expr: Any) -> Iterator[tuple[int, str]]:
         yield call.args[0].id, f"invalid {call.function} argument"
 
 
-def unmakeable(tree: Any) -> str:
+def unmakeable(tree: TreeNode) -> str:
     """Why no program can be made of an expression: a pattern that is none, or what cannot be converted."""
     for expr in walk(tree.expr):
         call = expr.call_expr

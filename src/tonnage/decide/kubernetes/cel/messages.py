@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Final, Protocol, cast
 
 from google.protobuf import (
     any_pb2,
@@ -67,6 +67,12 @@ def _class(name: str) -> type[message.Message]:
     return message_factory.GetMessageClass(held_pool().FindMessageTypeByName(name))
 
 
-def value_of(kind: str, text: str) -> Any:
+class TextMessage(Protocol):
     """A value of a kind that has a text and nothing else."""
-    return _class(kind)(text=text)
+
+    text: str
+
+
+def value_of(kind: str, text: str) -> TextMessage:
+    """A value of such a kind."""
+    return cast("TextMessage", _class(kind)(text=text))

@@ -6,9 +6,10 @@ The library has no Python value for one: handed to a function of ours, alone or 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.kubernetes.cel.tree import type_words, walk
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 
 LOST: Final = "an optional among values of which nobody knows the type"
 _KIND: Final = "optional_type"
@@ -16,15 +17,15 @@ _JOINING: Final = ("_?_:_", "_+_")
 """What they come to is of no type where what they are given is of several."""
 
 
-def loses_optionals(tree: Any, own: Collection[str]) -> bool:
+def loses_optionals(tree: TreeNode, own: Collection[str]) -> bool:
     """Whether an optional may get lost in an expression; `own` are the overloads that run in Python."""
     types = {entry.key: type_words(entry.value) for entry in tree.type_map}
     overloads = {entry.key: entry.value.overload_id for entry in tree.reference_map}
 
-    def optional(expr: Any) -> bool:
+    def optional(expr: TreeNode) -> bool:
         return _KIND in types.get(expr.id, "")
 
-    def lost(expr: Any) -> bool:
+    def lost(expr: TreeNode) -> bool:
         if expr.HasField("call_expr"):
             call = expr.call_expr
             ours = call.function == "dyn" or any(one in own for one in overloads.get(expr.id, ()))
@@ -41,7 +42,7 @@ def loses_optionals(tree: Any, own: Collection[str]) -> bool:
     return any(map(lost, walk(tree.expr)))
 
 
-def _given(call: Any) -> Iterator[Any]:
+def _given(call: TreeNode) -> Iterator[TreeNode]:
     if call.HasField("target"):
         yield call.target
     yield from call.args

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message, message_factory
+
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 
 _TYPE_MESSAGE: Final = 11
 _SCALARS: Final = {"double": 1, "int64": 3, "uint64": 4, "int32": 5, "bool": 8, "string": 9, "bytes": 12}
@@ -81,12 +83,12 @@ _SHAPES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
 """Only what is read or changed; the other fields travel along unseen. `*` repeated, `?` with presence."""
 
 
-def unpacked(serialized: bytes) -> Any:
+def unpacked(serialized: bytes) -> TreeNode:
     """The tree of an expression that the library has serialized."""
     return _shape("Checked").FromString(any_pb2.Any.FromString(serialized).value)
 
 
-def parsed(serialized: bytes) -> Any:
+def parsed(serialized: bytes) -> TreeNode:
     """The tree of an expression that nobody has checked."""
     return _shape("Parsed").FromString(any_pb2.Any.FromString(serialized).value)
 
@@ -96,14 +98,14 @@ def packed(checked: message.Message) -> bytes:
     return any_pb2.Any(type_url=_URL, value=checked.SerializeToString()).SerializeToString()
 
 
-def copied(one: Any) -> Any:
+def copied(one: TreeNode) -> TreeNode:
     """A message of its own with the same content."""
     made = type(one)()
     made.CopyFrom(one)
     return made
 
 
-def walk(expr: Any) -> Iterator[Any]:
+def walk(expr: TreeNode) -> Iterator[TreeNode]:
     """The expression and all below it."""
     stack = [expr]
     while stack:
@@ -114,7 +116,7 @@ def walk(expr: Any) -> Iterator[Any]:
                 stack += children(part)
 
 
-def children(part: Any) -> Iterator[Any]:
+def children(part: TreeNode) -> Iterator[TreeNode]:
     """The expressions directly below."""
     for _, value in part.ListFields():
         values = [value] if isinstance(value, message.Message) else value
@@ -130,7 +132,7 @@ _PRIMITIVES: Final = ("", "bool", "int", "uint", "double", "string", "bytes")
 _WELL_KNOWN: Final = ("", "any", "timestamp", "duration")
 
 
-def type_words(kind: Any) -> str:
+def type_words(kind: TreeNode) -> str:
     """A type as errors name it."""
     if kind.HasField("null"):
         return "null"

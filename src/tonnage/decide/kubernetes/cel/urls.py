@@ -6,8 +6,8 @@ Source: Go's net/url (ParseRequestURI).
 from __future__ import annotations
 
 import re
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 _NOT_IN_HOSTS: Final = re.compile(r"""[^\w!$&'()*+,;=:\[\]<>"\-.~%\x80-\U0010ffff]""", re.ASCII)
 _ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}")
@@ -48,7 +48,7 @@ def _problem(text: str) -> str:
     return ""
 
 
-def host_of(parts: Any) -> str:
+def host_of(parts: SplitResult) -> str:
     """The host of a URL's parts, with its port."""
     return str(parts.netloc.rpartition("@")[2])
 

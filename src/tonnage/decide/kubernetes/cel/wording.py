@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.kubernetes.cel.declarations import PACKAGE, ROOT
 from tonnage.decide.kubernetes.cel.literals import block
 from tonnage.decide.kubernetes.cel.tree import walk
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 from tonnage.decide.kubernetes.claims.cel_wording import as_member
 
 _MESSAGE: Final = re.compile(rf"\b{PACKAGE}\.(T\d+)\b")
@@ -72,7 +73,7 @@ def titled(text: str, written: Written) -> str:
     return _MESSAGE.sub(lambda match: written.titles[match[1]], text).replace(ROOT, written.root)
 
 
-def compile_words(text: str, written: Written, parsed: Callable[[], Any]) -> str:
+def compile_words(text: str, written: Written, parsed: Callable[[], TreeNode]) -> str:
     """The library's blocks of words as the server says them, in the order of their places.
 
     `parsed` gives the tree of what was not compiled.
@@ -101,7 +102,9 @@ def _block(before: str, stays: bool, offset: int, words: str, written: Written) 
     return f"{place[0] if place else ''}{words}\n{rest}"
 
 
-def _worded(words: str, place: int, written: Written, parsed: Callable[[], Any]) -> Iterator[tuple[int, str]]:
+def _worded(
+    words: str, place: int, written: Written, parsed: Callable[[], TreeNode]
+) -> Iterator[tuple[int, str]]:
     for pattern, into in _CHANGES:
         words = pattern.sub(into, words)
     if found := _UNDECLARED.fullmatch(words):
@@ -117,7 +120,7 @@ def _worded(words: str, place: int, written: Written, parsed: Callable[[], Any])
         yield place, words
 
 
-def _no_bools(function: str, kinds: list[str], place: int, tree: Any) -> Iterator[tuple[int, str]]:
+def _no_bools(function: str, kinds: list[str], place: int, tree: TreeNode) -> Iterator[tuple[int, str]]:
     """The sides of a logical operator that are neither true nor false."""
     places = {entry.key: entry.value for entry in tree.source_info.positions}
     for expr in walk(tree.expr):

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
+from tonnage.decide.kubernetes.cel.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_tree import ATTRIBUTES, CAPACITY, PADDED
 from tonnage.decide.kubernetes.claims.cel_values import DEVICE, FUNCTIONS, QUANTITY, SEMVER, messages
 
@@ -45,7 +46,7 @@ _SINCE: Final = {"includes": 36}
 _PRESENT: Final = 35
 
 
-def _types(minor: int) -> dict[str, Any]:
+def _types(minor: int) -> dict[str, LibraryObject]:
     from cel_expr_python import cel
 
     types = cel.Type
@@ -67,7 +68,7 @@ def _types(minor: int) -> dict[str, Any]:
     }
 
 
-def extensions(*, bindings: bool = True) -> list[Any]:
+def extensions(*, bindings: bool = True) -> list[LibraryObject]:
     """Extension libraries; only selectors of devices have those of `cel.bind`."""
     from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
@@ -76,7 +77,7 @@ def extensions(*, bindings: bool = True) -> list[Any]:
 
 
 @cache
-def checker(minor: int) -> Any:
+def checker(minor: int) -> LibraryObject:
     """The environment in which expressions are compiled: everything has its type, nothing can run."""
     from cel_expr_python import cel
 
@@ -137,7 +138,7 @@ def arities_of_functions() -> dict[str, set[tuple[int, bool]]]:
 
 
 @cache
-def runtime() -> Any:
+def runtime() -> LibraryObject:
     """The environment in which they run: values are what they are, functions take all and look themselves."""
     from cel_expr_python import cel
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf import message
 
 from tonnage.decide.kubernetes.cel.tree import children, packed, unpacked, walk
+from tonnage.decide.kubernetes.cel.untyped import TreeNode
 
 ATTRIBUTES: Final = "device.attributes"
 CAPACITY: Final = "device.capacity"
@@ -77,7 +78,7 @@ def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
     )
 
 
-def _pad(expr: Any, references: Mapping[int, Any], domains: dict[str, set[str]]) -> bool:
+def _pad(expr: TreeNode, references: Mapping[int, TreeNode], domains: dict[str, set[str]]) -> bool:
     """Turn a lookup of a domain to the padded variable; True when the domain is not known yet."""
     operand, key = None, None
     known = True
@@ -100,7 +101,7 @@ def _pad(expr: Any, references: Mapping[int, Any], domains: dict[str, set[str]])
     return not known
 
 
-def _steps(root: Any) -> int:
+def _steps(root: TreeNode) -> int:
     """The product of the lengths of what is gone through, along the deepest nesting."""
     most = 1
     stack = [(root, 1)]
@@ -121,7 +122,7 @@ def _steps(root: Any) -> int:
     return most
 
 
-def _looks_at_all(root: Any) -> bool:
+def _looks_at_all(root: TreeNode) -> bool:
     """Whether a map of attributes is used as a map, or looked up by what is not spelled out."""
     by_name: set[int] = set()
     maps: set[int] = set()
@@ -136,7 +137,7 @@ def _looks_at_all(root: Any) -> bool:
     return not maps <= by_name
 
 
-def _looked_up(expr: Any) -> tuple[Any, bool]:
+def _looked_up(expr: TreeNode) -> tuple[TreeNode, bool]:
     """The operand of a lookup, and whether its key is spelled out or the driver's name."""
     if expr.HasField("select_expr"):
         return expr.select_expr.operand, True
@@ -148,7 +149,7 @@ def _looked_up(expr: Any) -> tuple[Any, bool]:
     return None, False
 
 
-def _is_map(expr: Any) -> bool:
+def _is_map(expr: TreeNode) -> bool:
     """Whether the expression is a whole map: of all domains, or of one domain."""
     if expr.ident_expr.name.startswith((ATTRIBUTES, CAPACITY, PADDED)):
         return True
@@ -158,7 +159,7 @@ def _is_map(expr: Any) -> bool:
     return operand is not None and operand.ident_expr.name.startswith(PADDED)
 
 
-def _named(expr: Any) -> Iterator[str]:
+def _named(expr: TreeNode) -> Iterator[str]:
     if expr.HasField("select_expr"):
         yield expr.select_expr.field
     elif expr.const_expr.HasField("string_value"):
@@ -168,7 +169,7 @@ def _named(expr: Any) -> Iterator[str]:
 _EQUALITY: Final = {"_==_": "@equal", "_!=_": "@unequal"}
 
 
-def _mind_versions(expr: Any, references: Mapping[int, Any]) -> None:
+def _mind_versions(expr: TreeNode, references: Mapping[int, TreeNode]) -> None:
     """Compare by cel-go's rules, in which a version left of another kind of value is an error."""
     name = _EQUALITY.get(expr.call_expr.function)
     if name is not None and expr.id in references:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from google.protobuf import (
     any_pb2,
@@ -46,6 +46,20 @@ _TYPES: Final[tuple[tuple[type, str], ...]] = (
     (dict, "map"),
     (type(None), "null_type"),
 )
+
+_Elements: TypeAlias = Sequence[Any]  # all of one kind with an order, which the compiler has seen to
+
+
+class _Quantity(Protocol):
+    """Its message."""
+
+    value: str
+
+
+class _Version(Protocol):
+    """Its message."""
+
+    text: str
 
 
 @cache
@@ -100,7 +114,7 @@ def _is(value: object, name: str) -> bool:
 
 
 def _amount(value: object) -> Fraction:
-    return Fraction(cast("Any", value).value)
+    return Fraction(cast("_Quantity", value).value)
 
 
 def _no_overload(function: str, *values: object) -> CelError:
@@ -154,7 +168,7 @@ def _order(name: str, left: object, right: object) -> int:
         a, b = _amount(left), _amount(right)
         return (a > b) - (a < b)
     if _is(left, SEMVER) and _is(right, SEMVER):
-        first, second = (_precedence(cast("Any", v).text) for v in (left, right))
+        first, second = (_precedence(cast("_Version", v).text) for v in (left, right))
         return (first > second) - (first < second)
     raise _no_overload(name, left, right)
 
@@ -192,7 +206,7 @@ def _part(name: str, index: int) -> Callable[[object], int]:
     def part(version: object) -> int:
         if not _is(version, SEMVER):
             raise _no_overload(name, version)
-        return _precedence(cast("Any", version).text)[0][index]
+        return _precedence(cast("_Version", version).text)[0][index]
 
     return part
 
@@ -250,7 +264,7 @@ def _intersects(left: object, right: object) -> bool:
     return any(_holds(left, one) for one in cast("list[object]", right))
 
 
-def _of_list(name: str, compute: Callable[[Sequence[Any]], object]) -> Callable[[object], object]:
+def _of_list(name: str, compute: Callable[[_Elements], object]) -> Callable[[object], object]:
     def of_list(values: object) -> object:
         if not isinstance(values, list):
             raise _no_overload(name, values)
@@ -259,8 +273,8 @@ def _of_list(name: str, compute: Callable[[Sequence[Any]], object]) -> Callable[
     return of_list
 
 
-def _extreme(name: str, choose: Callable[[Sequence[Any]], object]) -> Callable[[Sequence[Any]], object]:
-    def chosen(values: Sequence[Any]) -> object:
+def _extreme(name: str, choose: Callable[[_Elements], object]) -> Callable[[_Elements], object]:
+    def chosen(values: _Elements) -> object:
         if not values:
             raise CelError(f"{name} called on empty list")
         return choose(values)
@@ -268,7 +282,7 @@ def _extreme(name: str, choose: Callable[[Sequence[Any]], object]) -> Callable[[
     return chosen
 
 
-def _sorted(values: Sequence[Any]) -> bool:
+def _sorted(values: _Elements) -> bool:
     return all(a <= b for a, b in pairwise(values))
 
 

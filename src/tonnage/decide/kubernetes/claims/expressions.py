@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import unpacked
+from tonnage.decide.kubernetes.cel.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_environment import checker, generic_overloads, runtime
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError, UnsupportedError
 from tonnage.decide.kubernetes.claims.cel_tree import (
@@ -50,7 +51,7 @@ class Selector:
         self.expression = expression
         self.error = ""
         self._tree: Tree | None = None
-        self._programs: tuple[Any, Any] = (None, None)
+        self._programs: tuple[LibraryObject, LibraryObject] = (None, None)
         self._keys: dict[str, list[str]] = {}
         self._compile(expression, minor)
 
@@ -173,14 +174,14 @@ def _given_up(error: str) -> str:
     return f"what cannot be evaluated here ({error[:_LONGEST_TOLD]})"
 
 
-def _data(driver: str, device: Device, tree: Tree) -> dict[str, Any]:
-    attributes: dict[str, dict[str, Any]] = {}
+def _data(driver: str, device: Device, tree: Tree) -> dict[str, object]:
+    attributes: dict[str, dict[str, object]] = {}
     # A name with the driver's own domain and the same without one are one attribute: the longer counts.
     for name, value in sorted(device.attributes.items(), key=lambda item: "/" in item[0]):
         domain, _, identifier = name.rpartition("/")
         plain = semver_of(value.text) if isinstance(value, Version) else value
         attributes.setdefault(domain or driver, {})[identifier] = plain
-    capacity: dict[str, dict[str, Any]] = {}
+    capacity: dict[str, dict[str, object]] = {}
     for name, amount in sorted(device.capacity.items(), key=lambda item: "/" in item[0]):
         domain, _, identifier = name.rpartition("/")
         capacity.setdefault(domain or driver, {})[identifier] = quantity_of(amount.value)
@@ -195,6 +196,6 @@ def _data(driver: str, device: Device, tree: Tree) -> dict[str, Any]:
 
 
 def _padded(
-    found: dict[str, dict[str, Any]], driver: str, domains: frozenset[str]
-) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, object]], driver: str, domains: frozenset[str]
+) -> dict[str, dict[str, object]]:
     return {**{key: {} for key in (driver, *domains)}, **found}

@@ -27,7 +27,7 @@ def remembered(daemons: Iterable[MpsDaemon]) -> JsonObject:
     }
 
 
-def recalled(payload: Any) -> tuple[MpsDaemon, ...]:
+def recalled(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file holds: it is tried
     """What was written. Raises ValueError, KeyError, TypeError: it makes no sense.
 
     >>> daemon = MpsDaemon(parse_resource_name("nvidia.com/gpu"), "/mps", 12, (MpsDevice("GPU-0", 1920),))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from posixpath import dirname, join
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.node.runtime.versions import Version
 from tonnage.documents.node.runtime_config import imports_of, parsed_toml
@@ -43,7 +43,7 @@ class Said:
 
     file: ConfigFile
     version: int
-    cri: dict[str, Any] | None
+    cri: dict[str, object] | None
 
     @property
     def text(self) -> str:
@@ -80,9 +80,9 @@ class ContainerdFiles:
         """Files of another version than the main one that speak of the CRI plugin."""
         return tuple(each for each in self.said if each.cri is not None and each.version != self.main.version)
 
-    def cri(self) -> dict[str, Any]:
+    def cri(self) -> dict[str, object]:
         """The table of the CRI plugin as containerd has it, without its defaults."""
-        made: dict[str, Any] = {}
+        made: dict[str, object] = {}
         for each in self.said:
             if each.cri is not None:
                 made = _merged(made, each.cri) if self.merging else each.cri
@@ -169,7 +169,7 @@ def _said(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
     return Said(file, version, cri if isinstance(cri, dict) else None)
 
 
-def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _merged(old: dict[str, object], new: dict[str, object]) -> dict[str, object]:
     made = dict(old)
     for key, value in new.items():
         known = made.get(key)

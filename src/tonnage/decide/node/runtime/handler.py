@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from tonnage.decide.node.runtime.change import inventory, refused, unknown, without_cri
 from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, containerd_files
@@ -181,7 +181,7 @@ def _strange(program: str) -> Problem:
     )
 
 
-def _containerd_part(files: ContainerdFiles) -> dict[str, Any]:
+def _containerd_part(files: ContainerdFiles) -> dict[str, object]:
     return _inside(files.cri(), "containerd")
 
 
@@ -213,6 +213,6 @@ def _change(files: ContainerdFiles, program: str) -> Change:
     return Change(edit, tables_body(tables), lambda now: _program(now) == program, _BY_CDI)
 
 
-def _inside(owner: dict[str, Any], key: str) -> dict[str, Any]:
+def _inside(owner: dict[str, object], key: str) -> dict[str, object]:
     value = owner.get(key)
     return value if isinstance(value, dict) else {}

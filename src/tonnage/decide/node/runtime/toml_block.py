@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tonnage.documents.node.runtime_config import parsed_toml
 from tonnage.model.errors import Problem
@@ -88,7 +88,7 @@ def tables_body(tables: Settings) -> str:
 
 def with_tables(path: str, text: str, tables: Settings) -> str | Problem:
     """The text with new tables at its end."""
-    wanted: dict[str, Any] | Problem | None = _table(path, text)
+    wanted: dict[str, object] | Problem | None = _table(path, text)
     for table, settings in tables.items():
         if isinstance(wanted, Problem):
             return wanted
@@ -166,7 +166,7 @@ def _named(line: str) -> Path | None:
     if line.lstrip().startswith("[[") or line.count(".") > _MOST_DOTS:
         return None
     try:
-        table: Any = tomllib.loads(line.rstrip("\r"))
+        table: object = tomllib.loads(line.rstrip("\r"))
     except (ValueError, RecursionError):
         return None
     parts: list[str] = []
@@ -203,16 +203,16 @@ def _rewrite(path: str, where: str) -> Problem:
     )
 
 
-def _table(path: str, text: str) -> dict[str, Any] | Problem:
+def _table(path: str, text: str) -> dict[str, object] | Problem:
     problems: list[Problem] = []
     table = parsed_toml(path, text, problems)
     return problems[0] if problems else dict(table)
 
 
-def _set(table: dict[str, Any], path: Path, settings: Mapping[str, str]) -> dict[str, Any] | None:
+def _set(table: dict[str, object], path: Path, settings: Mapping[str, str]) -> dict[str, object] | None:
     """A copy with the settings; None where something else than a table is in the way."""
     made = deepcopy(table)
-    here: Any = made
+    here: object = made
     for part in path:
         here = here.setdefault(part, {}) if isinstance(here, dict) else None
     if not isinstance(here, dict):

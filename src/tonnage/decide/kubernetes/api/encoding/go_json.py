@@ -5,7 +5,7 @@ Source: Go's encoding/json (HTMLEscape), which k8s.io/apimachinery leaves as it 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,7 +19,7 @@ _ESCAPES: Final = (
 """None of these stands in JSON but in texts."""
 
 
-def go_json(value: Any) -> bytes:
+def go_json(value: object) -> bytes:
     """The JSON text of a value.
 
     >>> go_json({"a": "<&>"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.ma
@@ -15,6 +15,8 @@ from tonnage.model.kubernetes.selectors import Labels, Taint
 
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]
+Keys: TypeAlias = NDArray[np.int64 | np.int32 | np.bool_]
+"""A number, or a yes or no, for each node."""
 Amounts: TypeAlias = NDArray[np.int64]
 
 MOST: Final = 2**55
@@ -142,7 +144,7 @@ def by_resource(rows: Sequence[Mapping[str, int]]) -> dict[str, Amounts]:
     return {name: np.array(column, np.int64) for name, column in found.items()}
 
 
-def interned(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def interned(keys: Sequence[Keys]) -> NDArray[np.int64]:
     """One number for each combination that occurs, from 0 on."""
     found: NDArray[np.int64] | None = None
     size = 1

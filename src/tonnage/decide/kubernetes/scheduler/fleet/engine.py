@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.requests import PODS, comes_back
 from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filtering import Filtered
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity
-from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Columns, in_order, interned
+from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Columns, Keys, in_order, interned
 from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE, Refused, Rows, counted
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
@@ -120,10 +120,10 @@ class FleetEngine:
         class_of = interned(keys)
         return _split(class_of, np.argsort(class_of, kind="stable"))
 
-    def _looks(self, pod: Pod, states: Iterable[NDArray[np.int64]]) -> list[NDArray[Any]]:
+    def _looks(self, pod: Pod, states: Iterable[NDArray[np.int64]]) -> list[Keys]:
         """What the pod sees of nodes, a column each; those that it names look like no others."""
         columns, holdings = self.fleet.columns, self.fleet.holdings
-        keys: list[NDArray[Any]] = [self.marks, columns.cordoned, columns.taint_codes]
+        keys: list[Keys] = [self.marks, columns.cordoned, columns.taint_codes]
         keys += [columns.label(key).codes for key in sorted(_keys_of(pod))]
         full = holdings.pods + 1 > columns.allocatable(PODS)
         keys.append(np.where(full, holdings.pods * 10_000 + columns.allocatable(PODS), -1))
@@ -135,7 +135,7 @@ class FleetEngine:
         alone[rows] = rows
         return [*keys, alone, *self._neighbours(pod)]
 
-    def _neighbours(self, pod: Pod) -> Iterator[NDArray[Any]]:
+    def _neighbours(self, pod: Pod) -> Iterator[Keys]:
         """Where pods that are there keep this one out: the domain, as the reason names it, else -1."""
         everywhere = np.arange(len(self.fleet.columns))
         for limit in limits_beside_room(pod, self.fleet.neighbours, self.occupants):
@@ -194,7 +194,7 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
             raise KeyError(name)
         return self._kinds[code]
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Any = None) -> Any:  # of its overloads the body serves every one
         code = int(self._column[self._row_of[name]])
         return default if code == FEASIBLE else self._kinds[code]
 
