@@ -24,6 +24,7 @@ import grpc
 
 from benchmarks.plugin_sides import TONNAGE, without_cluster
 from tonnage.adapters.kubelet.plugin_server import PluginServer
+from tonnage.decide.node.allocate import not_offered
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.whole_devices import (
     Topology,
@@ -34,8 +35,9 @@ from tonnage.decide.node.preference.whole_devices import (
 )
 from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.links import NVSWITCH, Link, LinkMatrix, PciLevel
-from tonnage.model.devices.sharing import Advertisement, Injection, Refusal, Slot
+from tonnage.model.devices.sharing import Advertisement, Injection, Slot
 from tonnage.model.names import GPU
+from tonnage.model.reasons.reason import Reason
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_PREFERRED
 
@@ -163,8 +165,8 @@ class _Preferring:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
 
-    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
-        return Refusal("none", f"{len(requests)} requests")
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
+        return not_offered("none")
 
     def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         return prefer_whole(self._topology, available, required, size)

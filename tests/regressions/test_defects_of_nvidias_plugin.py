@@ -37,12 +37,12 @@ from tonnage.model.devices.sharing import (
     Injection,
     PlannedResource,
     PluginConfig,
-    Refusal,
     SharedPolicy,
     Slot,
 )
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.machine import Machine
+from tonnage.model.reasons.reason import Reason
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet.methods import LIST_AND_WATCH
 
@@ -161,7 +161,7 @@ def test_two_shared_slots_are_on_two_gpus_where_the_policy_says_so() -> None:
     assert prefer(resource, free, (), 2, policy=SharedPolicy.SPREAD) == ("GPU-0::1", "GPU-1::3")
     strict = planned(flags.replace("POLICY", "spread-strict") + sharing, two)[GPU]
     refused = allocate(strict, ["GPU-0::1", "GPU-0::2"], ())
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Reason)
     assert "replicas of one GPU" in refused.message
     assert isinstance(allocate(strict, ["GPU-0::1", "GPU-1::3"], ()), Allocation)
 

@@ -11,9 +11,10 @@ from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.share import share
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
-from tonnage.model.devices.sharing import PluginConfig, Refusal, SharedResource
+from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.plugin_settings import MigStrategy
+from tonnage.model.reasons.reason import Reason
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 MIGS = tuple(MigDevice(f"MIG-{n}", n, "1g.10gb", n, 0, 9728) for n in range(7))
@@ -37,7 +38,7 @@ def test_every_replica_of_a_failed_gpu_is_unhealthy_and_no_other() -> None:
     assert resource is not None
     assert {slot.id for slot in resource.slots if not slot.healthy} == {f"GPU-1::{n}" for n in range(10)}
     refused = allocate(resource, ["GPU-1::7"], ())
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Reason)
     assert "Xid 79: GPU has fallen off the bus" in refused.message
 
 

@@ -10,19 +10,20 @@ from typing import Final
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.world import World
+from tonnage.decide.node.allocate import without_spec
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.devices.cdi import CdiSpec
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.devices.sharing import Injection, PluginConfig, Refusal
+from tonnage.model.devices.sharing import Injection, PluginConfig
 from tonnage.model.errors import HardwareError
 from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.node.plugin_settings import ExtraDevice
+from tonnage.model.reasons.reason import Reason
 from tonnage.ports.node import CdiFiles
 
 _LOG: Final = logging.getLogger(__name__)
-_MOST_NAMED: Final = 5
 _KINDS: Final = (
     CDI_GPU_KIND,
     CDI_IMEX_KIND,
@@ -71,7 +72,7 @@ class NodeCdi:
                 self._wake.clear()
                 await self._update()
 
-    async def lacking(self, injections: Iterable[Injection]) -> Refusal | None:
+    async def lacking(self, injections: Iterable[Injection]) -> Reason | None:
         """Why what containers would be told points at nothing; kubelet or a person may ask again.
 
         Specs are brought up to date first, so that a device is named only once it can be found.
@@ -84,9 +85,7 @@ class NodeCdi:
         missing = sorted(wanted - self._names)
         if not missing:
             return None
-        named = ", ".join(missing[:_MOST_NAMED])
-        why = "; ".join(self.problems[:_MOST_NAMED]) or "the driver says nothing of it now"
-        return Refusal("no-cdi-spec", f"no CDI spec has {named} yet: {why}")
+        return without_spec(missing, self.problems)
 
     async def _tick(self) -> None:
         """Nobody tells of a driver's files that are replaced, or of a spec that somebody removes."""

@@ -10,13 +10,14 @@ from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.devices.cdi import DriverFiles
 from tonnage.model.devices.inventory import Inventory, RawEvent, Sample
 from tonnage.model.devices.mps import MpsDaemon
-from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
+from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig
 from tonnage.model.errors import Problem
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.names import ResourceName
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.model.node.software import KubeletPolicies
+from tonnage.model.reasons.reason import Reason
 
 
 class DeviceBackend(Protocol):
@@ -63,7 +64,7 @@ class DeviceBackend(Protocol):
 class PluginService(Protocol):
     """What answers kubelet's questions about one resource."""
 
-    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
         """What each container gets for the ids that kubelet chose; or a refusal of all of them."""
         ...
 

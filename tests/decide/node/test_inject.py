@@ -21,11 +21,11 @@ from tonnage.model.devices.sharing import (
     DeviceListStrategy,
     Injection,
     PluginConfig,
-    Refusal,
     SharedResource,
 )
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.plugin_settings import CdiSettings, ExtraDevice, ImexSettings, MigStrategy
+from tonnage.model.reasons.reason import Reason
 
 CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
@@ -195,7 +195,7 @@ def test_a_channel_that_is_not_there_is_gone_without_or_waited_for() -> None:
         (False, "requested IMEX channel channel0 does not exist")
     ]
     refusal = allocate(resource, ["GPU-a"], ())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert "is unhealthy (requested IMEX channel channel0 does not exist)" in refusal.message
     there = share(replace(WITHOUT, nodes=NODES), required)
     assert [slot.healthy for slot in there.resources[0].slots] == [True]

@@ -35,11 +35,11 @@ from tonnage.model.devices.sharing import (
     Mount,
     PlannedResource,
     PluginConfig,
-    Refusal,
     SharedResource,
 )
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
+from tonnage.model.reasons.reason import Reason
 
 SHARED, SMALL = ResourceName("nvidia.com/gpu.shared"), ResourceName("nvidia.com/small")
 TWO = Inventory((Device("GPU-0", 0, "T4", 15360, "7.5"), Device("GPU-1", 1, "T4", 15360, "7.5")))
@@ -145,7 +145,7 @@ def test_devices_that_no_daemon_serves_are_unhealthy_and_refused(state: MpsState
     resource = offered(sharing(), {SHARED: state} if state else {})
     assert {(slot.healthy, slot.reason) for slot in resource.slots} == {(False, why)}
     refusal = allocate(resource, ["GPU-0::3"], ())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert refusal.message.endswith(f"device GPU-0::3 is unhealthy ({why})")
 
 

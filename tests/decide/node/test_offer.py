@@ -21,13 +21,13 @@ from tonnage.model.devices.sharing import (
     Hold,
     PlannedResource,
     PluginConfig,
-    Refusal,
     SharedPolicy,
     SharedResource,
     Slot,
 )
 from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.model.node.plugin_settings import MigStrategy
+from tonnage.model.reasons.reason import Reason
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 
@@ -106,7 +106,7 @@ def test_a_device_held_under_another_name_is_unhealthy_and_refused() -> None:
     assert {slot.uuid for slot in shown.slots if not slot.healthy} == {"GPU-1"}
     assert shown.slots[4].reason == "held as nvidia.com/gpu by ml/train"
     refusal = allocate(plan.resources[0], ["GPU-1::0"], held)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert refusal.code == "held-under-another-name"
 
 
@@ -117,7 +117,7 @@ def test_a_device_whose_holder_kubelet_forgot_is_offered_and_refused() -> None:
     assert all(slot.healthy for shown in advertise(plan, held) for slot in shown.slots)
     assert isinstance(allocate(plan.resources[0], ["GPU-0"], held), Allocation)
     refusal = allocate(plan.resources[0], ["GPU-1"], held)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert refusal.code == "held-and-forgotten"
     assert "by ml/train, which kubelet has forgotten" in refusal.message
 
@@ -161,7 +161,7 @@ def test_a_device_and_its_parts_are_not_offered_at_once(
     for resource in plan.resources:
         for slot in resource.slots:
             given = allocate(resource, [slot.id], holds, plan.whole_of)
-            assert isinstance(given, Refusal) == (slot.id in unhealthy)
+            assert isinstance(given, Reason) == (slot.id in unhealthy)
 
 
 def test_holds_under_the_own_use_change_nothing() -> None:
@@ -188,7 +188,7 @@ def test_holds_under_the_own_use_change_nothing() -> None:
 def test_refusals(config: PluginConfig, asked: list[str], code: str, text: str) -> None:
     resource = only(config)
     refusal = allocate(resource, asked, ())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert refusal.code == code
     assert refusal.message.startswith(f'invalid allocation request for "{resource.name}": invalid request: ')
     assert text in refusal.message
@@ -197,14 +197,14 @@ def test_refusals(config: PluginConfig, asked: list[str], code: str, text: str) 
 def test_an_unhealthy_device_is_refused_with_its_reason() -> None:
     sick = Inventory((dataclasses.replace(inventory(1).devices[0], healthy=False, reason="Xid 79"),))
     refusal = allocate(share(sick, PluginConfig()).resources[0], ["GPU-0"], ())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert "GPU-0 is unhealthy (Xid 79)" in refusal.message
 
 
 def test_two_replicas_of_one_device_are_refused_under_spread_strict() -> None:
     resource = only(dataclasses.replace(sharing(), shared_policy=SharedPolicy.SPREAD_STRICT))
     refusal = allocate(resource, ["GPU-2::0", "GPU-0::1", "GPU-2::3"], ())
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Reason)
     assert refusal.code == "replicas-of-one-device"
     assert refusal.message == (
         'invalid allocation request for "nvidia.com/gpu.shared": invalid request: '

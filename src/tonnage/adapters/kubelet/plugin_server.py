@@ -15,8 +15,9 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from tonnage.adapters.checkpoints import file_problem
-from tonnage.model.devices.sharing import Advertisement, Injection, Refusal
+from tonnage.model.devices.sharing import Advertisement, Injection
 from tonnage.model.errors import HardwareError, Problem, TonnageError
+from tonnage.model.reasons.reason import Reason
 from tonnage.ports.node import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
@@ -150,7 +151,7 @@ class PluginServer:
         except TonnageError as error:
             _LOG.warning("allocation failed: %s", error)
             await _refuse(context, "; ".join(problem.what for problem in error.problems))
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Reason):
             await _refuse(context, answer.message)
         return wire.AllocateResponse(container_responses=[_response(injection) for injection in answer])
 

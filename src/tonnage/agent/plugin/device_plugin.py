@@ -16,7 +16,7 @@ from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.plugin.topologies import Topologies
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import Uses, advertise, uses_of
-from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.allocate import allocate, not_offered
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.preference.prefer import prefer
@@ -32,10 +32,10 @@ from tonnage.model.devices.sharing import (
     Injection,
     NodePlan,
     PlannedResource,
-    Refusal,
 )
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.names import ResourceName
+from tonnage.model.reasons.reason import Reason
 from tonnage.ports.node import PluginSockets
 
 _LOG: Final = logging.getLogger(__name__)
@@ -135,14 +135,14 @@ class DevicePlugin:
 
     async def answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
-    ) -> tuple[Injection, ...] | Refusal:
+    ) -> tuple[Injection, ...] | Reason:
         """What the containers get; noted before it is answered. Raises HardwareError when that fails."""
         async with self._holders.answering:  # one after another, so that each sees what the one before took
             await self._holders.confirm(resource, {slot for ids in requests for slot in ids})
             self._look()
             offered = self.offer and self.offer.plan.resource(resource)
             if self.offer is None or not offered:
-                return Refusal("not-offered", f"{resource} is not offered by this node any more")
+                return not_offered(resource)
             given, refusal = self._decide(self.offer, offered, requests)
             answers = tuple(inject(one, self.offer.config.config, self.offer.plan.access) for one in given)
             if refusal is None and self.cdi is not None:
@@ -156,13 +156,13 @@ class DevicePlugin:
 
     def _decide(
         self, offer: Offer, offered: PlannedResource, requests: Sequence[Sequence[str]]
-    ) -> tuple[list[Allocation], Refusal | None]:
+    ) -> tuple[list[Allocation], Reason | None]:
         given: list[Allocation] = []
         holds, plan = self._holders.holds, offer.plan
         uses = self._uses(plan, holds)
         for ids in requests:
             decided = allocate(offered, ids, holds, plan.whole_of, uses, self._holders.held)
-            if isinstance(decided, Refusal):
+            if isinstance(decided, Reason):
                 return given, decided
             given.append(decided)
         return given, None
@@ -175,13 +175,13 @@ class DevicePlugin:
 
     async def counted_answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
-    ) -> tuple[Injection, ...] | Refusal:
+    ) -> tuple[Injection, ...] | Reason:
         """`answer`, with its result and duration counted."""
         started, result = self._clock.monotonic(), "failed"
         try:
             with self._holders.hushed():
                 answer = await self.answer(resource, requests)
-            result = "refused" if isinstance(answer, Refusal) else "granted"
+            result = "refused" if isinstance(answer, Reason) else "granted"
             return answer
         finally:
             self._metrics.allocated(resource, result, self._clock.monotonic() - started)
@@ -331,7 +331,7 @@ class _Service:
     plugin: DevicePlugin
     resource: ResourceName
 
-    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
         return await self.plugin.counted_answer(self.resource, requests)
 
     def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
@@ -346,5 +346,5 @@ def _resource(action: Action) -> ResourceName:
             return name
 
 
-def _words(refusal: Refusal) -> tuple[str, str]:
+def _words(refusal: Reason) -> tuple[str, str]:
     return refusal.code, refusal.message

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from tonnage.decide.node.advertise import Uses, conflict, describe, uses_of
-from tonnage.model.devices.sharing import Allocation, Hold, PlannedResource, Refusal, Slot
+from tonnage.model.devices.sharing import Allocation, Hold, PlannedResource, Slot
+from tonnage.model.reasons.allocation import (
+    CdiSpecMissing,
+    DeviceReason,
+    DuplicateDevice,
+    HeldAndForgotten,
+    HeldUnderAnotherName,
+    NoDevices,
+    ReplicasOfOneDevice,
+    ResourceNotOffered,
+    UnhealthyDevice,
+    UnknownDevice,
+)
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.reasons.symptoms import SharedRequestTooLarge
+
+_MOST_NAMED: Final = 5
 
 
 def allocate(
@@ -16,7 +33,7 @@ def allocate(
     whole_of: Mapping[str, str] = MappingProxyType({}),
     uses: Uses | None = None,
     held: Mapping[tuple[str, str], Hold] | None = None,
-) -> Allocation | Refusal:
+) -> Allocation | Reason:
     """The devices behind `ids`, replicas of one device counted once, or why not.
 
     `whole_of` is the physical device of every MIG device of the node, by uuid. `uses` are those of the holds,
@@ -27,36 +44,78 @@ def allocate(
     asked, slots = set(ids), resource.by_id
     uses = uses_of(holds, whole_of) if uses is None else uses
     held = {(hold.resource, slot): hold for hold in holds for slot in hold.ids} if held is None else held
+    name, subject = resource.name, f"Resource {resource.name}"
     if not ids:
-        return _invalid(resource, "no-devices", "no devices requested")
+        return NoDevices(subject=subject, message=_invalid(name, "no devices requested"), resource=name)
     if len(asked) != len(ids):
-        return _invalid(resource, "duplicate-device", "a device is requested twice")
+        message = _invalid(name, "a device is requested twice")
+        return DuplicateDevice(subject=subject, message=message, resource=name)
     # Every id before any device: one that is unknown has no slot, which all that follows looks at.
     for slot_id in ids:
         if slot_id not in slots:
-            return _invalid(resource, "unknown-device", f"unknown device: {slot_id[:200]}")
+            message = _invalid(name, f"unknown device: {slot_id[:200]}")
+            return UnknownDevice(subject=subject, message=message, resource=name, device=slot_id[:200])
     if resource.single_request and resource.shared and len(ids) > 1:
-        text = f"maximum request size for shared resources is 1; found {len(ids)}"
-        return _invalid(resource, "shared-request-too-large", text)
+        return SharedRequestTooLarge(
+            subject=subject,
+            message=_invalid(name, f"maximum request size for shared resources is 1; found {len(ids)}"),
+            resource=name,
+            requested=len(ids),
+        )
     for slot_id in ids:
-        slot = slots[slot_id]
-        if not slot.healthy:
-            because = f" ({slot.reason})" if slot.reason else ""
-            return _invalid(resource, "unhealthy-device", f"device {slot_id} is unhealthy{because}")
-        if hold := conflict(resource, slot, uses):
-            text = f"device {slot_id} is held as {describe(hold)}"
-            return _invalid(resource, "held-under-another-name", text)
-        if (hold := held.get((resource.name, slot_id))) and hold.forgotten:
-            text = f"device {slot_id} is held as {describe(hold)}, which kubelet has forgotten"
-            return _invalid(resource, "held-and-forgotten", text)
+        if (refusal := _refusal_of(resource, slots[slot_id], uses, held)) is not None:
+            return refusal
     if resource.distinct and (pair := _of_one_device([slots[slot_id] for slot_id in ids])):
-        return _invalid(resource, "replicas-of-one-device", _not_distinct(resource, *pair))
+        message = _invalid(name, _not_distinct(resource, *pair))
+        replicas = (pair[0].id, pair[1].id)
+        return ReplicasOfOneDevice(subject=subject, message=message, resource=name, replicas=replicas)
     uuids = tuple(dict.fromkeys(slots[slot_id].uuid for slot_id in ids))
     return Allocation(resource.name, tuple(ids), uuids)
 
 
-def _invalid(resource: PlannedResource, code: str, text: str) -> Refusal:
-    return Refusal(code, f'invalid allocation request for "{resource.name}": invalid request: {text}')
+def not_offered(resource: str) -> ResourceNotOffered:
+    """The refusal of a resource that the node has withdrawn."""
+    message = f"{resource} is not offered by this node any more"
+    return ResourceNotOffered(subject=f"Resource {resource}", message=message, resource=resource)
+
+
+def without_spec(names: Sequence[str], problems: Sequence[str]) -> CdiSpecMissing:
+    """The refusal of devices that no CDI spec has under these names, and why none has."""
+    named = ", ".join(names[:_MOST_NAMED])
+    why = "; ".join(problems[:_MOST_NAMED]) or "the driver says nothing of it now"
+    return CdiSpecMissing(
+        subject="CDI specs",
+        message=f"no CDI spec has {named} yet: {why}",
+        names=tuple(names),
+    )
+
+
+def _refusal_of(
+    resource: PlannedResource, slot: Slot, uses: Uses, held: Mapping[tuple[str, str], Hold]
+) -> DeviceReason | None:
+    """What stands against one device."""
+    name, subject = resource.name, f"Resource {resource.name}"
+    if not slot.healthy:
+        because = f" ({slot.reason})" if slot.reason else ""
+        message = _invalid(name, f"device {slot.id} is unhealthy{because}")
+        return UnhealthyDevice(subject=subject, message=message, resource=name, device=slot.id)
+    if hold := conflict(resource, slot, uses):
+        holder = describe(hold)
+        message = _invalid(name, f"device {slot.id} is held as {holder}")
+        return HeldUnderAnotherName(
+            subject=subject, message=message, resource=name, device=slot.id, holder=holder
+        )
+    if (hold := held.get((name, slot.id))) and hold.forgotten:
+        holder = describe(hold)
+        message = _invalid(name, f"device {slot.id} is held as {holder}, which kubelet has forgotten")
+        return HeldAndForgotten(
+            subject=subject, message=message, resource=name, device=slot.id, holder=holder
+        )
+    return None
+
+
+def _invalid(resource: str, text: str) -> str:
+    return f'invalid allocation request for "{resource}": invalid request: {text}'
 
 
 def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:

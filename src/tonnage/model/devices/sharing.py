@@ -212,14 +212,6 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request cannot be answered: a stable code, and the text that kubelet shows."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Mount:
     """A host path in a container."""
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.model.reasons import (
     admission,
+    allocation,
     claims,
     configurations,
     devices,
@@ -50,6 +51,7 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *kubelet.REASONS,
     *devices.REASONS,
     *mig.REASONS,
+    *allocation.REASONS,
     *workloads.REASONS,
     *node_symptoms.REASONS,
     *manifests.REASONS,
