@@ -30,6 +30,7 @@ from tonnage.diagnose.explain.explain import explain
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.claims import ClaimMissing
 from tonnage.model.reasons.devices import GpuConfigRefused, ResourceRenamed
 from tonnage.model.reasons.pods import (
@@ -45,7 +46,6 @@ from tonnage.model.reasons.scheduling import InsufficientResource, ResourceTooLa
 from tonnage.model.reasons.symptoms import (
     KubeletOutOfResource,
     NoHealthyDevices,
-    SharedRequestTooLarge,
     TopologyAffinity,
 )
 from tonnage.model.verdict import Verdict

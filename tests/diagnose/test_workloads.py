@@ -12,7 +12,7 @@ from tonnage.diagnose.explain.workloads.pods import family_of
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
-from tonnage.model.reasons.symptoms import SharedRequestTooLarge
+from tonnage.model.reasons.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.workloads import (
     WorkloadDeadline,
     WorkloadEnded,

@@ -9,6 +9,7 @@ from tonnage.decide.node.units import Unit, index_of, parts_of
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig
+from tonnage.model.reasons.offers import ImexChannelMissing, MigCapabilityMissing, OfferReason
 
 CDI: Final = frozenset({DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI})
 
@@ -38,24 +39,28 @@ def access_to(inventory: Inventory, config: PluginConfig) -> Access:
     )
 
 
-def obstacle(unit: Unit, config: PluginConfig, inventory: Inventory, access: Access) -> str:
-    """Why no container can work with a device that is well itself; empty when one can."""
+def obstacle(unit: Unit, config: PluginConfig, inventory: Inventory, access: Access) -> OfferReason | None:
+    """Why no container can work with a device that is well itself; None when one can."""
+    subject = f"Device {unit.uuid}"
     if config.imex.required:
         for number in config.imex.channels:
             if number not in access.channels:
-                return f"requested IMEX channel channel{number} does not exist"
+                message = f"requested IMEX channel channel{number} does not exist"
+                return ImexChannelMissing(subject=subject, message=message, uuid=unit.uuid, channel=number)
     if unit.mig is None:
-        return ""
+        return None
     plain = config.pass_device_specs and not only_cdi(config)
     if not plain and not (CDI.intersection(config.device_list) and inventory.nodes.own):
-        return ""
+        return None
     known = _known(unit.device, unit.mig, inventory.nodes)
     missing = [name for name in capabilities_of(unit.device, unit.mig) if name not in known]
     if not missing:
-        return ""
+        return None
     place = missing[0].replace("/", "/mig/", 1)
     level = "GPU" if "/ci" not in place else "compute"
-    return f"missing MIG {level} instance capability path: /proc/driver/nvidia/capabilities/{place}"
+    path = f"/proc/driver/nvidia/capabilities/{place}"
+    message = f"missing MIG {level} instance capability path: {path}"
+    return MigCapabilityMissing(subject=subject, message=message, uuid=unit.uuid, path=path)
 
 
 def missing_channels(config: PluginConfig, access: Access) -> Iterator[str]:

@@ -17,11 +17,11 @@ from tonnage.model.reasons.allocation import (
     NoDevices,
     ReplicasOfOneDevice,
     ResourceNotOffered,
+    SharedRequestTooLarge,
     UnhealthyDevice,
     UnknownDevice,
 )
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import SharedRequestTooLarge
 
 _MOST_NAMED: Final = 5
 

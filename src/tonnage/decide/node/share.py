@@ -39,8 +39,10 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
         for unit in found:
             del free[unit.uuid]
         if uses_mps(config):
-            refused = {unit.uuid: why for unit in found if (why := unshareable(unit, shared.replicas))}
-            problems += refused.values()
+            refused = {
+                unit.uuid: why for unit in found if (why := unshareable(unit, shared.replicas)) is not None
+            }
+            problems += [why.message for why in refused.values()]
             found = tuple(unit for unit in found if unit.uuid not in refused)
         if found:
             chosen.append((shared, found))
@@ -51,8 +53,8 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     offered: list[PlannedResource] = []
     for shared, found in chosen:
         if shared.offered_as in exclusive:  # a MIG profile has that name, which no text could show
-            why = "is the name of other devices, too"
-            problems.append(f"{shared.offered_as} {why}: those that are shared under it are withheld")
+            taken = f"{shared.offered_as} is the name of other devices, too"
+            problems.append(f"{taken}: those that are shared under it are withheld")
         else:
             offered.append(slots.replicated(shared, found))
     offered += [slots.exclusive(name, found) for name, found in exclusive.items()]
@@ -100,9 +102,7 @@ class _Slots:
     def _slot(self, unit: Unit) -> Slot:
         device, mig = unit.device, unit.mig
         own = device if mig is None or not device.healthy else mig
-        reason = own.reason if not own.healthy else self._obstacle(unit)
-        healthy = own.healthy and not reason
+        withheld = obstacle(unit, self._config, self._inventory, self._access) if own.healthy else None
+        reason = own.reason if not own.healthy else withheld.message if withheld is not None else ""
+        healthy = own.healthy and withheld is None
         return Slot(unit.uuid, unit.uuid, healthy, reason, device.numa_node, device.uuid if mig else "")
-
-    def _obstacle(self, unit: Unit) -> str:
-        return obstacle(unit, self._config, self._inventory, self._access)

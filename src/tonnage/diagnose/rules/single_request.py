@@ -7,8 +7,8 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.model.name_lists import listed
+from tonnage.model.reasons.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import SharedRequestTooLarge
 
 STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"
 """The key of the device-plugin configuration that makes it so."""

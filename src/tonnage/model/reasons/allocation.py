@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.reason import Reason, reason
+from tonnage.model.reasons.reason import Reason, Symptom, reason
 
 
 @reason
@@ -84,6 +84,25 @@ class ReplicasOfOneDevice(AllocationReason):
     code: ClassVar[str] = "replicas-of-one-device"
     advice: ClassVar[str] = "ask for fewer, or use the policy spread"
     replicas: tuple[str, ...]
+
+
+@reason
+class SharedRequestTooLarge(Symptom):
+    """More than one of a shared resource of which a container may have one."""
+
+    code: ClassVar[str] = "shared-request-too-large"
+    leads: ClassVar[bool] = True
+    advice: ClassVar[str] = "ask for one"
+    layer: Layer = Layer.PLUGIN
+    found: str | None = None
+    resource: str | None = None
+    requested: int | None = None
+    nodes: tuple[str, ...] | None = None
+    config: str | None = None
+
+    def refuses_on(self, node: str | None) -> bool:
+        """Where the node shares the resource so: the scheduler does not know that."""
+        return node in (self.nodes or ())
 
 
 @reason

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.reason import Symptom, reason
 
 
@@ -25,25 +26,6 @@ class TopologyAffinity(Symptom):
     most: Mapping[str, int] | None = None
     nodes: tuple[str, ...] | None = None
     others: tuple[str, ...] | None = None
-
-
-@reason
-class SharedRequestTooLarge(Symptom):
-    """More than one of a shared resource of which a container may have one."""
-
-    code: ClassVar[str] = "shared-request-too-large"
-    leads: ClassVar[bool] = True
-    advice: ClassVar[str] = "ask for one"
-    layer: Layer = Layer.PLUGIN
-    found: str | None = None
-    resource: str | None = None
-    requested: int | None = None
-    nodes: tuple[str, ...] | None = None
-    config: str | None = None
-
-    def refuses_on(self, node: str | None) -> bool:
-        """Where the node shares the resource so: the scheduler does not know that."""
-        return node in (self.nodes or ())
 
 
 @reason

@@ -24,6 +24,7 @@ from tonnage.model.devices.mps import (
 from tonnage.model.devices.sharing import Mount, NodePlan, PlannedResource, PluginConfig, Slot
 from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import SharingKind
+from tonnage.model.reasons.offers import MpsClientsTooMany, MpsNotForMig, OfferReason
 
 _FEWER_CLIENTS: Final = 16
 _MORE_FROM: Final = (7, 5)
@@ -53,18 +54,20 @@ def too_many_replicas(replicas: int, most: int) -> str:
     return f"{head}: {replicas} > {most}"
 
 
-def unshareable(unit: Unit, replicas: int) -> str:
-    """Why MPS cannot share a device among so many; empty when it can."""
-    called = f"device {unit.index} ({unit.uuid}) is withheld"
+def unshareable(unit: Unit, replicas: int) -> OfferReason | None:
+    """Why MPS cannot share a device among so many; None when it can."""
+    subject, called = f"Device {unit.uuid}", f"device {unit.index} ({unit.uuid}) is withheld"
     if unit.mig is not None or unit.device.mig_enabled:
         remedy = "use timeSlicing, or disable MIG there"
-        return f"{called}: sharing using MPS is not supported for MIG devices; {remedy}"
+        message = f"{called}: sharing using MPS is not supported for MIG devices; {remedy}"
+        return MpsNotForMig(subject=subject, message=message, remedy=remedy, uuid=unit.uuid)
     most = most_clients(unit.device.compute_capability)
     if replicas <= most:
-        return ""
+        return None
     capability = unit.device.compute_capability or "not known"
     why = f"its compute capability is {capability}; ask for at most {most}"
-    return f"{called}: {too_many_replicas(replicas, most)}; {why}"
+    message = f"{called}: {too_many_replicas(replicas, most)}; {why}"
+    return MpsClientsTooMany(subject=subject, message=message, uuid=unit.uuid, replicas=replicas, most=most)
 
 
 def daemons_of(plan: NodePlan, inventory: Inventory, config: PluginConfig) -> tuple[MpsDaemon, ...]:
