@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
 from scripts.generate_reason_codes import files
+from tonnage.model import reasons as families
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.layer import Layer, NodeLayer
 from tonnage.model.reasons.kubelet import NodeNotReady
@@ -84,6 +87,13 @@ def test_every_reason_is_made_somewhere() -> None:
         cls.__name__ for code, cls in reasons().items() if code not in said and cls.__name__ not in _NAMED
     ]
     assert unused == []
+
+
+def test_no_two_reasons_share_a_code_or_a_name() -> None:
+    modules = walk_packages(families.__path__, f"{families.__name__}.")
+    classes = {cls for each in modules for cls in getattr(import_module(each.name), "REASONS", ())}
+    assert len({cls.code for cls in classes}) == len({cls.__name__ for cls in classes}) == len(classes)
+    assert classes == {*reasons().values()}
 
 
 def test_page_and_schema_are_those_of_the_reasons() -> None:

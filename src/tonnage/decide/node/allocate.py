@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.node.advertise import Uses, conflict, describe, uses_of
 from tonnage.model.devices.sharing import Allocation, Hold, PlannedResource, Slot
 from tonnage.model.reasons.allocation import (
-    CdiSpecMissing,
+    CdiNamesMissing,
     DeviceReason,
     DuplicateDevice,
     HeldAndForgotten,
@@ -79,11 +79,11 @@ def not_offered(resource: str) -> ResourceNotOffered:
     return ResourceNotOffered(subject=f"Resource {resource}", message=message, resource=resource)
 
 
-def without_spec(names: Sequence[str], problems: Sequence[str]) -> CdiSpecMissing:
+def without_spec(names: Sequence[str], problems: Sequence[str]) -> CdiNamesMissing:
     """The refusal of devices that no CDI spec has under these names, and why none has."""
     named = ", ".join(names[:_MOST_NAMED])
     why = "; ".join(problems[:_MOST_NAMED]) or "the driver says nothing of it now"
-    return CdiSpecMissing(
+    return CdiNamesMissing(
         subject="CDI specs",
         message=f"no CDI spec has {named} yet: {why}",
         names=tuple(names),

@@ -106,7 +106,7 @@ class SharedRequestTooLarge(Symptom):
 
 
 @reason
-class CdiSpecMissing(Reason):
+class CdiNamesMissing(Reason):
     """No CDI spec has the names by which the container would get its devices."""
 
     code: ClassVar[str] = "no-cdi-spec"
@@ -125,5 +125,5 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     HeldUnderAnotherName,
     HeldAndForgotten,
     ReplicasOfOneDevice,
-    CdiSpecMissing,
+    CdiNamesMissing,
 )
