@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.features_file import FeaturesFile
+from tonnage.adapters.features_file import FeatureLines
 from tonnage.adapters.machine import MachineFiles
 from tonnage.model.errors import HardwareError
 from tonnage.model.node.machine import Cpu, Machine, PciDevice
@@ -86,4 +87,4 @@ async def test_a_features_file_that_cannot_be_kept_is_an_error(tmp_path: Path) -
     (tmp_path / "gfd").mkdir()
     for labels in ({}, {"a": "b"}):
         with pytest.raises(HardwareError, match="gfd"):
-            await FeaturesFile(tmp_path / "gfd").show(labels)
+            await FeatureLines(tmp_path, StringIO()).write("gfd", labels)

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Final, cast
 
+from support.agent_world import world_of
 from support.driver_root import LIBRARIES, Driver
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.cdi.device_nodes import NodesBeside
@@ -26,10 +27,6 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
-from tonnage.agent.world import World
-from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
@@ -160,11 +157,7 @@ async def running(folder: Path) -> AsyncIterator[Node]:
     node = Node(folder)
     clock, root = node.clock, node.driver.root
     specs = FolderCdi(root, root)
-    world = World(
-        *("n", None, clock, FolderCheckpoints(folder / "state")),
-        *(NodeEvents("n", None, clock), AgentMetrics(clock)),
-        performer=Performer(ActionPorts(specs=specs)),
-    )
+    world = world_of("n", None, clock, FolderCheckpoints(folder / "state"), specs=specs)
     backend = NodesBeside(cast(DeviceBackend, node.told), clock, root=root, driver_root=root)
     config = SimpleNamespace(current=SimpleNamespace(config=CDI))
     devices = NodeDevices(world, backend, on_change=lambda: cdi.refresh())  # noqa: PLW0108 - made below

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
+from support.agent_world import events_in, world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.config_file import MountedConfigFile
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.adapters.host_paths import HostPaths
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import CHECKPOINT, ConfigInForce, NodeConfig
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.errors import HardwareError
 from tonnage.model.node.plugin_settings import LabelPlace, MigStrategy, Override
@@ -61,10 +59,10 @@ class Watched:
         file: Path | None = None,
     ) -> None:
         self.changed = asyncio.Event()
-        self.events = NodeEvents("node-1", cluster, clock)
+        self.events = events_in("node-1", cluster, clock)
         self.saved = asyncio.Event()
         self.checkpoints = Told(folder, self.saved)
-        world = World("node-1", cluster, clock, self.checkpoints, self.events, AgentMetrics(clock))
+        world = world_of("node-1", cluster, clock, self.checkpoints, self.events)
         lists = DeviceLists(world, RuntimeFiles(folder / "node"))
         host = HostPaths(folder / "node", driver_root)
         config_file = MountedConfigFile(file) if file else None

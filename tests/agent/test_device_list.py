@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_list import CHECKPOINT, DeviceLists
 from tonnage.agent.status.node_condition import applied
-from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
@@ -55,7 +54,7 @@ class Node:
         self.files = Files()
         events = Posted(clock)
         self.posted = events.posted
-        world = World("n", None, clock, FolderCheckpoints(folder), events, AgentMetrics(clock), self.started)
+        world = world_of("n", None, clock, FolderCheckpoints(folder), events, started=self.started)
         self.lists = DeviceLists(world, self.files)
 
     async def settled(self) -> tuple[str, str]:

@@ -13,22 +13,21 @@ from typing import Any, cast
 
 import pytest
 
+from support.agent_world import world_of
 from support.killed import KilledError, killed_at
 from support.nodefeatures import node_feature_crd
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
+from tonnage.adapters.features_file import FeatureLines
 from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.events import NodeEvents
 from tonnage.agent.labels.features import NodeFeatures
-from tonnage.agent.labels.sinks import OWNED, NodeFeatureObject, NodeLabels
+from tonnage.agent.labels.sinks import OWNED, FeatureFile, LabelSink, NodeFeatureObject, NodeLabels
 from tonnage.agent.main import run_agent
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
-from tonnage.loop.performer import ActionPorts, Performer
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.performer import Performer
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
@@ -36,7 +35,6 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node.machine import Machine, PciDevice
 from tonnage.model.node.plugin_settings import FeatureSettings
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import LabelSink
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE, POD
 
@@ -89,8 +87,7 @@ class Shown:
 async def publishing(
     told: Told, sink_for: Callable[[FeatureSettings], LabelSink], clock: Any, folder: Path
 ) -> AsyncIterator[NodeFeatures]:
-    events = NodeEvents("node-1", None, clock)
-    world = World("node-1", None, clock, FolderCheckpoints(folder), events, AgentMetrics(clock))
+    world = world_of("node-1", None, clock, FolderCheckpoints(folder))
     loop = NodeFeatures(world, told, cast("NodeDevices", told), cast("NodeConfig", told), sink_for)
     task = asyncio.create_task(loop.run())
     loop.look()
@@ -176,6 +173,14 @@ def node_labels(api: KubernetesApi, node: str = "node-1") -> NodeLabels:
     return NodeLabels(api, node, Performer(ActionPorts(api=api)))
 
 
+def node_feature(api: KubernetesApi, *, pod: str = "") -> NodeFeatureObject:
+    return NodeFeatureObject(api, "node-1", "default", Performer(ActionPorts(api=api)), pod=pod)
+
+
+def lines(folder: Path, stream: io.StringIO, file: str = "") -> FeatureFile:
+    return FeatureFile(Performer(ActionPorts(labels=FeatureLines(folder, stream))), file)
+
+
 async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: KubernetesApi) -> None:
     sink = node_labels(api)
     await sink.show({PRESENT: "true", PRODUCT: "T4", "nvidia.com/gpu.count": "1"})
@@ -237,7 +242,7 @@ async def test_a_node_that_is_not_there_is_an_error(api: KubernetesApi) -> None:
 
 
 async def test_a_node_feature_is_made_changed_and_emptied(api: KubernetesApi) -> None:
-    sink = NodeFeatureObject(api, "node-1", "default")
+    sink = node_feature(api)
     await api.create(CUSTOM_RESOURCE, node_feature_crd())
     await sink.show({})
     assert not (await api.list(NODE_FEATURE)).items, "without anything to say there is none"
@@ -260,12 +265,12 @@ async def test_a_node_feature_goes_with_what_owns_the_agents_pod(
     api: KubernetesApi, owned_by: list[JsonObject], owner: str
 ) -> None:
     await api.create(CUSTOM_RESOURCE, node_feature_crd())
-    await NodeFeatureObject(api, "node-1", "default").show({PRODUCT: "T4"})
+    await node_feature(api).show({PRODUCT: "T4"})
     owners: list[JsonValue] = [{"apiVersion": "apps/v1", "uid": "u-1", **one} for one in owned_by]
     pod: JsonObject = {"metadata": {"name": "gfd-1", "ownerReferences": owners}}
     pod["spec"] = {"containers": [{"name": "c", "image": "busybox:1.37"}]}
     uid = (await api.create(POD, pod, namespace="default")).metadata.uid
-    sink = NodeFeatureObject(api, "node-1", "default", pod="gfd-1")
+    sink = node_feature(api, pod="gfd-1")
     for _ in range(2):
         await sink.show({PRODUCT: "T4"})
         found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")
@@ -275,15 +280,15 @@ async def test_a_node_feature_goes_with_what_owns_the_agents_pod(
 
 async def test_a_node_feature_of_a_pod_that_is_not_there_belongs_to_nobody(api: KubernetesApi) -> None:
     await api.create(CUSTOM_RESOURCE, node_feature_crd())
-    await NodeFeatureObject(api, "node-1", "default", pod="gone").show({PRODUCT: "T4"})
+    await node_feature(api, pod="gone").show({PRODUCT: "T4"})
     found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")
     assert found.metadata.owner_references == []
 
 
-async def test_standard_output_gets_every_label_after_each_change() -> None:
+async def test_standard_output_gets_every_label_after_each_change(tmp_path: Path) -> None:
     """An `outputFile` that is empty."""
     stream = io.StringIO()
-    sink = FeaturesOutput(stream)
+    sink = lines(tmp_path, stream)
     for labels in ({"b": "1", "a": "2"}, {"a": "2", "b": "1"}, {"a": "3"}):
         await sink.show(labels)
     assert stream.getvalue() == "a=2\nb=1\na=3\n"
@@ -294,14 +299,15 @@ async def test_standard_output_gets_every_label_after_each_change() -> None:
 
 async def test_without_node_feature_discovery_there_is_an_error_to_tell(api: KubernetesApi) -> None:
     with pytest.raises(ClusterError):
-        await NodeFeatureObject(api, "node-1", "default").show({PRODUCT: "T4"})
+        await node_feature(api).show({PRODUCT: "T4"})
 
 
 async def test_a_file_is_replaced_and_removed_and_is_gone_from_its_former_place(
     clock: Any, tmp_path: Path
 ) -> None:
     told = Told(FeatureSettings(timestamp=False, output_file="/features.d/gfd"))
-    files = lambda settings: FeaturesFile(tmp_path / settings.output_file.lstrip("/"))  # noqa: E731
+    performer = Performer(ActionPorts(labels=FeatureLines(tmp_path, io.StringIO())))
+    files = lambda settings: FeatureFile(performer, settings.output_file)  # noqa: E731
     first, second = tmp_path / "features.d/gfd", tmp_path / "features.d/other"
     async with publishing(told, files, clock, tmp_path) as loop:
         await _until(first.exists, clock)

@@ -10,11 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.holders import Holders
-from tonnage.agent.world import World
 from tonnage.decide.node.ledger import UNSEEN_S
 from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError, Problem
@@ -75,8 +73,7 @@ class Bench:
         self.clock = clock
         self.kubelet = kubelet or FakeKubelet()
         port = cast(KubernetesApi, cluster) if api else None
-        events = NodeEvents("node-1", None, clock)
-        world = World("node-1", port, clock, FolderCheckpoints(folder), events, AgentMetrics(clock))
+        world = world_of("node-1", port, clock, FolderCheckpoints(folder))
         self.changed = asyncio.Event()
         self.holders = Holders(world, self.kubelet, on_change=self.changed.set, boot=boot)
         self.task: asyncio.Task[None] | None = None

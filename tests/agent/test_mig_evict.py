@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mig.eviction import EVICTED, PodEvictions, ask_to_leave
-from tonnage.agent.world import World
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.performer import Performer
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
@@ -30,8 +30,7 @@ async def api() -> KubernetesApi:
 @pytest.fixture
 def evictions(api: KubernetesApi, tmp_path: Path) -> PodEvictions:
     clock = SystemClock()
-    events, metrics = NodeEvents("n", None, clock), AgentMetrics(clock)
-    return PodEvictions(World("n", api, clock, FolderCheckpoints(tmp_path), events, metrics))
+    return PodEvictions(world_of("n", api, clock, FolderCheckpoints(tmp_path)))
 
 
 async def pod(api: KubernetesApi, name: str, node: str = "n", **metadata: Any) -> None:
@@ -76,10 +75,11 @@ async def test_what_is_not_ours_to_end_is_left_alone(api: KubernetesApi, evictio
 
 
 async def test_mig_4_a_dry_run_says_the_same_and_ends_nobody(api: KubernetesApi) -> None:
+    performer = Performer(ActionPorts(api=api))
     await pod(api, "free")
     await pod(api, "kept")
     budget: JsonObject = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
     await api.create(DISRUPTION_BUDGET, {"metadata": {"name": "b"}, "spec": budget}, namespace="ml")
-    assert await ask_to_leave(api, "n", "ml", "free", dry_run=True) == EVICTED
-    assert "disruption budget" in await ask_to_leave(api, "n", "ml", "kept", dry_run=True)
+    assert await ask_to_leave(api, performer, "n", "ml", "free", dry_run=True) == EVICTED
+    assert "disruption budget" in await ask_to_leave(api, performer, "n", "ml", "kept", dry_run=True)
     assert await there(api) == ["free", "kept"]

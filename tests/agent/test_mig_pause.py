@@ -11,14 +11,11 @@ from typing import Any, cast
 
 import pytest
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config.selection import NodeConfig
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mig.pause import NodePauses
-from tonnage.agent.world import World
 from tonnage.decide.node.mig.pause import ANNOTATION, PAUSED
-from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig.layouts import MigOptions, MigWork
@@ -47,11 +44,7 @@ class Life:
         self.work = MigWork.NONE
         self.refused = False
         self.writes = 0
-        world = World(
-            *("n", cast(KubernetesApi, self), clock, FolderCheckpoints(folder)),
-            *(NodeEvents("n", None, clock), AgentMetrics(clock)),
-            performer=Performer(ActionPorts(api=cast(KubernetesApi, self))),
-        )
+        world = world_of("n", cast(KubernetesApi, self), clock, FolderCheckpoints(folder))
         self.config = SimpleNamespace(node=None)
         asks = MigOptions("a/b", evict=True, cordon=cordon, pause=pause)
         self.pauses = NodePauses(world, cast(NodeConfig, self.config), asks, lambda: self.work)

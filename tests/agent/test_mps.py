@@ -12,15 +12,15 @@ from typing import Any, cast
 
 import pytest
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.plugin.holders import Holders
-from tonnage.agent.world import World
-from tonnage.loop.performer import ActionPorts, Performer
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.performer import Performer
 from tonnage.model.actions.devices import SetComputeMode
 from tonnage.model.devices.inventory import ComputeMode, Inventory
 from tonnage.model.devices.mps import MpsDaemon
@@ -80,9 +80,9 @@ class Machine:
     async def load(self, name: str) -> bytes | None:
         return await self.disk.load(name)
 
-    async def save(self, name: str, payload: bytes) -> None:
+    async def save(self, name: str, payload: bytes, *, lasting: bool) -> None:
         self.effect()
-        await self.disk.save(name, payload)
+        await self.disk.save(name, payload, lasting=lasting)
 
     async def start(self, daemon: MpsDaemon) -> None:
         self.effect()
@@ -111,19 +111,16 @@ class Machine:
     async def show_ready(self, root: str, *, ready: bool) -> None:
         self.marks[root] = ready
 
-    async def close(self) -> None:
-        self.effect()
-        self.running.clear()
-
 
 class Agent:
     """The loop, with devices, configuration and holds that the test sets."""
 
     def __init__(self, machine: Machine, clock: Any, api: Any = None) -> None:
-        events = NodeEvents("n", api, clock)
-        world = World(
-            *("n", None, clock, cast(Any, machine), events, AgentMetrics(clock)),
-            performer=Performer(ActionPorts(devices=cast(Any, machine), daemons=cast(Any, machine))),
+        events = NodeEvents("n", None if api is None else Performer(ActionPorts(api=api)), clock)
+        world = world_of(
+            *("n", None, clock, cast(Any, machine), events),
+            devices=cast(Any, machine),
+            daemons=cast(Any, machine),
         )
         self.devices = SimpleNamespace(inventory=None, error="")
         self.config = SimpleNamespace(current=None)

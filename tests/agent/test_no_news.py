@@ -7,15 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
 
@@ -39,11 +37,6 @@ class Backend:
         while True:
             await asyncio.sleep(0)
             yield RawEvent(RawEventKind.CHANGED)
-
-
-def world_of(folder: Path, clock: Any) -> World:
-    checkpoints = FolderCheckpoints(folder)
-    return World("n", None, clock, checkpoints, NodeEvents("n", None, clock), AgentMetrics(clock))
 
 
 async def until(loop: Any, enough: asyncio.Event) -> None:
@@ -98,7 +91,7 @@ class QuietFile:
 
 
 def config_of(folder: Path, clock: Any, file: Any) -> NodeConfig:
-    world = world_of(folder, clock)
+    world = world_of("n", None, clock, FolderCheckpoints(folder))
     lists = DeviceLists(world, RuntimeFiles(folder / "node"))
     return NodeConfig(world, Reading(Wishes("ns/map")), lists, on_change=lambda: None, file=file)
 
@@ -128,7 +121,7 @@ async def test_devices_that_are_read_again_are_the_same_object(tmp_path: Path, c
     backend = Backend()
     seen: list[object] = []
     devices: NodeDevices = NodeDevices(
-        world_of(tmp_path, clock),
+        world_of("n", None, clock, FolderCheckpoints(tmp_path)),
         backend,  # type: ignore[arg-type]
         on_change=lambda: seen.append(devices.inventory),
     )

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from support.agent_world import world_of
 from support.killed import KilledError, killed_at
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
@@ -21,9 +22,8 @@ from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.world import World
-from tonnage.loop.performer import ActionPorts
+from tonnage.loop.effects import ActionPorts
 from tonnage.model.devices.device_nodes import DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import DeviceListStrategy, Injection, PluginConfig
@@ -95,7 +95,7 @@ class Node:
 async def running(tmp_path: Path, fast_clock: Any) -> AsyncIterator[Node]:
     events = NodeEvents("n", None, fast_clock)
     checkpoints = FolderCheckpoints(tmp_path / "state")
-    node = Node(tmp_path, World("n", None, fast_clock, checkpoints, events, AgentMetrics(fast_clock)))
+    node = Node(tmp_path, world_of("n", None, fast_clock, checkpoints, events))
     node.driver("1.1")
     task = asyncio.create_task(node.cdi.run())
     yield node
@@ -121,7 +121,7 @@ async def test_killed_around_any_write_or_removal_the_next_agent_has_the_specs_r
         while killed:
             root = tmp_path / f"{place}-{fuse}"
             checkpoints = FolderCheckpoints(root / "state")
-            world = World("n", None, clock, checkpoints, NodeEvents("n", None, clock), AgentMetrics(clock))
+            world = world_of("n", None, clock, checkpoints)
             for before, asked, named in turns[:place]:
                 node = Node(root, world)
                 node.driver("1.1")

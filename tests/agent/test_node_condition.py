@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config.selection import ConfigInForce
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.status.node_condition import CHECKPOINT, Finding, NodeConditions, applied, health_of
-from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
-from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.wire.kinds import NODE
@@ -115,11 +112,7 @@ def finding(status: str, message: str = "") -> Finding:
 
 @asynccontextmanager
 async def running(folder: Path, cluster: Any, clock: Any, said: Said) -> AsyncIterator[NodeConditions]:
-    events = NodeEvents("node-1", cluster, clock)
-    world = World(
-        *("node-1", cluster, clock, FolderCheckpoints(folder), events, AgentMetrics(clock)),
-        performer=Performer(ActionPorts(api=cluster)),
-    )
+    world = world_of("node-1", cluster, clock, FolderCheckpoints(folder))
     conditions = NodeConditions(world, {"One": lambda: said.one, "Other": lambda: said.other})
     task = asyncio.create_task(conditions.run())
     try:

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.status.node_software import SoftwareWatch
-from tonnage.agent.world import World
 from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.node.software import KubeletPolicies, Switch
 
@@ -60,8 +58,7 @@ class Beats:
 class Scene:
     def __init__(self, cluster: Any, clock: Any, folder: Path) -> None:
         self.beats = Beats(clock)
-        events, metrics = NodeEvents("n", None, clock), AgentMetrics(clock)
-        world = World("n", cluster, self.beats, FolderCheckpoints(folder), events, metrics)
+        world = world_of("n", cluster, self.beats, FolderCheckpoints(folder))
         self.files = Files()
         self.versions = ("", "")
         self.changes = 0

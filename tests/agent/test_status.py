@@ -14,16 +14,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config.selection import ConfigInForce
-from tonnage.agent.events import NodeEvents
 from tonnage.agent.main import run_agent
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.status.body import status_of
 from tonnage.agent.status.publisher import StatusPublisher
-from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.mps.daemons import daemons_of, gated
@@ -238,8 +236,7 @@ class Publishing:
 
     def __init__(self, cluster: Any, folder: Path) -> None:
         self.clock = clock = WaitingClock()
-        events, metrics = NodeEvents("node-1", cluster, clock), AgentMetrics(clock)
-        world = World("node-1", cluster, clock, FolderCheckpoints(folder), events, metrics)
+        world = world_of("node-1", cluster, clock, FolderCheckpoints(folder))
         self.publisher = StatusPublisher(world, AtOnce(folder / "none", clock), lambda: self.software)
         self.software = NodeSoftware()
 

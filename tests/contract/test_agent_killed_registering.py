@@ -15,16 +15,14 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from support.agent_world import world_of
 from support.dying_agent import STEPS
 from support.kubelet_side import FastClock
 from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, plugin_node
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.kubelet.holds import KubeletFiles
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.plugin.holders import CHECKPOINT, Holders
-from tonnage.agent.world import World
 from tonnage.model.devices.sharing import Allocation
 from tonnage.model.names import GPU
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
@@ -51,7 +49,7 @@ async def node() -> AsyncIterator[PluginNode]:
     """GPU-0 was given as a whole by an agent before; now GPUs are shared."""
     async with plugin_node() as made:
         clock, disk = FastClock(), FolderCheckpoints(made.root / "var/lib/tonnage")
-        world = World("n", None, clock, disk, NodeEvents("n", None, clock), AgentMetrics(clock))
+        world = world_of("n", None, clock, disk)
         before = Holders(world, KubeletFiles(made.root / "var/lib/kubelet"), on_change=lambda: None)
         await before.take([Allocation(GPU, ("GPU-0",), ("GPU-0",))])
         (made.root / "config.yaml").write_text(SHARED)

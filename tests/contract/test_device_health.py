@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import pynvml
 import pytest
 
+from support.agent_world import world_of
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule, switched
@@ -22,8 +23,6 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.agent.devices import CHECKPOINT, NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
-from tonnage.agent.world import World
 from tonnage.model.devices.health import FaultClass, HealthPolicy
 from tonnage.model.devices.inventory import Device, MigDevice
 from tonnage.ports.clock import Clock
@@ -184,7 +183,7 @@ class Agent:
         self.backend = machine.backend()
         self.events = Posted()
         self.changed = asyncio.Event()
-        world = World("n", None, clock, FolderCheckpoints(disk), self.events, AgentMetrics(clock))
+        world = world_of("n", None, clock, FolderCheckpoints(disk), self.events)
         self.devices = NodeDevices(
             world, self.backend, on_change=self.changed.set, policy=lambda: self.policy
         )

@@ -13,18 +13,16 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from fuzz.documents import INVENTORY
+from support.agent_world import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.holds import shown_of
 from tonnage.adapters.kubelet.plugin_server import PluginServer, _reading
 from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_plugin import DevicePlugin
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.plugin.ledger_file import ledger_bytes
-from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.ledger import Entry, Evidence, gather, holds_of, settle
@@ -135,7 +133,7 @@ class Node:
     @classmethod
     async def started(cls) -> Node:
         clock = FastClock()
-        world = World("n", None, clock, Memory(), NodeEvents("n", None, clock), AgentMetrics(clock))
+        world = world_of("n", None, clock, Memory())
         holders = Holders(world, NoKubelet(), on_change=lambda: None)
         await holders._ask()
         sockets = cast("PluginSockets", Sockets())

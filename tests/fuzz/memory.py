@@ -10,21 +10,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
+from support.agent_world import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config.checkpoint import recalled as recalled_config
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import DeviceMemory
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.status.node_condition import NodeConditions
-from tonnage.agent.world import World
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.decide.node.health.checkpoint import recalled, remembered
@@ -85,13 +83,13 @@ class Found:
 def agent_memory() -> Iterator[Target]:
     """What every loop of the agent finds in its checkpoint when it begins."""
     clock, found = FastClock(), Found()
-    world = World("n", None, clock, found, NodeEvents("n", None, clock), AgentMetrics(clock))
+    world = world_of("n", None, clock, found)
     reading = Reading(Wishes("d/c"))
     nothing = cast("Any", None)
 
     async def restored() -> None:
         with suppress(ValueError):  # what it says it raises
-            await MigJournal(found).restore()
+            await MigJournal(world).restore()
         await MigHost(world, nothing, lambda: False)._recall()
         await NodeMps(world, nothing, nothing, nothing, nothing, on_change=lambda: None)._restore()
         await NodeConditions(world, {})._restore()

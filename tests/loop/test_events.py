@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.loop.events import EventRecorder, reference_to
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.events import EventRecorder, recorder_over, reference_to
+from tonnage.loop.performer import Performer
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
@@ -24,7 +26,7 @@ class World:
         self.clock = clock
         self.api = api
         self.pod = pod
-        self.recorder = EventRecorder(api, clock, "kubelet", "a100-0")
+        self.recorder = recorder_over(api, clock, "kubelet", "a100-0")
 
     async def events(self) -> list[Event]:
         return (await self.api.list(EVENT)).items
@@ -103,8 +105,8 @@ async def test_events_about_cluster_scoped_objects_lie_in_the_default_namespace(
 
 async def test_recorders_at_one_moment_do_not_meet_in_a_name(world: World) -> None:
     others = [
-        EventRecorder(world.api, world.clock, "scheduler"),
-        EventRecorder(world.api, world.clock, "kubelet", "a100-0"),
+        recorder_over(world.api, world.clock, "scheduler"),
+        recorder_over(world.api, world.clock, "kubelet", "a100-0"),
     ]
     for recorder in (world.recorder, *others):
         await recorder.emit(world.pod, "Normal", "Pulled", "image present")
@@ -138,7 +140,9 @@ async def test_who_tells_too_much_about_one_object_is_heard_every_five_minutes(w
 
 
 async def test_a_recorder_that_is_not_sparing_tells_everything(world: World) -> None:
-    recorder = EventRecorder(world.api, world.clock, "tonnage-agent", sparing=False)
+    recorder = EventRecorder(
+        Performer(ActionPorts(api=world.api)), world.clock, "tonnage-agent", sparing=False
+    )
     for number in range(30):
         await recorder.emit(world.pod, "Normal", "Broken", f"GPU {number}")
     assert len(await world.events()) == 30

@@ -2,74 +2,124 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast, get_args
 
 import pytest
 
-from tonnage.loop.performer import ActionPorts, ActionRecord, Performer, Phase
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.performer import ActionRecord, Note, Performer, Phase, Sight
 from tonnage.model.actions.action import Action
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
+from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
+from tonnage.model.actions.cluster import (
+    CountEvent,
+    CreateEvent,
+    CreateNodeFeature,
+    CreateNodeGpuStatus,
+    EvictPod,
+    PatchNode,
+    PatchNodeGpuStatus,
+    PatchNodeStatus,
+    ReplaceNodeFeature,
+)
 from tonnage.model.actions.devices import (
     CreateComputeInstance,
     CreateGpuInstance,
     DestroyComputeInstance,
     DestroyGpuInstance,
+    MigStep,
     ResetGpu,
     SetComputeMode,
     SetMigMode,
 )
-from tonnage.model.actions.mps import StartDaemon, StopDaemon
-from tonnage.model.actions.node import PatchNode, PatchNodeStatus
+from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
+from tonnage.model.actions.labels import WriteLabels
+from tonnage.model.actions.mps import MarkReady, StartDaemon, StopDaemon
 from tonnage.model.actions.retry import Retry
 from tonnage.model.devices.inventory import ComputeMode
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import Bug, HardwareError, Problem
+from tonnage.model.mig.hooks import MigHook
 from tonnage.model.mig.layouts import GpuInstance
 from tonnage.model.names import ResourceName
 from tonnage.ports.kubernetes import PatchType
-from tonnage.wire.kinds import NODE
+from tonnage.wire.kinds import EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
 
 INSTANCE = GpuInstance(1, "1g.10gb", 0)
 DAEMON = MpsDaemon(ResourceName("nvidia.com/gpu"), "/mps", 50, ())
 SET_MODE = SetComputeMode("GPU-0", ComputeMode.EXCLUSIVE_PROCESS)
-DEVICES: tuple[Action, ...] = (
+HOOK = MigHook("/bin/hook", ("-v",), {"A": "own", "B": "own"}, "/srv")
+RUN_HOOK = RunHook("apply-start", 0, HOOK, (("B", "given"),))
+MIG_STEPS: tuple[Action, ...] = (
     *(SetMigMode("GPU-0", True), ResetGpu("GPU-0"), DestroyComputeInstance("GPU-0", INSTANCE, 0)),
     *(DestroyGpuInstance("GPU-0", INSTANCE), CreateGpuInstance("GPU-0", "1g.10gb", 0)),
     CreateComputeInstance("GPU-0", INSTANCE, 1),
 )
-EFFECTS: dict[Action, tuple[object, ...]] = {
-    **{step: ("apply", step) for step in (*DEVICES, SET_MODE)},
-    StartDaemon(DAEMON): ("start", DAEMON),
-    StopDaemon(DAEMON): ("stop", DAEMON),
-    WriteSpec("gpu.json", b"{}"): ("write", "gpu.json", b"{}"),
-    RemoveSpec("gpu.json"): ("remove", "gpu.json"),
+ON_DISK = SaveCheckpoint("mig", b"{}")
+GIVEN: dict[str, object] = {"variables": {"A": "own", "B": "given"}, "folder": "/srv", "timeout_s": 300.0}
+UNIT: dict[str, object] = {"timeout_s": 90.0}
+IN_NS: dict[str, object] = {"namespace": "ns"}
+STATUS: dict[str, object] = {"subresource": "status"}
+EVICTION = {
+    "apiVersion": "policy/v1",
+    "kind": "Eviction",
+    "metadata": {"name": "p", "namespace": "ns"},
+    "deleteOptions": {"preconditions": {"uid": "u"}},
 }
-PATCHES: tuple[tuple[Action, dict[str, object]], ...] = (
-    (PatchNode("n", {"metadata": {}}), {}),
+FRESH = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "n"}}
+EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
+    *((step, ("apply", step), {}) for step in (*MIG_STEPS, SET_MODE)),
+    (StartDaemon(DAEMON), ("start", DAEMON), {}),
+    (StopDaemon(DAEMON), ("stop", DAEMON), {}),
+    (MarkReady("/mps", True), ("show_ready", "/mps"), {"ready": True}),
+    (WriteSpec("gpu.json", b"{}"), ("write", "gpu.json", b"{}"), {}),
+    (RemoveSpec("gpu.json"), ("remove", "gpu.json"), {}),
+    (ON_DISK, ("save", "mig", b"{}"), {"lasting": True}),
+    (AddRow("ledger", b"row"), ("add", "ledger", b"row"), {}),
+    (PatchNode("n", {"metadata": {}}), ("patch", NODE, "n", {"metadata": {}}), {}),
     (
-        PatchNodeStatus("n", {"status": {}}),
-        {"patch_type": PatchType.STRATEGIC, "subresource": "status"},
+        *(PatchNodeStatus("n", {"a": 1}), ("patch", NODE, "n", {"a": 1})),
+        {"patch_type": PatchType.STRATEGIC, **STATUS},
     ),
-)
+    (EvictPod("ns", "p", "u"), ("create_subresource", POD, "p", "eviction", EVICTION), IN_NS),
+    (CreateNodeFeature("ns", {"a": 1}), ("create", NODE_FEATURE, {"a": 1}), IN_NS),
+    (ReplaceNodeFeature("ns", {"a": 1}), ("replace", NODE_FEATURE, {"a": 1}), IN_NS),
+    (CreateNodeGpuStatus("n"), ("create", NODE_GPU_STATUS, FRESH), {}),
+    (PatchNodeGpuStatus("n", {"a": 1}), ("patch", NODE_GPU_STATUS, "n", {"a": 1}), STATUS),
+    (CreateEvent("ns", {"a": 1}), ("create", EVENT, {"a": 1}), IN_NS),
+    (CountEvent("ns", "e", {"count": 2}), ("patch", EVENT, "e", {"count": 2}), IN_NS),
+    (RUN_HOOK, ("run", "/bin/hook", ("-v",)), GIVEN),
+    (StopService("u"), ("run", "systemctl", ("stop", "--", "u")), UNIT),
+    (StartService("u"), ("run", "systemctl", ("start", "--", "u")), UNIT),
+    (RestartNode("boot"), ("run", "systemctl", ("reboot",)), UNIT),
+    (WriteLabels("gfd", (("a", "b"),)), ("write", "gfd", {"a": "b"}), {}),
+]
+"""An action, the method of a port with what it is given, and options."""
+ALL = [action for action, *_ in EFFECTS]
+
+
+def by_name(actions: list[Action]) -> list[Any]:
+    return [pytest.param(action, id=type(action).__name__) for action in actions]
 
 
 class Node:
     """Takes every action, in order, unless it `fails`."""
 
-    def __init__(self, fails: str = "") -> None:
-        self.done: list[tuple[object, ...]] = []
+    def __init__(self, fails: str = "", *, adds: bool = True) -> None:
+        self.done: list[tuple[tuple[object, ...], dict[str, object]]] = []
         self.records: list[ActionRecord] = []
-        names = ("apply", "start", "stop", "write", "remove", "patch")
-        port = cast(Any, SimpleNamespace(**{name: self._doing(name) for name in names}))
-        self.ports = ActionPorts(port, port, port, port)
         self.fails = fails
+        self.adds = adds
+        port = cast(Any, self)
+        names = ("checkpoints", "devices", "daemons", "specs", "api", "host", "labels")
+        self.ports = ActionPorts(**dict.fromkeys(names, port))
 
-    def _doing(self, name: str) -> Any:
-        async def do(*arguments: object, **options: object) -> None:
+    def __getattr__(self, name: str) -> Any:
+        async def do(*arguments: object, **options: object) -> bool:
             if self.fails:
                 raise HardwareError(Problem(self.fails))
-            self.done.append((name, *arguments, *([options] if options else [])))
+            self.done.append(((name, *arguments), options))
+            return self.adds
 
         return do
 
@@ -81,55 +131,108 @@ async def read() -> str:
     return "as it is"
 
 
+def permission(action: Action) -> Sight | Note | None:
+    """A new one of what an action of its class needs."""
+    return {Retry.IDEMPOTENT: None, Retry.LOOK_FIRST: Sight(), Retry.NEVER: Note()}[action.retry]
+
+
 def test_every_action_is_tried_here() -> None:
-    assert {*map(type, EFFECTS), *(type(action) for action, _ in PATCHES)} == {*get_args(Action)}
+    assert {type(action) for action, *_ in EFFECTS} == {*get_args(Action)}
 
 
 @pytest.mark.parametrize(
-    ("action", "effect"),
-    [
-        *(pytest.param(*pair, id=type(pair[0]).__name__) for pair in EFFECTS.items()),
-        *(
-            pytest.param(
-                action,
-                ("patch", NODE, "n", cast(Any, action).patch, *([options] if options else [])),
-                id=type(action).__name__,
-            )
-            for action, options in PATCHES
-        ),
-    ],
+    ("action", "effect", "options"), [pytest.param(*row, id=type(row[0]).__name__) for row in EFFECTS]
 )
 async def test_each_action_is_done_once_and_recorded_before_and_after(
-    action: Action, effect: tuple[object, ...]
+    action: Action, effect: tuple[object, ...], options: dict[str, object]
 ) -> None:
     node = Node()
-    performer = node.performer()
-    seen, sight = await performer.look(read())
-    await performer.perform(action, sight)
-    assert (seen, node.done) == ("as it is", [effect])
+    assert await node.performer().perform(action, permission(action))
+    assert node.done == [(effect, options)]
     assert node.records == [ActionRecord(action, Phase.BEGUN), ActionRecord(action, Phase.DONE)]
 
 
-@pytest.mark.parametrize("step", [pytest.param(step, id=type(step).__name__) for step in DEVICES])
+@pytest.mark.parametrize("action", by_name(ALL))
+async def test_a_dry_run_records_what_it_leaves_undone(action: Action) -> None:
+    node = Node()
+    assert not await node.performer(dry_run=True).perform(action, permission(action))
+    assert node.done == []
+    assert node.records == [ActionRecord(action, Phase.WITHHELD)]
+
+
+@pytest.mark.parametrize("action", by_name(ALL))
+async def test_what_fails_is_recorded_with_its_reason_and_raised(action: Action) -> None:
+    node = Node("it is busy")
+    with pytest.raises(HardwareError, match="it is busy"):
+        await node.performer().perform(action, permission(action))
+    assert [record.phase for record in node.records] == [Phase.BEGUN, Phase.FAILED]
+    assert "it is busy" in node.records[1].why
+
+
+@pytest.mark.parametrize("action", by_name(ALL))
+async def test_an_action_for_what_is_not_here_is_a_bug(action: Action) -> None:
+    with pytest.raises(Bug, match="nothing here to be performed on"):
+        await Performer(ActionPorts()).perform(action, permission(action))
+
+
+def test_what_must_look_first_or_is_never_repeated_are_these() -> None:
+    classes = {retry: {each for each in get_args(Action) if each.retry is retry} for retry in Retry}
+    looking = {*get_args(MigStep), EvictPod, CreateNodeFeature, ReplaceNodeFeature, StopService}
+    assert classes[Retry.LOOK_FIRST] == looking
+    assert classes[Retry.NEVER] == {RunHook, RestartNode}
+
+
+@pytest.mark.parametrize("action", by_name([action for action in ALL if action.retry is Retry.LOOK_FIRST]))
 @pytest.mark.parametrize("fails", [pytest.param("", id="it was done"), pytest.param("busy", id="it failed")])
-async def test_a_mig_step_is_never_repeated_without_reading_the_hardware(step: Action, fails: str) -> None:
+async def test_what_looks_first_is_never_repeated_without_reading_the_world(
+    action: Action, fails: str
+) -> None:
     node = Node(fails)
     performer = node.performer()
-    with pytest.raises(Bug, match="without a new look"):
-        await performer.perform(step)
-    _, sight = await performer.look(read())
+    for wrong in (None, Note()):
+        with pytest.raises(Bug, match="without a new look"):
+            await performer.perform(action, wrong)
+    seen, sight = await performer.look(read())
+    assert seen == "as it is"
     if fails:
         with pytest.raises(HardwareError):
-            await performer.perform(step, sight)
+            await performer.perform(action, sight)
     else:
-        await performer.perform(step, sight)
+        await performer.perform(action, sight)
     count = len(node.records)
     with pytest.raises(Bug, match="without a new look"):
-        await performer.perform(step, sight)
+        await performer.perform(action, sight)
     assert len(node.records) == count
     node.fails = ""
-    await performer.perform(step, (await performer.look(read()))[1])
-    assert node.done[-1] == ("apply", step)
+    await performer.perform(action, (await performer.look(read()))[1])
+    assert len(node.done) == 1 + (not fails)
+
+
+@pytest.mark.parametrize("action", by_name([action for action in ALL if action.retry is Retry.NEVER]))
+@pytest.mark.parametrize("fails", [pytest.param("", id="it was done"), pytest.param("busy", id="it failed")])
+async def test_what_is_never_repeated_is_done_once_for_a_note_on_disk(action: Action, fails: str) -> None:
+    node = Node()
+    performer = node.performer()
+    for wrong in (None, Sight()):
+        with pytest.raises(Bug, match="without a note on disk"):
+            await performer.perform(action, wrong)
+    note = await performer.note(ON_DISK)
+    assert node.done == [(("save", "mig", b"{}"), {"lasting": True})]
+    node.fails = fails
+    if fails:
+        with pytest.raises(HardwareError):
+            await performer.perform(action, note)
+    else:
+        await performer.perform(action, note)
+    node.fails = ""
+    with pytest.raises(Bug, match="again for the same note"):
+        await performer.perform(action, note)
+    await performer.perform(action, await performer.note(ON_DISK))
+
+
+async def test_without_a_note_on_disk_there_is_none() -> None:
+    with pytest.raises(HardwareError):
+        await Node("the disk is full").performer().note(ON_DISK)
 
 
 async def test_what_is_idempotent_may_be_done_at_any_time() -> None:
@@ -137,24 +240,20 @@ async def test_what_is_idempotent_may_be_done_at_any_time() -> None:
     for _ in range(2):
         await node.performer().perform(SET_MODE)
     assert len(node.done) == 2
-    assert {type(action) for action in EFFECTS if action.retry is Retry.LOOK_FIRST} == {*map(type, DEVICES)}
 
 
-async def test_a_dry_run_records_what_it_leaves_undone() -> None:
+async def test_a_row_that_finds_nothing_to_be_added_to_is_declined() -> None:
+    node = Node(adds=False)
+    assert not await node.performer().perform(AddRow("ledger", b"row"))
+    assert [record.phase for record in node.records] == [Phase.BEGUN, Phase.DECLINED]
+
+
+async def test_an_eviction_in_a_dry_run_of_the_api_server_says_so() -> None:
     node = Node()
-    await node.performer(dry_run=True).perform(SET_MODE)
-    assert node.done == []
-    assert node.records == [ActionRecord(SET_MODE, Phase.WITHHELD)]
+    await node.performer().perform(EvictPod("ns", "p", "u", dry_run=True), Sight())
+    ((*_, body), _), *_ = node.done
+    assert cast(Any, body)["deleteOptions"]["dryRun"] == ["All"]
 
 
-async def test_what_fails_is_recorded_with_its_reason_and_raised() -> None:
-    node = Node("the GPU is busy")
-    with pytest.raises(HardwareError, match="the GPU is busy"):
-        await node.performer().perform(SET_MODE)
-    assert [record.phase for record in node.records] == [Phase.BEGUN, Phase.FAILED]
-    assert "the GPU is busy" in node.records[1].why
-
-
-async def test_an_action_for_what_is_not_here_is_a_bug() -> None:
-    with pytest.raises(Bug, match="nothing here to be performed on"):
-        await Performer(ActionPorts()).perform(SET_MODE)
+def test_what_hooks_are_given_is_in_no_record() -> None:
+    assert "own" not in repr(RUN_HOOK)

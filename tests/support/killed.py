@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tonnage.loop.performer import ActionPorts, ActionRecord, Performer
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.performer import ActionRecord, Performer
 
 
 class KilledError(BaseException):

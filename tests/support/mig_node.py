@@ -8,15 +8,12 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from support.agent_world import world_of
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.manager import NodeMig
 from tonnage.agent.plugin.holders import Holders
-from tonnage.agent.world import World
 from tonnage.decide.node.mig.wanted_layout import MigWish
-from tonnage.loop.performer import ActionPorts, Performer
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
@@ -52,13 +49,18 @@ class Machine:
         self.boards: dict[str, tuple[str, ...]] = {}
         """GPUs that a restart resets, each with those of its board."""
 
+    async def ask(self, command: str, arguments: Sequence[str] = (), **_: Any) -> str:
+        """systemctl show."""
+        line = " ".join((command, *arguments))
+        if why := self.fails(line):
+            raise HardwareError(Problem(f"{command} failed", why=why))
+        return "active\n" if arguments[-1] in self.running else "inactive\n"
+
     async def run(self, command: str, arguments: Sequence[str] = (), **_: Any) -> str:
         """As a host does: systemctl, and hooks that do nothing."""
         line = " ".join((command, *arguments))
         if why := self.fails(line):
             raise HardwareError(Problem(f"{command} failed", why=why))
-        if command == "systemctl" and arguments[0] == "show":
-            return "active\n" if arguments[-1] in self.running else "inactive\n"
         self.burn()
         self.ran.append(line)
         if line.startswith("systemctl stop"):
@@ -118,10 +120,8 @@ class Agent:
         evicts: bool = False,
         reboots: bool = False,
     ) -> None:
-        world = World(
-            *("n", None, clock, cast(Any, machine)),
-            *(NodeEvents("n", None, clock), AgentMetrics(clock)),
-            performer=Performer(ActionPorts(devices=cast(Any, machine))),
+        world = world_of(
+            *("n", None, clock, cast(Any, machine)), devices=cast(Any, machine), host=cast(Any, machine)
         )
         self.machine, self.clock, self.wish = machine, clock, wish
         self.devices = NodeDevices(world, machine.backend, on_change=self._changed)

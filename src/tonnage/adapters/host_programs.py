@@ -24,6 +24,9 @@ class ChrootPrograms:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    async def ask(self, command: str, arguments: Sequence[str] = (), *, timeout_s: float = 60.0) -> str:
+        return await self.run(command, arguments, timeout_s=timeout_s)
+
     async def run(
         self,
         command: str,

@@ -15,6 +15,7 @@ from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.mig.withheld import withheld
 from tonnage.loop.ticks import next_beat
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
@@ -181,6 +182,7 @@ class DeviceMemory:
         self._node = world.node
         self._clock = world.clock
         self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self._events = world.events
         # Times on disk are wall times; one offset for the whole run keeps them the same from save to save.
         self._epoch = world.clock.now().timestamp() - world.clock.monotonic()
@@ -221,7 +223,7 @@ class DeviceMemory:
         if payload == self._saved:
             return True
         try:
-            await self._checkpoints.save(CHECKPOINT, payload)
+            await self._performer.perform(SaveCheckpoint(CHECKPOINT, payload))
         except HardwareError as error:
             self._news.set()
             if str(error) != self._complaint:

@@ -6,8 +6,8 @@ import asyncio
 from typing import Final, Literal
 
 from tonnage.loop.events import EventRecorder
+from tonnage.loop.performer import Performer
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.objects import ObjectReference
 
 _WAITING: Final = 64
@@ -15,13 +15,18 @@ _COMPONENT: Final = "tonnage-agent"
 
 
 class NodeEvents:
-    """Posts Events in the background. What is said again is counted on the Event that stands."""
+    """Posts Events in the background. What is said again is counted on the Event that stands.
 
-    def __init__(self, node: str, api: KubernetesApi | None, clock: Clock) -> None:
+    Without a `performer` there is no cluster to tell.
+    """
+
+    def __init__(self, node: str, performer: Performer | None, clock: Clock) -> None:
         # kubectl describe looks for Events of a node under its name as uid, as kubelet writes them.
         self._node = ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
         # Not sparing: ten GPUs that fail are ten pieces of news about one node.
-        self._recorder = None if api is None else EventRecorder(api, clock, _COMPONENT, node, sparing=False)
+        self._recorder = (
+            None if performer is None else EventRecorder(performer, clock, _COMPONENT, node, sparing=False)
+        )
         self._queue: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue(_WAITING)
 
     def post(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:

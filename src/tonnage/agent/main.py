@@ -22,13 +22,14 @@ from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import DeviceBackend, LabelSink
+from tonnage.ports.node import DeviceBackend
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.devices import NodeDevices
+    from tonnage.agent.labels.sinks import LabelSink
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.mig.layout import NodeMigLayout
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.node_software import SoftwareWatch
     from tonnage.agent.world import Host, World
+    from tonnage.loop.effects import ActionPorts
     from tonnage.model.devices.health import HealthPolicy
 
 _LOG: Final = logging.getLogger(__name__)
@@ -69,39 +71,70 @@ async def run_agent(
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
-            world = _world(options, api, clock, metrics, started or asyncio.Event(), host)
+            from tonnage.agent.world import Host
+
+            ports = _ports(options, backend, api, host or Host())
+            world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
-                await _run(options, backend, world, listening)
+                await _run(options, backend, ports, world, listening)
             except BaseExceptionGroup as group:
                 raise _first(group) from None
 
 
+def _ports(
+    options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, host: Host
+) -> ActionPorts:
+    """What the agent may change."""
+    from tonnage.adapters.features_file import FeatureLines
+    from tonnage.adapters.mps.daemon import ControlDaemons
+    from tonnage.loop.effects import ActionPorts
+
+    programs = host.programs
+    if programs is None and options.mig_host_root is not None:
+        from tonnage.adapters.host_programs import ChrootPrograms
+
+        programs = ChrootPrograms(options.mig_host_root)
+    return ActionPorts(
+        checkpoints=FolderCheckpoints(options.root / "var/lib/tonnage"),
+        devices=backend,
+        daemons=ControlDaemons(options.root),
+        specs=_spec_folder(options),
+        api=api,
+        host=programs if options.mig_host_root is not None else None,
+        labels=FeatureLines(options.root, host.output or sys.stdout),
+    )
+
+
 def _world(
     options: AgentOptions,
-    api: KubernetesApi | None,
+    ports: ActionPorts,
     clock: Clock,
     metrics: AgentMetrics | None,
     started: asyncio.Event,
-    host: Host | None,
 ) -> World:
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics.counters import AgentMetrics
-    from tonnage.agent.world import Host, World
+    from tonnage.agent.world import World
+    from tonnage.loop.performer import Performer
 
-    events = NodeEvents(options.node_name, api, clock)
-    checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
-    told = metrics or AgentMetrics(clock)
-    return World(options.node_name, api, clock, checkpoints, events, told, started, host or Host())
+    performer = Performer(ports)
+    events = NodeEvents(options.node_name, performer if ports.api is not None else None, clock)
+    counters = metrics or AgentMetrics(clock)
+    assert ports.checkpoints is not None
+    return World(options.node_name, ports.api, clock, ports.checkpoints, events, counters, performer, started)
 
 
 async def _run(
-    options: AgentOptions, backend: DeviceBackend, world: World, listening: socket.socket | None
+    options: AgentOptions,
+    backend: DeviceBackend,
+    ports: ActionPorts,
+    world: World,
+    listening: socket.socket | None,
 ) -> None:
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
-    from tonnage.adapters.mps.daemon import ControlDaemons
     from tonnage.agent.cdi import NodeCdi
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.labels.features import NodeFeatures
@@ -111,10 +144,10 @@ async def _run(
     from tonnage.agent.plugin.holders import Holders
     from tonnage.agent.start import end_without_devices, layouts_of
     from tonnage.agent.status.publisher import StatusPublisher
-    from tonnage.loop.performer import ActionPorts, Performer
 
-    daemons, specs = ControlDaemons(options.root), _spec_folder(options)
-    world = replace(world, performer=Performer(ActionPorts(backend, daemons, specs, world.api)))
+    daemons, specs = ports.daemons, ports.specs
+    assert daemons is not None
+    assert specs is not None
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", _socket_of(options))
     kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
@@ -137,7 +170,7 @@ async def _run(
     cdi = plugin.cdi = NodeCdi(world, specs, devices, config)
     mps = plugin.mps = NodeMps(world, daemons, devices, config, holders, on_change=refresh)
     layouts = await layouts_of(options.mig, world, backend, devices, config, holders)
-    conditions = _conditions(world, devices, config, mps, _let_run(options, world, layouts))
+    conditions = _conditions(world, devices, config, mps, _let_run(options, world, ports, layouts))
     sink_for = _label_sink(options, world)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
@@ -151,19 +184,22 @@ async def _run(
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
-        for each in (sockets, kubelet_holds, backend):  # kubelet gets no answer out of a closed driver
+        for each in (
+            sockets,
+            kubelet_holds,
+            daemons,
+            backend,
+        ):  # kubelet gets no answer out of a closed driver
             await each.close()
 
 
-def _let_run(options: AgentOptions, world: World, layouts: list[NodeMigLayout]) -> list[NodeMigLayout]:
+def _let_run(
+    options: AgentOptions, world: World, ports: ActionPorts, layouts: list[NodeMigLayout]
+) -> list[NodeMigLayout]:
     """The same; their changes may do something on the host if the agent is told so."""
-    if options.mig_host_root is not None and layouts:
-        from tonnage.adapters.host_programs import ChrootPrograms
-
+    if ports.host is not None:
         for layout in layouts:
-            boot = _boot_of(options.root) if options.mig_reboot else ""
-            programs = world.host.programs or ChrootPrograms(options.mig_host_root)
-            layout.let_run(world, programs, boot=boot)
+            layout.let_run(world, ports.host, boot=_boot_of(options.root) if options.mig_reboot else "")
     return layouts
 
 
@@ -284,17 +320,10 @@ def _check(options: AgentOptions) -> Address | None:
 
 def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSettings], LabelSink] | None:
     """Where labels go under a configuration; None for nowhere."""
-    from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
-    from tonnage.agent.labels.sinks import NodeFeatureObject, NodeLabels
+    from tonnage.agent.labels.sinks import FeatureFile, NodeFeatureObject, NodeLabels
 
     if options.labels == LabelPlace.FILE:
-        output = FeaturesOutput(world.host.output or sys.stdout)
-
-        def written(settings: FeatureSettings) -> LabelSink:
-            file = settings.output_file.lstrip("/")
-            return FeaturesFile(options.root / file) if file else output
-
-        return written
+        return lambda settings: FeatureFile(world.performer, settings.output_file)
     api = world.api
     if options.labels == LabelPlace.NONE or api is None:
         return None
@@ -302,7 +331,7 @@ def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSetting
         on_node = NodeLabels(api, options.node_name, world.performer)
         return lambda _: on_node
     namespace = options.namespace or options.config_map.partition("/")[0]
-    in_object = NodeFeatureObject(api, options.node_name, namespace, pod=options.pod_name)
+    in_object = NodeFeatureObject(api, options.node_name, namespace, world.performer, pod=options.pod_name)
     return lambda _: in_object
 
 

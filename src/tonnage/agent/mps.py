@@ -31,8 +31,9 @@ from tonnage.decide.node.mps.steps import (
 )
 from tonnage.decide.node.share import share
 from tonnage.loop.ticks import next_beat
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.devices import SetComputeMode
-from tonnage.model.actions.mps import StartDaemon, StopDaemon
+from tonnage.model.actions.mps import MarkReady, StartDaemon, StopDaemon
 from tonnage.model.devices.inventory import ComputeMode, Inventory
 from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.errors import HardwareError
@@ -166,7 +167,7 @@ class NodeMps:
 
     async def _mark(self, root: str) -> None:
         async with self._marking:
-            await self._daemons.show_ready(root, ready=self._marked[root])
+            await self._performer.perform(MarkReady(root, self._marked[root]))
 
     def _serves(self, daemon: MpsDaemon) -> bool:
         state = self.states.get(daemon.resource)
@@ -281,7 +282,6 @@ class NodeMps:
                     if name is not None:
                         del self._standing[name]
                 await self._forget()
-        await self._daemons.close()
 
     async def _restore(self) -> None:
         """What an earlier agent may have left is standing, dead."""
@@ -307,5 +307,5 @@ class NodeMps:
         async with self._saving:
             payload = json.dumps(remembered(one.daemon for one in self._standing.values())).encode()
             if payload != self._saved:
-                await self._checkpoints.save(CHECKPOINT, payload)
+                await self._performer.perform(SaveCheckpoint(CHECKPOINT, payload))
                 self._saved = payload

@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
-from tonnage.loop.performer import ActionPorts, Performer
+from tonnage.loop.performer import Performer
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import Checkpoints
+from tonnage.ports.node import Checkpoints, HostPrograms
 
 
 def _nothing_to_wait_for() -> asyncio.Event:
     event = asyncio.Event()
     event.set()
     return event
-
-
-class HostPrograms(Protocol):
-    """Programs of the node's host, with its root folder and nothing of this process's environment."""
-
-    async def run(
-        self,
-        command: str,
-        arguments: Sequence[str] = (),
-        *,
-        variables: Mapping[str, str] | None = None,
-        folder: str = "/",
-        timeout_s: float = 60.0,
-    ) -> str:
-        """The last of what it says, once it has ended well.
-
-        Raises HardwareError: it cannot be run, failed, or did not end in time and was killed.
-        """
-        ...
 
 
 class TextOutput(Protocol):
@@ -60,10 +40,6 @@ class Host:
     output: TextOutput | None = None
 
 
-def _performer_of_nothing() -> Performer:
-    return Performer(ActionPorts())
-
-
 @dataclass(frozen=True, slots=True)
 class World:
     """The node's name and the outside; `api` is None where there is no cluster to talk to.
@@ -79,6 +55,5 @@ class World:
     checkpoints: Checkpoints
     events: NodeEvents
     metrics: AgentMetrics
+    performer: Performer
     started: asyncio.Event = field(default_factory=_nothing_to_wait_for)
-    host: Host = field(default_factory=Host)
-    performer: Performer = field(default_factory=_performer_of_nothing)

@@ -2,7 +2,7 @@
 
 Source: k8s.io/client-go/tools/record/event.go (v0.35).
 
-Stands on the Kubernetes port alone, so that the agent and every part of the twin share it.
+Stands on the performer alone, so that the agent and every part of the twin share it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from datetime import datetime
 from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
+from tonnage.loop.effects import ActionPorts
 from tonnage.loop.event_correlation import Correlator, Sighting
+from tonnage.loop.performer import Performer
+from tonnage.model.actions.cluster import CountEvent, CreateEvent
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.name_words import SUBDOMAIN
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire import kinds
 from tonnage.wire.objects import Object, ObjectReference
 
 _MESSAGE_LIMIT: Final = 1024
@@ -51,9 +53,9 @@ class EventRecorder:
     """
 
     def __init__(
-        self, api: KubernetesApi, clock: Clock, component: str, host: str = "", *, sparing: bool = True
+        self, performer: Performer, clock: Clock, component: str, host: str = "", *, sparing: bool = True
     ) -> None:
-        self._api = api
+        self._performer = performer
         self._clock = clock
         self._component = component
         self._host = host
@@ -83,7 +85,8 @@ class EventRecorder:
         if sighting.combined:
             patch["message"] = sighting.message
         try:
-            await self._api.patch(kinds.EVENT, sighting.name, patch, namespace=subject.namespace or "default")
+            namespace = subject.namespace or "default"
+            await self._performer.perform(CountEvent(namespace, sighting.name, patch))
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -104,7 +107,7 @@ class EventRecorder:
         for attempt in range(_NAME_ATTEMPTS):
             body["metadata"] = {"name": sighting.name, "namespace": namespace}
             try:
-                await self._api.create(kinds.EVENT, body, namespace=namespace)
+                await self._performer.perform(CreateEvent(namespace, dict(body)))
             except ApiError as error:
                 if error.reason != "AlreadyExists" or attempt == _NAME_ATTEMPTS - 1:
                     raise
@@ -120,6 +123,11 @@ class EventRecorder:
     def _next_suffix(self, now: datetime) -> int:
         self._serial += 1
         return int(now.timestamp() * 1_000_000) * 1000 + self._serial
+
+
+def recorder_over(api: KubernetesApi, clock: Clock, component: str, host: str = "") -> EventRecorder:
+    """One for a component that changes the cluster by `api` itself."""
+    return EventRecorder(Performer(ActionPorts(api=api)), clock, component, host)
 
 
 def reference_body(subject: ObjectReference) -> JsonObject:

@@ -6,46 +6,28 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeVar, assert_never
+from typing import Final, TypeVar
 
+from tonnage.loop.effects import ActionPorts, have_effect
 from tonnage.model.actions.action import Action
-from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
-from tonnage.model.actions.devices import (
-    CreateComputeInstance,
-    CreateGpuInstance,
-    DestroyComputeInstance,
-    DestroyGpuInstance,
-    ResetGpu,
-    SetComputeMode,
-    SetMigMode,
-)
-from tonnage.model.actions.mps import StartDaemon, StopDaemon
-from tonnage.model.actions.node import PatchNode, PatchNodeStatus
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.retry import Retry
 from tonnage.model.errors import Bug, Problem
-from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.ports.node import CdiFiles, DeviceBackend, MpsDaemons
-from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class ActionPorts:
-    """What actions are performed on; None: there is no such thing here, and no action for it is decided."""
-
-    devices: DeviceBackend | None = None
-    daemons: MpsDaemons | None = None
-    specs: CdiFiles | None = None
-    api: KubernetesApi | None = None
-
-
 class Phase(Enum):
-    """Where an action stands when it is recorded. WITHHELD: a dry run leaves it at that."""
+    """Where an action stands when it is recorded.
+
+    DECLINED: the port has done nothing, and another action is to be performed instead. WITHHELD: a dry run
+    leaves it at that.
+    """
 
     BEGUN = "begun"
     DONE = "done"
+    DECLINED = "declined"
     FAILED = "failed"
     WITHHELD = "withheld"
 
@@ -68,6 +50,18 @@ class Sight:
         self.used = False
 
 
+class Note:
+    """It is on disk what is about to be performed; good for each action once.
+
+    Who comes after a crash finds the note, and decides anew with a note of its own.
+    """
+
+    __slots__ = ("performed",)
+
+    def __init__(self) -> None:
+        self.performed: list[Action] = []
+
+
 def log_record(record: ActionRecord) -> None:
     """The record as a line for whoever looks for mistakes."""
     _LOG.debug(
@@ -79,7 +73,8 @@ def log_record(record: ActionRecord) -> None:
 class Performer:
     """Performs one action at a call, and repeats none: when to try again is the loop's to say.
 
-    That an action which must look first is not repeated blindly is kept here, whatever a loop does.
+    That an action which must look first, or is never repeated, is not repeated blindly is kept here, whatever
+    a loop does.
     """
 
     def __init__(
@@ -97,60 +92,45 @@ class Performer:
         """What was read of the world, and the permission to change it once. Raises what the reading does."""
         return await reading, Sight()
 
-    async def perform(self, action: Action, sight: Sight | None = None) -> None:
-        """Return once it is done.
+    async def note(self, checkpoint: SaveCheckpoint) -> Note:
+        """The permission to perform, once each, actions that the checkpoint says are about to be performed.
+
+        Raises HardwareError: it is not on disk.
+        """
+        await self.perform(checkpoint)
+        return Note()
+
+    async def perform(self, action: Action, permission: Sight | Note | None = None) -> bool:
+        """Return once it is done; False: nothing is, in a dry run or where a row finds nothing to add it to.
 
         Raises:
             HardwareError, ConfigError, ClusterError: it is not done, or nobody knows.
-            Bug: nobody has looked since the last action that must look first.
+            Bug: it must look first, and nobody has looked since the last such action; or it is never
+                repeated, and there is no note of it, or it was performed for that note.
         """
-        if action.retry is Retry.LOOK_FIRST:
-            if sight is None or sight.used:
-                raise Bug(Problem(f"{action!r} is performed without a new look at what it changes"))
-            sight.used = True
+        if action.retry is not Retry.IDEMPOTENT:
+            _use(permission, action)
         if self._dry_run:
             self._record(ActionRecord(action, Phase.WITHHELD))
-            return
+            return False
         self._record(ActionRecord(action, Phase.BEGUN))
         try:
-            await self._effect(action)
+            done = await have_effect(self._ports, action)
         except BaseException as error:
             self._record(ActionRecord(action, Phase.FAILED, str(error) or type(error).__name__))
             raise
-        self._record(ActionRecord(action, Phase.DONE))
-
-    async def _effect(self, action: Action) -> None:
-        ports = self._ports
-        match action:
-            case (
-                SetComputeMode()
-                | SetMigMode()
-                | ResetGpu()
-                | DestroyComputeInstance()
-                | DestroyGpuInstance()
-                | CreateGpuInstance()
-                | CreateComputeInstance()
-            ):
-                await _there(ports.devices, action).apply(action)
-            case StartDaemon(daemon):
-                await _there(ports.daemons, action).start(daemon)
-            case StopDaemon(daemon):
-                await _there(ports.daemons, action).stop(daemon)
-            case WriteSpec(file, content):
-                await _there(ports.specs, action).write(file, content)
-            case RemoveSpec(file):
-                await _there(ports.specs, action).remove(file)
-            case PatchNode(node, patch):
-                await _there(ports.api, action).patch(NODE, node, patch)
-            case PatchNodeStatus(node, patch):
-                await _there(ports.api, action).patch(
-                    NODE, node, patch, patch_type=PatchType.STRATEGIC, subresource="status"
-                )
-            case _:
-                assert_never(action)
+        self._record(ActionRecord(action, Phase.DONE if done else Phase.DECLINED))
+        return done
 
 
-def _there(port: _T | None, action: Action) -> _T:
-    if port is None:
-        raise Bug(Problem(f"{action!r} has nothing here to be performed on"))
-    return port
+def _use(permission: Sight | Note | None, action: Action) -> None:
+    """Use up the permission for an action. Raises Bug: there is none for it any more."""
+    match action.retry, permission:
+        case Retry.LOOK_FIRST, Sight(used=False):
+            permission.used = True
+        case Retry.LOOK_FIRST, _:
+            raise Bug(Problem(f"{action!r} is performed without a new look at what it changes"))
+        case Retry.NEVER, Note() if action not in permission.performed:
+            permission.performed.append(action)
+        case Retry.NEVER, _:
+            raise Bug(Problem(f"{action!r} is performed without a note on disk, or again for the same note"))

@@ -271,12 +271,39 @@ class MachineFacts(Protocol):
         ...
 
 
-class LabelSink(Protocol):
-    """Where labels are published for the node."""
+class LabelLines(Protocol):
+    """Labels as lines, for node feature discovery."""
 
-    async def show(self, labels: Labels) -> None:
-        """Publish these, and no more what was published before. It may be asked for what is so already.
+    async def write(self, file: str, labels: Labels) -> None:
+        """Have these in the file, and no file without any; an empty name: on standard output.
 
-        Raises ClusterError, HardwareError.
+        What is so already is not written again. Raises HardwareError.
         """
+        ...
+
+
+class HostView(Protocol):
+    """What programs of the node's host say. They have its root folder, and nothing of our environment."""
+
+    async def ask(self, command: str, arguments: Sequence[str] = (), *, timeout_s: float = 60.0) -> str:
+        """The last of what a program says that changes nothing, once it has ended well.
+
+        Raises HardwareError: it cannot be run, failed, or did not end in time and was killed.
+        """
+        ...
+
+
+class HostPrograms(HostView, Protocol):
+    """Programs of the node's host."""
+
+    async def run(
+        self,
+        command: str,
+        arguments: Sequence[str] = (),
+        *,
+        variables: Mapping[str, str] | None = None,
+        folder: str = "/",
+        timeout_s: float = 60.0,
+    ) -> str:
+        """As `ask` does, of a program that changes something."""
         ...

@@ -20,6 +20,10 @@ class PretendedPrograms:
     shows how it would be stopped and started again.
     """
 
+    async def ask(self, command: str, arguments: Sequence[str] = (), *, timeout_s: float = 60.0) -> str:
+        answer = await self.run(command, arguments, timeout_s=timeout_s)
+        return _RUNS if (command, *arguments)[:2] == _ASKED_FOR else answer
+
     async def run(
         self,
         command: str,
@@ -35,4 +39,4 @@ class PretendedPrograms:
         )
         shown = words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
         _LOG.info("would run on the host, which the twin does not: folder=%s command=%s", folder, shown)
-        return _RUNS if (command, *arguments)[:2] == _ASKED_FOR else ""
+        return ""

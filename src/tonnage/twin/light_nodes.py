@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.decide.kubernetes.requests import PODS
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import EventRecorder, recorder_over
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
@@ -160,7 +160,7 @@ class LightNodes:
         if not why:
             return True
         if node not in self._recorders:
-            self._recorders[node] = EventRecorder(self._as(node), self._clock, "kubelet", node)
+            self._recorders[node] = recorder_over(self._as(node), self._clock, "kubelet", node)
         await self._recorders[node].emit(pod, "Warning", UNPREPARED, why)
         return False
 

@@ -18,6 +18,7 @@ from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
@@ -66,6 +67,7 @@ class NodeConfig:
         self._api = world.api
         self._clock = world.clock
         self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self._events = world.events
         self._metrics = world.metrics
         self._started = world.started
@@ -314,7 +316,7 @@ class NodeConfig:
         read = remembered(config, mark_of(choice, self._reading))
         payload = json.dumps({"source": choice.source, "key": choice.key, "text": choice.text, "read": read})
         try:
-            await self._checkpoints.save(CHECKPOINT, payload.encode())
+            await self._performer.perform(SaveCheckpoint(CHECKPOINT, payload.encode()))
         except HardwareError as error:
             _LOG.warning("configuration not kept on disk: node=%s error=%s", self._node, error)
         else:

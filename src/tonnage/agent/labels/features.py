@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.agent.config.selection import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
-from tonnage.agent.labels.sinks import NodeLabels
+from tonnage.agent.labels.sinks import LabelSink, NodeLabels
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.decide.node.share import share
@@ -17,7 +17,7 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.node.plugin_settings import FeatureSettings
-from tonnage.ports.node import LabelSink, MachineFacts
+from tonnage.ports.node import MachineFacts
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 1.0

@@ -1,16 +1,19 @@
-"""Labels to the Kubernetes API: on the Node itself, or by way of node feature discovery."""
+"""Where labels of the node go: on the Node itself, or by way of node feature discovery."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from tonnage.loop.performer import Performer
-from tonnage.model.actions.node import PatchNode
+from tonnage.model.actions.cluster import CreateNodeFeature, PatchNode, ReplaceNodeFeature
+from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
+from tonnage.wire.objects import NodeFeature
 
 OWNED: Final = "tonnage.dev/labels"
 """Annotation of a Node: the keys of labels that its agent wrote, with commas between."""
@@ -18,6 +21,29 @@ FEATURES: Final = "nvidia-features-for-"
 """Before a node's name in the name of its NodeFeature, as GPU feature discovery has it."""
 _NODE_OF: Final = "nfd.node.kubernetes.io/node-name"
 _MOST_OWNED: Final = 4096
+
+
+class LabelSink(Protocol):
+    """Where labels are published for the node."""
+
+    async def show(self, labels: Mapping[str, str]) -> None:
+        """Publish these, and no more what was published before. It may be asked for what is so already.
+
+        Raises ClusterError, HardwareError.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFile:
+    """A file in the folder in which node feature discovery looks; an empty name: standard output."""
+
+    performer: Performer
+    file: str
+
+    async def show(self, labels: Mapping[str, str]) -> None:
+        """Have these in it. Raises HardwareError."""
+        await self.performer.perform(WriteLabels(self.file, tuple(sorted(labels.items()))))
 
 
 class NodeLabels:
@@ -59,10 +85,13 @@ class NodeFeatureObject:
     whatever else owns that pod; and with the pod, if nothing does.
     """
 
-    def __init__(self, api: KubernetesApi, node: str, namespace: str, *, pod: str = "") -> None:
+    def __init__(
+        self, api: KubernetesApi, node: str, namespace: str, performer: Performer, *, pod: str = ""
+    ) -> None:
         self._api = api
         self._node = node
         self._namespace = namespace
+        self._performer = performer
         self._pod = pod
         self._owner: JsonObject = {}
 
@@ -84,22 +113,27 @@ class NodeFeatureObject:
             "metadata": metadata,
             "spec": spec,
         }
-        try:
-            found = await self._api.get(NODE_FEATURE, name, namespace=self._namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        feature, sight = await self._performer.look(self._feature(name))
+        if feature is None:
             if labels:
-                await self._api.create(NODE_FEATURE, body, namespace=self._namespace)
+                await self._performer.perform(CreateNodeFeature(self._namespace, body), sight)
             return
-        meta = found.metadata
-        same = found.spec.get("labels", {}) == dict(labels) and meta.labels.get(_NODE_OF) == self._node
+        meta = feature.metadata
+        same = feature.spec.get("labels", {}) == dict(labels) and meta.labels.get(_NODE_OF) == self._node
         owned = {owner.uid for owner in meta.owner_references}
         if same and (not self._owner or self._owner["uid"] in owned):
             return
         metadata["resourceVersion"] = meta.resource_version
         metadata["labels"] = {**meta.labels, _NODE_OF: self._node}
-        await self._api.replace(NODE_FEATURE, body, namespace=self._namespace)
+        await self._performer.perform(ReplaceNodeFeature(self._namespace, body), sight)
+
+    async def _feature(self, name: str) -> NodeFeature | None:
+        try:
+            return await self._api.get(NODE_FEATURE, name, namespace=self._namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
 
     async def _owner_of_pod(self) -> JsonObject:
         """Who takes the object along when it goes; empty if nobody is known. Raises ClusterError."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.agent.world import World
+from tonnage.loop.performer import Performer
+from tonnage.model.actions.cluster import EvictPod
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import POD
@@ -21,13 +22,14 @@ class PodEvictions:
     def __init__(self, world: World) -> None:
         self._node = world.node
         self._api = world.api
+        self._performer = world.performer
         self._events = world.events
 
     async def evict(self, namespace: str, name: str) -> str:
         """How the pod stands to its end, in a few words; why it does not end."""
         if self._api is None or not namespace or not name:
             return "not evicted: its pod is not known"
-        said = await ask_to_leave(self._api, self._node, namespace, name)
+        said = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
         if said == EVICTED:
             self._events.post(
                 "Normal", "MigPodEvicted", f"{namespace}/{name} is in the way of the MIG layout"
@@ -36,18 +38,18 @@ class PodEvictions:
 
 
 async def ask_to_leave(
-    api: KubernetesApi, node: str, namespace: str, name: str, *, dry_run: bool = False
+    api: KubernetesApi, performer: Performer, node: str, namespace: str, name: str, *, dry_run: bool = False
 ) -> str:
     """Evict a pod of the node: EVICTED, or why it is not, or that it is ending; a dry run changes nothing."""
     try:
-        listing = await api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
+        reading = api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
+        listing, sight = await performer.look(reading)
         pod = next((each for each in listing.items if each.metadata.name == name), None)
         if pod is None or pod.spec.node_name != node:
             return "not evicted: this node has no such pod"
         if left := _left_alone(pod):
             return left
-        body = _eviction(pod, dry_run=dry_run)
-        await api.create_subresource(POD, name, "eviction", body, namespace=namespace)
+        await performer.perform(EvictPod(namespace, name, pod.metadata.uid, dry_run), sight)
     except ApiError as error:
         return f"not evicted: {error.message}"
     except ClusterError as error:
@@ -64,11 +66,3 @@ def _left_alone(pod: Pod) -> str:
     if any(owner.controller and owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
         return "not evicted: its DaemonSet would bring it back"
     return ""
-
-
-def _eviction(pod: Pod, *, dry_run: bool) -> JsonObject:
-    meta: JsonObject = {"name": pod.metadata.name, "namespace": pod.metadata.namespace}
-    options: JsonObject = {"preconditions": {"uid": pod.metadata.uid}}
-    if dry_run:
-        options["dryRun"] = ["All"]
-    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}

@@ -11,14 +11,17 @@ from typing import Final
 import msgspec
 
 from tonnage.agent.mig.state import words
-from tonnage.agent.world import HostPrograms, World
+from tonnage.agent.world import World
 from tonnage.decide.node.mig.change import MigChange
+from tonnage.loop.performer import Note
+from tonnage.model.actions.checkpoints import SaveCheckpoint
+from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
 from tonnage.model.errors import HardwareError
+from tonnage.ports.node import HostView
 from tonnage.wire.decode import decoded_json
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mig-stopped"
-_HOOK_S: Final = 300.0
 _UNIT_S: Final = 90.0
 _AGAIN_S: Final = 30.0
 _TELL_S: Final = 5.0
@@ -29,11 +32,12 @@ _RESTART_S: Final = 600.0
 class MigHost:
     """Remembers on disk which services it stopped, before it does: whoever comes after starts them again."""
 
-    def __init__(self, world: World, programs: HostPrograms, changing: Callable[[], bool]) -> None:
+    def __init__(self, world: World, programs: HostView, changing: Callable[[], bool]) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
         self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self._programs = programs
         self._changing = changing
         self._turn = asyncio.Lock()
@@ -62,53 +66,50 @@ class MigHost:
                 await self._start()
             await self._clock.sleep(_AGAIN_S)
 
-    async def prepare(self, change: MigChange) -> str:
+    async def prepare(self, change: MigChange, note: Note | None) -> str:
         """Hooks, and services stopped, before anything is done to the GPUs. Why not; empty: it is done."""
         modes = {shape.uuid: shape.enabled for shape in change.before}
         turns = any(modes[shape.uuid] != shape.enabled for shape in change.goal)
         names = ("apply-start", *(("pre-apply-mode",) if turns else ()), "pre-apply-config")
         try:
             for name in names:
-                await self._hooks(change, name)
+                await self._hooks(change, name, note)
             for unit in change.host.services:
                 await self._stop(unit)
         except HardwareError as error:
             return words(error)
         return ""
 
-    async def finish(self, change: MigChange) -> None:
+    async def finish(self, change: MigChange, note: Note | None) -> None:
         """The last hooks, and what was stopped runs again; what goes wrong is told, and holds nothing up."""
         try:
-            await self._hooks(change, "apply-exit")
+            await self._hooks(change, "apply-exit", note)
         except HardwareError as error:
             self._complain("MigHookFailed", f"after {change.config}: {words(error)}")
         await self._start()
 
-    async def restart(self) -> str:
+    async def restart(self, boot: str, note: Note | None) -> str:
         """Restart the node, which ends this process. Why it has not."""
         await self._clock.sleep(_TELL_S)
         _LOG.warning("node restarts for a MIG change: node=%s", self._node)
         try:
-            await self._programs.run("systemctl", ("reboot",), timeout_s=_UNIT_S)
+            await self._performer.perform(RestartNode(boot), note)
         except HardwareError as error:
             return f"the node does not restart: {words(error)}"
         await self._clock.sleep(_RESTART_S)
         return f"the node has not restarted within {_RESTART_S:.0f} s"
 
-    async def _hooks(self, change: MigChange, name: str) -> None:
+    async def _hooks(self, change: MigChange, name: str, note: Note | None) -> None:
         """Raises HardwareError: one of them failed, and the rest is not run."""
-        told = {
-            "MIG_PARTED_SELECTED_CONFIG": change.config,
-            "MIG_PARTED_MODE_CHANGE_ONLY": "false",
-            "TONNAGE_MIG_GPUS": ",".join(shape.uuid for shape in change.goal),
-        }
-        for hook in change.host.hooks.get(name, ()):
+        variables = (
+            ("MIG_PARTED_SELECTED_CONFIG", change.config),
+            ("MIG_PARTED_MODE_CHANGE_ONLY", "false"),
+            ("TONNAGE_MIG_GPUS", ",".join(shape.uuid for shape in change.goal)),
+        )
+        for place, hook in enumerate(change.host.hooks.get(name, ())):
             _LOG.info("MIG hook: node=%s hook=%s command=%s", self._node, name, hook.command)
-            variables = {**hook.envs, **told}
             try:
-                await self._programs.run(
-                    *(hook.command, hook.args), variables=variables, folder=hook.workdir, timeout_s=_HOOK_S
-                )
+                await self._performer.perform(RunHook(name, place, hook, variables), note)
             except HardwareError as error:
                 problem = error.problems[0]
                 where = f"hook {name} at {hook.where}" if hook.where else f"hook {name}"
@@ -117,13 +118,13 @@ class MigHost:
     async def _stop(self, unit: str) -> None:
         """Raises HardwareError: it does not stop, or nobody knows."""
         asked = ("show", "--property=ActiveState", "--value", "--", unit)
-        state = await self._programs.run("systemctl", asked, timeout_s=_UNIT_S)
+        state, sight = await self._performer.look(self._programs.ask("systemctl", asked, timeout_s=_UNIT_S))
         if state.strip() not in ("active", "activating", "reloading"):
             return
         async with self._turn:
             await self._recall()
             await self._keep((*(each for each in self.stopped if each != unit), unit))
-        await self._programs.run("systemctl", ("stop", "--", unit), timeout_s=_UNIT_S)
+        await self._performer.perform(StopService(unit), sight)
         _LOG.info("service stopped for a MIG change: node=%s unit=%s", self._node, unit)
 
     async def _start(self) -> None:
@@ -132,13 +133,13 @@ class MigHost:
             await self._recall()
             for unit in reversed(self.stopped):
                 try:
-                    await self._programs.run("systemctl", ("start", "--", unit), timeout_s=_UNIT_S)
+                    await self._performer.perform(StartService(unit))
                     await self._keep(tuple(each for each in self.stopped if each != unit))
                 except HardwareError as error:
                     self._complain("MigServiceNotStarted", f"{unit} is tried again: {words(error)}")
 
     async def _keep(self, stopped: tuple[str, ...]) -> None:
-        await self._checkpoints.save(CHECKPOINT, msgspec.json.encode(stopped))
+        await self._performer.perform(SaveCheckpoint(CHECKPOINT, msgspec.json.encode(stopped)))
         self.stopped = stopped
 
     def _complain(self, reason: str, text: str) -> None:

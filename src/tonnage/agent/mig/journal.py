@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from tonnage.agent.world import World
 from tonnage.decide.node.mig.change import MigChange
-from tonnage.ports.node import Checkpoints
+from tonnage.loop.performer import Note
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.wire.decode import decoded_json
 
 CHECKPOINT = "mig"
@@ -14,9 +16,12 @@ CHECKPOINT = "mig"
 class MigJournal:
     """Holds `change`, as it is on disk. None: no change is under way."""
 
-    def __init__(self, checkpoints: Checkpoints) -> None:
-        self._checkpoints = checkpoints
+    def __init__(self, world: World) -> None:
+        self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self.change: MigChange | None = None
+        self.note: Note | None = None
+        """The permission to do once what must not be done again for the change as it is written."""
 
     async def restore(self) -> None:
         """What the disk has. Raises HardwareError, ValueError: nobody knows what an earlier agent began."""
@@ -26,5 +31,5 @@ class MigJournal:
 
     async def write(self, change: MigChange | None) -> None:
         """Have this on disk. Raises HardwareError: it is not, and nothing may be done for it."""
-        await self._checkpoints.save(CHECKPOINT, msgspec.json.encode(change))
+        self.note = await self._performer.note(SaveCheckpoint(CHECKPOINT, msgspec.json.encode(change)))
         self.change = change

@@ -11,7 +11,7 @@ from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.mig.state import MigStanding
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
-from tonnage.model.actions.node import PatchNode
+from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL

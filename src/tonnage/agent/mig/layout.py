@@ -16,10 +16,10 @@ from tonnage.agent.mig.manager import NodeMig
 from tonnage.agent.mig.pause import NodePauses
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.status.node_condition import Finding
-from tonnage.agent.world import HostPrograms, World
+from tonnage.agent.world import World
 from tonnage.model.mig.layouts import MigOptions, MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceBackend, HostView
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
@@ -71,7 +71,7 @@ class NodeMigLayout:
         """What is asked for, devices or holders may be others now."""
         self._mig.look()
 
-    def let_run(self, world: World, programs: HostPrograms, *, boot: str = "") -> None:
+    def let_run(self, world: World, programs: HostView, *, boot: str = "") -> None:
         """Have changes do on the host what the ConfigMap asks for; in a `boot`, also restart the node."""
         self._mig.host = MigHost(world, programs, lambda: self._mig.work is MigWork.CHANGING)
         self._mig.boot = boot

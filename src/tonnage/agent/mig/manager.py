@@ -76,7 +76,7 @@ class NodeMig:
         self._holders = holders
         self._wish = wish
         self._on_change = on_change
-        self._journal = MigJournal(world.checkpoints)
+        self._journal = MigJournal(world)
         self.evict: Callable[[str, str], Awaitable[str]] | None = None
         """Asks a pod (namespace, name) to leave, and says what came of it; None: they are waited for."""
         self.settled: Callable[[], Awaitable[str]] | None = None
@@ -277,7 +277,7 @@ class NodeMig:
         return StepsEnd(Event.FREE)
 
     async def _forward(self, change: MigChange) -> StepsEnd:
-        if self.host is not None and (why := await self.host.prepare(change)):
+        if self.host is not None and (why := await self.host.prepare(change, self._journal.note)):
             return StepsEnd(Event.REFUSED, why)
         return await self._steps.take(change)
 
@@ -327,7 +327,7 @@ class NodeMig:
         except HardwareError:
             return wrong
         self._say(MigStanding(change.config, MigState.REBOOTING, wrong))
-        return f"{wrong}; {await self.host.restart()}"
+        return f"{wrong}; {await self.host.restart(self.boot, self._journal.note)}"
 
     async def _noted(self, change: MigChange) -> None:
         """Going back must not wait for a disk: who comes after would go forward, and back again."""
@@ -340,7 +340,7 @@ class NodeMig:
         """Offer what there is now: first the devices are read anew, then nothing is withheld."""
         change = self._journal.change
         if self.host is not None and change is not None and change.begun:
-            await self.host.finish(change)
+            await self.host.finish(change, self._journal.note)
         await self._devices.rescan()
         while True:
             try:

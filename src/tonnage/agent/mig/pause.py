@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
-from tonnage.model.actions.node import PatchNode
+from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig.layouts import MigOptions, MigWork

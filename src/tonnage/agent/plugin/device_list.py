@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tonnage.agent.world import World
 from tonnage.decide.node.device_list import device_list
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError
 from tonnage.model.node.runtime_config import NodeRuntime
@@ -30,6 +31,7 @@ class DeviceLists:
         self._node = world.node
         self._started = world.started
         self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self._events = world.events
         self._files = files
         self._versions = ("", "")
@@ -82,7 +84,7 @@ class DeviceLists:
             said = f"deviceListStrategy auto is {strategy} now, not {before}: {why}"
             self._events.post("Normal", "DeviceListStrategyChanged", said)
         try:
-            await self._checkpoints.save(CHECKPOINT, strategy.value.encode())
+            await self._performer.perform(SaveCheckpoint(CHECKPOINT, strategy.value.encode()))
         except HardwareError as error:
             _LOG.warning("device list strategy not kept on disk: node=%s error=%s", self._node, error)
 

@@ -24,6 +24,7 @@ from tonnage.decide.node.ledger import (
     unconfirmed,
 )
 from tonnage.loop.ticks import next_beat
+from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.devices.sharing import Allocation, Hold
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.ports.node import KubeletHolds, Shown
@@ -54,6 +55,7 @@ class Holders:
         self._events = world.events
         self._clock = world.clock
         self._checkpoints = world.checkpoints
+        self._performer = world.performer
         self._metrics = world.metrics
         self._kubelet = kubelet
         self._counted = asyncio.Event()
@@ -120,7 +122,8 @@ class Holders:
                 for allocation in allocations
                 for entry in entries_of(allocation, order=self._order, now=now, kubelet=kubelet)
             }
-            if not await self._checkpoints.add(CHECKPOINT, ledger_bytes(entries.values(), self._boot)):
+            rows = ledger_bytes(entries.values(), self._boot)
+            if not await self._performer.perform(AddRow(CHECKPOINT, rows)):
                 await self._save({**self._ledger, **entries}.values())
             self._ledger.update(entries)
             fresh = {slot: Hold(slot[0], (slot[1],)) for slot in entries if slot not in self._held}
@@ -337,7 +340,8 @@ class Holders:
 
     async def _save(self, entries: Iterable[Entry]) -> None:
         # Nothing in it outlives the machine's boot: neither what kubelet did not write down, nor containers.
-        await self._checkpoints.save(CHECKPOINT, ledger_bytes(entries, self._boot), lasting=False)
+        ledger = ledger_bytes(entries, self._boot)
+        await self._performer.perform(SaveCheckpoint(CHECKPOINT, ledger, lasting=False))
 
     async def _restore(self) -> None:
         try:

@@ -13,7 +13,8 @@ from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.loop.ticks import next_beat
-from tonnage.model.actions.node import PatchNodeStatus
+from tonnage.model.actions.checkpoints import SaveCheckpoint
+from tonnage.model.actions.cluster import PatchNodeStatus
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
@@ -175,7 +176,7 @@ class NodeConditions:
 
     async def _save(self) -> None:
         try:
-            await self._checkpoints.save(CHECKPOINT, json.dumps(self._since).encode())
+            await self._performer.perform(SaveCheckpoint(CHECKPOINT, json.dumps(self._since).encode()))
         except HardwareError as error:
             _LOG.warning("conditions not kept on disk: node=%s error=%s", self._node, error)
 

@@ -9,13 +9,12 @@ from typing import Final
 
 from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.world import World
+from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.model.node.software import NodeSoftware
-from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.node import DeviceBackend
-from tonnage.wire.kinds import NODE_GPU_STATUS
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
@@ -36,6 +35,7 @@ class StatusPublisher:
         self._backend = backend
         self._node = world.node
         self._api = world.api
+        self._performer = world.performer
         self._clock = world.clock
         self._begun = world.started
         self._offer: Offer | None = None
@@ -64,7 +64,7 @@ class StatusPublisher:
                 await self._dirty.wait()
                 self._dirty.clear()
                 if self._offer is not None:
-                    await self._publish(self._api, self._offer)
+                    await self._publish(self._offer)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
@@ -84,7 +84,7 @@ class StatusPublisher:
         except (HardwareError, ConfigError):
             return ()
 
-    async def _publish(self, api: KubernetesApi, offer: Offer) -> None:
+    async def _publish(self, offer: Offer) -> None:
         from tonnage.agent.status.body import status_of  # its models take time to load: after registration
 
         body = status_of(offer, await self._samples(), self._software(), at="").to_json()
@@ -92,18 +92,15 @@ class StatusPublisher:
             return
         self._written = None
         at = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        patch: JsonObject = {"status": {**body, "updatedAt": at}}
+        publish = PatchNodeGpuStatus(self._node, {"status": {**body, "updatedAt": at}})
         try:
             try:
-                await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")
+                await self._performer.perform(publish)
             except ApiError as error:
                 if error.code != 404:
                     raise
-                kind = NODE_GPU_STATUS
-                metadata: JsonObject = {"name": self._node}
-                fresh: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-                await api.create(NODE_GPU_STATUS, fresh)
-                await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")
+                await self._performer.perform(CreateNodeGpuStatus(self._node))
+                await self._performer.perform(publish)
         except ClusterError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)

@@ -115,13 +115,16 @@ def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]
     """What the API server says to the eviction of whoever must go, by `namespace/name`."""
     from tonnage.agent.mig.eviction import ask_to_leave
     from tonnage.cli.cluster import connected
+    from tonnage.loop.effects import ActionPorts
+    from tonnage.loop.performer import Performer
 
     pods = sorted({pod for group in planned.values() for goal in group for pod in goal.evicts})
 
     async def ask() -> dict[str, str]:
         async with connected(common) as api:
+            performer = Performer(ActionPorts(api=api))
             return {
-                pod: await ask_to_leave(api, node, *pod.split("/", 1), dry_run=True)
+                pod: await ask_to_leave(api, performer, node, *pod.split("/", 1), dry_run=True)
                 for pod in pods
                 if "/" in pod
             }

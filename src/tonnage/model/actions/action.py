@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
-from tonnage.model.actions.devices import MigStep, SetComputeMode
-from tonnage.model.actions.mps import StartDaemon, StopDaemon
-from tonnage.model.actions.node import PatchNode, PatchNodeStatus
+from tonnage.model.actions.cdi import CdiAction
+from tonnage.model.actions.checkpoints import CheckpointAction
+from tonnage.model.actions.cluster import ClusterAction
+from tonnage.model.actions.devices import DeviceAction
+from tonnage.model.actions.host import HostAction
+from tonnage.model.actions.labels import WriteLabels
+from tonnage.model.actions.mps import MpsAction
 
 Action: TypeAlias = (
-    MigStep | SetComputeMode | StartDaemon | StopDaemon | WriteSpec | RemoveSpec | PatchNode | PatchNodeStatus
+    CheckpointAction | DeviceAction | MpsAction | CdiAction | ClusterAction | HostAction | WriteLabels
 )

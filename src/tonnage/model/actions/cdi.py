@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from tonnage.model.actions.retry import Retry
 
@@ -25,3 +25,6 @@ class RemoveSpec:
     retry: ClassVar[Retry] = Retry.IDEMPOTENT
 
     file: str
+
+
+CdiAction: TypeAlias = WriteSpec | RemoveSpec

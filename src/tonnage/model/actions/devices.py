@@ -91,3 +91,4 @@ MigStep: TypeAlias = (
     | CreateGpuInstance
     | CreateComputeInstance
 )
+DeviceAction: TypeAlias = MigStep | SetComputeMode

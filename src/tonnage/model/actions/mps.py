@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from tonnage.model.actions.retry import Retry
 from tonnage.model.devices.mps import MpsDaemon
@@ -25,3 +25,16 @@ class StopDaemon:
     retry: ClassVar[Retry] = Retry.IDEMPOTENT
 
     daemon: MpsDaemon
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReady:
+    """Say in the folder of MPS whether every daemon there serves."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    root: str
+    ready: bool
+
+
+MpsAction: TypeAlias = StartDaemon | StopDaemon | MarkReady

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informers, following
 from tonnage.loop.ownership import owner_as_json
 from tonnage.loop.refusals import or_none, passing_over
@@ -47,7 +47,7 @@ class GarbageCollector:
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
-        self._events = EventRecorder(api, clock, "garbage-collector-controller")
+        self._events = recorder_over(api, clock, "garbage-collector-controller")
         self._queue: WorkQueue[Ref] = WorkQueue(clock)
         self._objects = EveryKind(api, clock, informers, self._changed)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.loop.ownership import controller_of
 from tonnage.loop.refusals import passing_over
@@ -36,7 +36,7 @@ class PodClaimsController:
         """Pods are told through `applier`, under another name."""
         self._api = api
         self._applier = applier
-        self._events = EventRecorder(api, clock, "resource_claim")
+        self._events = recorder_over(api, clock, "resource_claim")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._pods = informers.of(POD)
         index_by_claims(self._pods)

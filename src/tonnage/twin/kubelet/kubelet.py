@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
@@ -48,7 +48,7 @@ class _Incarnation:
         own = spec.own_cpus
         cpus = CpuManager(own, paths.cpu_state, disk) if own is not None else None
         self.devices = DeviceManager(paths, disk, clock, spec.topology, self._devices_changed, cpus)
-        self._outbox = Outbox(EventRecorder(api, clock, "kubelet", spec.name))
+        self._outbox = Outbox(recorder_over(api, clock, "kubelet", spec.name))
         machine = Machine(self.devices, runtime, lambda: self.port)
         self.reporter = NodeReporter(spec, api, clock, machine, self._outbox)
         self.statuses = StatusWriter(api, clock)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from tonnage.decide.kubernetes.api.selectors import selector_shown
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import or_none
 from tonnage.loop.status_writes import replace_status, tell_of_pod
@@ -49,7 +49,7 @@ class DisruptionController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "controllermanager")
+        self._events = recorder_over(api, clock, "controllermanager")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._stale: WorkQueue[Key] = WorkQueue(clock)
         self._shared: WorkQueue[Key] = WorkQueue(clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import Ownership, controller_of, controller_reference
@@ -36,7 +36,7 @@ class DaemonSetController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "daemonset-controller")
+        self._events = recorder_over(api, clock, "daemonset-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._daemons = informers.of(DAEMON_SET, self._queue.add)
         self._nodes = informers.of(NODE)

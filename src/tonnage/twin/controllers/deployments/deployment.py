@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import Ownership, controller_of
 from tonnage.loop.pod_control import namespace_ends
@@ -39,7 +39,7 @@ class DeploymentController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "deployment-controller")
+        self._events = recorder_over(api, clock, "deployment-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._deployments = informers.of(DEPLOYMENT, self._queue.add)
         self._sets = informers.of(REPLICA_SET)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import controller_of
 from tonnage.loop.pod_control import message_of
@@ -40,7 +40,7 @@ class CronJobController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "cronjob-controller")
+        self._events = recorder_over(api, clock, "cronjob-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._cron_jobs = informers.of(CRON_JOB)
         self._cron_jobs.subscribe(self._changed)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import Ownership, controller_of
@@ -54,7 +54,7 @@ class JobController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "job-controller")
+        self._events = recorder_over(api, clock, "job-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock, first_retry_s=_FIRST_RETRY_S)
         self._orphans: WorkQueue[Key] = WorkQueue(clock, first_retry_s=_FIRST_RETRY_S)
         self._jobs = informers.of(JOB, self._queue.add)

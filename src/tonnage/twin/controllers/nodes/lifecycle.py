@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.loop.status_writes import patch_as_seen, tell_of_pod
 from tonnage.loop.work_queue import WorkQueue, work
@@ -47,7 +47,7 @@ class NodeLifecycleController:
         self._api = api
         self._clock = clock
         self._grace_s = grace_s
-        self._events = EventRecorder(api, clock, "node-controller")
+        self._events = recorder_over(api, clock, "node-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import tolerates
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.status_writes import tell_of_pod
@@ -41,7 +41,7 @@ class TaintEvictionController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "taint-eviction-controller")
+        self._events = recorder_over(api, clock, "taint-eviction-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)

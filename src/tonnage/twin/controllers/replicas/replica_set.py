@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Generic, TypeVar
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following
 from tonnage.loop.ownership import Ownership, controller_of, controller_reference
@@ -43,7 +43,7 @@ class PodReplicator(Generic[OwnerT]):
         self._api = api
         self._clock = clock
         self._kind: Kind[OwnerT] = kind
-        self._events = EventRecorder(api, clock, component)
+        self._events = recorder_over(api, clock, component)
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._any = asyncio.Event()
         self._sets: Informer[OwnerT] = informers.of(kind, self._set_changed)

@@ -5,7 +5,7 @@ Source: pkg/controller/endpointslice, k8s.io/endpointslice (v1.35).
 
 from __future__ import annotations
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import controller_reference
 from tonnage.loop.pod_control import namespace_ends
@@ -30,7 +30,7 @@ class EndpointSlicesController:
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
-        self._events = EventRecorder(api, clock, "endpoint-slice-controller")
+        self._events = recorder_over(api, clock, "endpoint-slice-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._services = informers.of(SERVICE, self._queue.add)
         self._services.add_index("namespace", lambda service: [service.metadata.namespace])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.expectations import Expectations
 from tonnage.loop.informer import Delta, Informers, Key, following, key_of
 from tonnage.loop.ownership import Ownership, controller_of, owner_as_json
@@ -48,7 +48,7 @@ class StatefulSetController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "statefulset-controller")
+        self._events = recorder_over(api, clock, "statefulset-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._sets = informers.of(STATEFUL_SET, self._queue.add)
         self._pods = informers.of(POD)

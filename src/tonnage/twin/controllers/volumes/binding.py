@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Informers, Key, following, key_of
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.loop.volume_reservations import reservation
@@ -61,7 +61,7 @@ class VolumeBindingController:
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
-        self._events = EventRecorder(api, clock, "persistentvolume-controller")
+        self._events = recorder_over(api, clock, "persistentvolume-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._quiet: set[Key] = set()
         """Claims to look at because of something else: they find a volume or say nothing, but for `_loud`."""

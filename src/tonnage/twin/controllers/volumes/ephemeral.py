@@ -5,7 +5,7 @@ Source: pkg/controller/volume/ephemeral of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
-from tonnage.loop.events import EventRecorder
+from tonnage.loop.events import recorder_over
 from tonnage.loop.informer import Informers, Key, following, key_of
 from tonnage.loop.ownership import controller_of, controller_reference
 from tonnage.loop.pod_control import message_of
@@ -24,7 +24,7 @@ class EphemeralVolumeController:
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
-        self._events = EventRecorder(api, clock, "ephemeral_volume")
+        self._events = recorder_over(api, clock, "ephemeral_volume")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._pods = informers.of(POD)
         self._pods.subscribe(lambda delta: self._look_at(delta.after) if delta.before is None else None)

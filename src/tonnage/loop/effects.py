@@ -1,0 +1,157 @@
+"""What each Action does to the world, by the port that it is for. Only the performer calls it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeVar, assert_never
+
+from tonnage.model.actions.action import Action
+from tonnage.model.actions.cdi import CdiAction, RemoveSpec, WriteSpec
+from tonnage.model.actions.checkpoints import AddRow, CheckpointAction, SaveCheckpoint
+from tonnage.model.actions.cluster import (
+    ClusterAction,
+    CountEvent,
+    CreateEvent,
+    CreateNodeFeature,
+    CreateNodeGpuStatus,
+    EvictPod,
+    PatchNode,
+    PatchNodeGpuStatus,
+    PatchNodeStatus,
+    ReplaceNodeFeature,
+)
+from tonnage.model.actions.devices import DeviceAction
+from tonnage.model.actions.host import HostAction, RestartNode, RunHook, StartService, StopService
+from tonnage.model.actions.mps import MarkReady, MpsAction, StartDaemon, StopDaemon
+from tonnage.model.errors import Bug, Problem
+from tonnage.model.json import JsonObject
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
+from tonnage.ports.node import CdiFiles, Checkpoints, DeviceBackend, HostPrograms, LabelLines, MpsDaemons
+from tonnage.wire.kinds import EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
+
+_T = TypeVar("_T")
+_HOOK_S: Final = 300.0
+_UNIT_S: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionPorts:
+    """What actions are performed on; None: there is no such thing here, and no action for it is decided."""
+
+    checkpoints: Checkpoints | None = None
+    devices: DeviceBackend | None = None
+    daemons: MpsDaemons | None = None
+    specs: CdiFiles | None = None
+    api: KubernetesApi | None = None
+    host: HostPrograms | None = None
+    labels: LabelLines | None = None
+
+
+async def have_effect(ports: ActionPorts, action: Action) -> bool:
+    """Have it done; False: nothing is, since there is nothing that a row could be added to.
+
+    Raises:
+        HardwareError, ConfigError, ClusterError: it is not done, or nobody knows.
+    """
+    if isinstance(action, CheckpointAction):
+        return await _on_disk(_there(ports.checkpoints, action), action)
+    if isinstance(action, ClusterAction):
+        await _in_cluster(_there(ports.api, action), action)
+    elif isinstance(action, DeviceAction):
+        await _there(ports.devices, action).apply(action)
+    elif isinstance(action, MpsAction):
+        await _on_daemons(_there(ports.daemons, action), action)
+    elif isinstance(action, CdiAction):
+        await _on_specs(_there(ports.specs, action), action)
+    elif isinstance(action, HostAction):
+        await _on_host(_there(ports.host, action), action)
+    else:
+        await _there(ports.labels, action).write(action.file, dict(action.labels))
+    return True
+
+
+def _there(port: _T | None, action: Action) -> _T:
+    if port is None:
+        raise Bug(Problem(f"{action!r} has nothing here to be performed on"))
+    return port
+
+
+async def _on_disk(checkpoints: Checkpoints, action: CheckpointAction) -> bool:
+    match action:
+        case AddRow(name, row):
+            return await checkpoints.add(name, row)
+        case SaveCheckpoint(name, payload, lasting):
+            await checkpoints.save(name, payload, lasting=lasting)
+            return True
+    assert_never(action)
+
+
+async def _on_daemons(daemons: MpsDaemons, action: MpsAction) -> None:
+    match action:
+        case StartDaemon(daemon):
+            await daemons.start(daemon)
+        case StopDaemon(daemon):
+            await daemons.stop(daemon)
+        case MarkReady(root, ready):
+            await daemons.show_ready(root, ready=ready)
+        case _:
+            assert_never(action)
+
+
+async def _on_specs(specs: CdiFiles, action: CdiAction) -> None:
+    match action:
+        case WriteSpec(file, content):
+            await specs.write(file, content)
+        case RemoveSpec(file):
+            await specs.remove(file)
+        case _:
+            assert_never(action)
+
+
+async def _on_host(host: HostPrograms, action: HostAction) -> None:
+    match action:
+        case RunHook(_, _, hook, variables):
+            given = {**hook.envs, **dict(variables)}
+            await host.run(hook.command, hook.args, variables=given, folder=hook.workdir, timeout_s=_HOOK_S)
+        case StopService(unit):
+            await host.run("systemctl", ("stop", "--", unit), timeout_s=_UNIT_S)
+        case StartService(unit):
+            await host.run("systemctl", ("start", "--", unit), timeout_s=_UNIT_S)
+        case RestartNode():
+            await host.run("systemctl", ("reboot",), timeout_s=_UNIT_S)
+        case _:
+            assert_never(action)
+
+
+async def _in_cluster(api: KubernetesApi, action: ClusterAction) -> None:
+    match action:
+        case PatchNode(node, patch):
+            await api.patch(NODE, node, patch)
+        case PatchNodeStatus(node, patch):
+            await api.patch(NODE, node, patch, patch_type=PatchType.STRATEGIC, subresource="status")
+        case EvictPod(namespace, name):
+            await api.create_subresource(POD, name, "eviction", _eviction(action), namespace=namespace)
+        case CreateNodeFeature(namespace, feature):
+            await api.create(NODE_FEATURE, feature, namespace=namespace)
+        case ReplaceNodeFeature(namespace, feature):
+            await api.replace(NODE_FEATURE, feature, namespace=namespace)
+        case CreateNodeGpuStatus(node):
+            kind = NODE_GPU_STATUS
+            metadata: JsonObject = {"name": node}
+            await api.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
+        case PatchNodeGpuStatus(node, patch):
+            await api.patch(NODE_GPU_STATUS, node, patch, subresource="status")
+        case CreateEvent(namespace, event):
+            await api.create(EVENT, event, namespace=namespace)
+        case CountEvent(namespace, name, patch):
+            await api.patch(EVENT, name, patch, namespace=namespace)
+        case _:
+            assert_never(action)
+
+
+def _eviction(pod: EvictPod) -> JsonObject:
+    meta: JsonObject = {"name": pod.name, "namespace": pod.namespace}
+    options: JsonObject = {"preconditions": {"uid": pod.uid}}
+    if pod.dry_run:
+        options["dryRun"] = ["All"]
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}

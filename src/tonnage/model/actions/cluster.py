@@ -1,0 +1,114 @@
+"""Changes of the cluster's objects: what `KubernetesApi` does for the agent of a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from tonnage.model.actions.retry import Retry
+from tonnage.model.json import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Merge this into the Node: labels, annotations, whether it is cordoned."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    node: str
+    patch: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNodeStatus:
+    """Have these conditions in the Node's status, beside those of others."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    node: str
+    patch: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Eviction of a pod, if it still is that one; a dry run only asks whether it would be granted."""
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    namespace: str
+    name: str
+    uid: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNodeFeature:
+    """Make the NodeFeature of a node that has none."""
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    namespace: str
+    feature: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceNodeFeature:
+    """Have the NodeFeature be this, if it still is the one that was seen."""
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    namespace: str
+    feature: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNodeGpuStatus:
+    """Make the NodeGPUStatus of a node, which says nothing yet."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNodeGpuStatus:
+    """Merge this into the status of a node's NodeGPUStatus."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    node: str
+    patch: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateEvent:
+    """Write an Event, under its name."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    namespace: str
+    event: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CountEvent:
+    """Have the Event that stands say how often it has happened by now."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    namespace: str
+    name: str
+    patch: JsonObject = field(repr=False)
+
+
+ClusterAction: TypeAlias = (
+    PatchNode
+    | PatchNodeStatus
+    | EvictPod
+    | CreateNodeFeature
+    | ReplaceNodeFeature
+    | CreateNodeGpuStatus
+    | PatchNodeGpuStatus
+    | CreateEvent
+    | CountEvent
+)

@@ -1,0 +1,39 @@
+"""What a loop of the agent is given, in tests of one loop alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.world import World
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.performer import Performer
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.node import Checkpoints
+
+
+def world_of(
+    node: str,
+    api: KubernetesApi | None,
+    clock: Clock,
+    checkpoints: Checkpoints,
+    events: NodeEvents | None = None,
+    *,
+    started: asyncio.Event | None = None,
+    **ports: Any,
+) -> World:
+    """A world in which actions change these, and `ports` besides; without `events` nobody is told of any."""
+    if started is None:
+        started = asyncio.Event()
+        started.set()
+    performer = Performer(ActionPorts(checkpoints=checkpoints, api=api, **ports))
+    news = events or NodeEvents(node, None, clock)
+    return World(node, api, clock, checkpoints, news, AgentMetrics(clock), performer, started)
+
+
+def events_in(node: str, api: KubernetesApi, clock: Clock) -> NodeEvents:
+    """Events that are written by that API."""
+    return NodeEvents(node, Performer(ActionPorts(api=api)), clock)
