@@ -15,7 +15,7 @@ import pytest
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import Change, ChangeType, Listing, PatchType
-from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, Kind
+from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, POD, Kind
 
 PATIENCE_S = 60.0
 
@@ -133,6 +133,24 @@ class Cluster:
             **{k: v for k, v in body.items() if k != "metadata"},
         )
         return None
+
+    async def get(self, kind: Kind[Any], name: str, namespace: str | None = None) -> Any:
+        self._check(kind.plural)
+        if (obj := self.objects.get((kind.plural, namespace or "", name))) is None:
+            raise ApiError(404, "NotFound", f'{kind.plural} "{name}" not found')
+        return msgspec.convert(obj, kind.type)
+
+    async def replace(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
+        name, version = body["metadata"]["name"], body["metadata"]["resourceVersion"]
+        before: Any = self.objects[kind.plural, namespace or "", name]["metadata"]
+        assert version == before["resourceVersion"]
+        return await self.create(kind, body, namespace=namespace)
+
+    async def create_subresource(
+        self, kind: Kind[Any], name: str, subresource: str, _body: Any, *, namespace: str | None = None
+    ) -> Any:
+        assert (kind, subresource) == (POD, "eviction")
+        self.remove(kind, name, namespace or "")
 
     async def patch(
         self,
