@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.hidden_imports import hidden_imports, imports_of, texts_of
+from scripts.law_actions import done_by_themselves
 from scripts.law_reader import Law, Leave, Module, Package, Reader, is_in
 from scripts.module_state import changes_of_state
 
@@ -111,6 +112,7 @@ def breaches(source: Path) -> list[Breach]:
     taken: set[tuple[str, str]] = set()
     for name, module in package.modules():
         wrong = [*_of_room(name, module, package, taken), *hidden_imports(name, module, package)]
+        wrong += done_by_themselves(name, module)
         if module.path.name == "__init__.py":
             wrong += _without_law(module)
         if is_in(name, _VENDORS) and name != _VENDORS:

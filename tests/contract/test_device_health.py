@@ -23,6 +23,7 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.agent.devices import CHECKPOINT, NodeDevices
 from tonnage.agent.events import NodeEvents
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.health import FaultClass, HealthPolicy
 from tonnage.model.devices.inventory import Device, MigDevice
 from tonnage.ports.clock import Clock
@@ -393,7 +394,7 @@ async def test_a_damaged_memory_is_said_and_begun_anew(machine: Machine, tmp_pat
         machine.report(2, 81)
         await agent.until_faulty("GPU-2")
         await agent.until_kept("replace")
-    await agent.world.checkpoints.save(CHECKPOINT, b'{"version": 1}')
+    await agent.world.performer.perform(SaveCheckpoint(CHECKPOINT, b'{"version": 1}'))
     async with running(machine, tmp_path) as agent:
         assert not agent.faulty()
         assert agent.events.posted[0][0] == "DeviceHealthForgotten"

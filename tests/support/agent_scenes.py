@@ -13,9 +13,8 @@ from unittest.mock import patch
 
 from support.killed import KilledError
 from tonnage.adapters.checkpoints import payload_of
-from tonnage.agent.main import run_agent
+from tonnage.agent.main import Host, run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.world import Host
 from tonnage.loop.performer import ActionRecord, Performer, Phase
 from tonnage.model.actions.action import Action
 from tonnage.model.actions.devices import CreateGpuInstance, ResetGpu

@@ -21,7 +21,7 @@ from tonnage.model.errors import HardwareError
 from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.node.plugin_settings import ExtraDevice
 from tonnage.model.reasons.reason import Reason
-from tonnage.ports.node import CdiFiles
+from tonnage.ports.node import CdiView
 
 _LOG: Final = logging.getLogger(__name__)
 _KINDS: Final = (
@@ -41,7 +41,7 @@ class NodeCdi:
     A spec for management is kept fresh where a person made one, and comes back with the driver.
     """
 
-    def __init__(self, world: World, files: CdiFiles, devices: NodeDevices, config: NodeConfig) -> None:
+    def __init__(self, world: World, files: CdiView, devices: NodeDevices, config: NodeConfig) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events

@@ -20,7 +20,7 @@ from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-health"
@@ -40,7 +40,7 @@ class NodeDevices:
     def __init__(
         self,
         world: World,
-        backend: DeviceBackend,
+        backend: DeviceReader,
         *,
         on_change: Callable[[], None],
         policy: Callable[[], HealthPolicy | None] = HealthPolicy,

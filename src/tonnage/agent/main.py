@@ -8,9 +8,9 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
@@ -22,7 +22,7 @@ from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceBackend, HostPrograms
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.node_software import SoftwareWatch
-    from tonnage.agent.world import Host, World
+    from tonnage.agent.world import World
     from tonnage.loop.effects import ActionPorts
     from tonnage.model.devices.health import HealthPolicy
 
@@ -45,6 +45,26 @@ _SERVE_S: Final = 2.0
 """After this all the rest is begun even if kubelet took no registration: it may be waiting for the probes."""
 _LOOK_S: Final = 0.1
 _LONGEST_BOOT_ID: Final = 64
+
+
+class TextOutput(Protocol):
+    """A stream of text, such as standard output."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the agent may do on its host beside reading and writing files.
+
+    `programs` run there; None: those below `--mig-host-root` are really run. `output` is what the agent calls
+    its standard output; None: that of this process.
+    """
+
+    programs: HostPrograms | None = None
+    output: TextOutput | None = None
 
 
 async def run_agent(
@@ -71,12 +91,10 @@ async def run_agent(
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
-            from tonnage.agent.world import Host
-
             ports = _ports(options, backend, api, host or Host())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
-                await _run(options, backend, ports, world, listening)
+                await _run(options, ports, world, listening)
             except BaseExceptionGroup as group:
                 raise _first(group) from None
 
@@ -125,11 +143,7 @@ def _world(
 
 
 async def _run(
-    options: AgentOptions,
-    backend: DeviceBackend,
-    ports: ActionPorts,
-    world: World,
-    listening: socket.socket | None,
+    options: AgentOptions, ports: ActionPorts, world: World, listening: socket.socket | None
 ) -> None:
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
@@ -145,7 +159,8 @@ async def _run(
     from tonnage.agent.start import end_without_devices, layouts_of
     from tonnage.agent.status.publisher import StatusPublisher
 
-    daemons, specs = ports.daemons, ports.specs
+    backend, daemons, specs = ports.devices, ports.daemons, ports.specs
+    assert backend is not None
     assert daemons is not None
     assert specs is not None
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", _socket_of(options))
@@ -184,12 +199,8 @@ async def _run(
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
-        for each in (
-            sockets,
-            kubelet_holds,
-            daemons,
-            backend,
-        ):  # kubelet gets no answer out of a closed driver
+        # The driver last: kubelet gets no answer out of a closed one.
+        for each in (sockets, kubelet_holds, daemons, backend):
             await each.close()
 
 

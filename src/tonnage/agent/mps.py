@@ -39,7 +39,7 @@ from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.names import ResourceName
-from tonnage.ports.node import MpsDaemons
+from tonnage.ports.node import MpsView
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mps"
@@ -59,7 +59,7 @@ class NodeMps:
     def __init__(
         self,
         world: World,
-        daemons: MpsDaemons,
+        daemons: MpsView,
         devices: NodeDevices,
         config: NodeConfig,
         holders: Holders,

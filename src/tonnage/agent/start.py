@@ -10,7 +10,7 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import MigOptions
 from tonnage.ports.clock import Clock
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 if TYPE_CHECKING:
     from tonnage.agent.mig.layout import NodeMigLayout
@@ -40,7 +40,7 @@ async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeCo
 async def layouts_of(
     asks: MigOptions,
     world: World,
-    hardware: DeviceBackend,
+    hardware: DeviceReader,
     devices: NodeDevices,
     config: NodeConfig,
     holders: Holders,

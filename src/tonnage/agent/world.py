@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.loop.performer import Performer
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import Checkpoints, HostPrograms
+from tonnage.ports.kubernetes import KubernetesReader
+from tonnage.ports.node import CheckpointReader
 
 
 def _nothing_to_wait_for() -> asyncio.Event:
     event = asyncio.Event()
     event.set()
     return event
-
-
-class TextOutput(Protocol):
-    """A stream of text, such as standard output."""
-
-    def write(self, text: str, /) -> object: ...
-
-    def flush(self) -> object: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What the agent may do on its host beside reading and writing files.
-
-    `programs` run there; None: those below `--mig-host-root` are really run. `output` is what the agent calls
-    its standard output; None: that of this process.
-    """
-
-    programs: HostPrograms | None = None
-    output: TextOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +29,9 @@ class World:
     """
 
     node: str
-    api: KubernetesApi | None
+    api: KubernetesReader | None
     clock: Clock
-    checkpoints: Checkpoints
+    checkpoints: CheckpointReader
     events: NodeEvents
     metrics: AgentMetrics
     performer: Performer

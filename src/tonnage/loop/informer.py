@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi
+from tonnage.ports.kubernetes import Change, ChangeType, KubernetesReader
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -84,7 +84,7 @@ class Informer(Generic[T]):
 
     def __init__(
         self,
-        api: KubernetesApi,
+        api: KubernetesReader,
         kind: Kind[T],
         clock: Clock,
         *,
@@ -286,7 +286,7 @@ class Informer(Generic[T]):
 class Informers:
     """The copies that the loops of one process share: of each kind one list, one watch and one copy."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesReader, clock: Clock) -> None:
         self._api = api
         self._clock = clock
         self._known: defaultdict[tuple[str, str, str], list[Informer[Any]]] = defaultdict(list)

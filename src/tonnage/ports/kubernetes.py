@@ -48,8 +48,8 @@ class Listing(Generic[T]):
     resource_version: str
 
 
-class KubernetesApi(Protocol):
-    """The Kubernetes API. Objects are read as the kind's Struct, written as JSON.
+class KubernetesReader(Protocol):
+    """The Kubernetes API, as far as it is read. Objects are read as the kind's Struct, written as JSON.
 
     Every method raises ApiError with the server's own code, reason and message when the server refuses, and
     ClusterError when it cannot be reached. For namespaced kinds only `list` and `watch` take None as
@@ -82,6 +82,10 @@ class KubernetesApi(Protocol):
     ) -> AsyncIterator[Change[T]]:
         """Every change after a version, bookmarks too; the server ends it. Raises GoneError: list again."""
         ...
+
+
+class KubernetesApi(KubernetesReader, Protocol):
+    """The same, with what changes objects."""
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""

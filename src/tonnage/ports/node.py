@@ -20,7 +20,7 @@ from tonnage.model.node.software import KubeletPolicies
 from tonnage.model.reasons.reason import Reason
 
 
-class DeviceBackend(Protocol):
+class DeviceReader(Protocol):
     """A vendor: it states facts about its devices. Policy is decided elsewhere.
 
     No method blocks the event loop or waits for ever on a driver that hangs.
@@ -48,16 +48,20 @@ class DeviceBackend(Protocol):
         """Every GPU that MIG can divide and that answers, as it is now. Raises HardwareError: none does."""
         ...
 
-    async def apply(self, step: SetComputeMode | MigStep) -> None:
-        """Make it so; a mode that is so already stays. Raises HardwareError: why it is not."""
-        ...
-
     def stuck_s(self) -> float:
         """Seconds since the driver was asked something that it should have answered by now; else 0."""
         ...
 
     async def close(self) -> None:
         """Let go of the driver."""
+        ...
+
+
+class DeviceBackend(DeviceReader, Protocol):
+    """The same, with what changes devices."""
+
+    async def apply(self, step: SetComputeMode | MigStep) -> None:
+        """Make it so; a mode that is so already stays. Raises HardwareError: why it is not."""
         ...
 
 
@@ -143,7 +147,7 @@ class KubeletHolds(Protocol):
         ...
 
 
-class Checkpoints(Protocol):
+class CheckpointReader(Protocol):
     """Small files that survive a crash."""
 
     async def load(self, name: str) -> bytes | None:
@@ -153,16 +157,20 @@ class Checkpoints(Protocol):
         """
         ...
 
+    async def load_added(self, name: str) -> tuple[bytes, ...]:
+        """The rows that were added to what `load` gives, in order, without one that was torn."""
+        ...
+
+
+class Checkpoints(CheckpointReader, Protocol):
+    """The same, with what changes them."""
+
     async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
         """Replace the payload, `lasting` beyond a loss of power. Raises HardwareError: it is not written."""
         ...
 
     async def add(self, name: str, row: bytes) -> bool:
         """Add a line to what was saved, at a cost that does not depend on it; False: save all instead."""
-        ...
-
-    async def load_added(self, name: str) -> tuple[bytes, ...]:
-        """The rows that were added to what `load` gives, in order, without one that was torn."""
         ...
 
 
@@ -182,18 +190,11 @@ class ConfigFile(Protocol):
         ...
 
 
-class MpsDaemons(Protocol):
+class MpsView(Protocol):
     """Control daemons of MPS on this node, one for each resource at most.
 
     Nothing waits for ever for a daemon that hangs, and none delays another's. They end with this process.
     """
-
-    async def start(self, daemon: MpsDaemon) -> None:
-        """It answers and its limits hold; what an earlier one left is gone, whoever started that.
-
-        Raises HardwareError: why it does not serve; then none runs.
-        """
-        ...
 
     async def ask(self, daemon: MpsDaemon) -> None:
         """Return if it answers. Raises HardwareError."""
@@ -205,6 +206,17 @@ class MpsDaemons(Protocol):
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Call this as soon as a daemon has ended by itself, where the system tells."""
+        ...
+
+
+class MpsDaemons(MpsView, Protocol):
+    """The same, with what starts and ends them."""
+
+    async def start(self, daemon: MpsDaemon) -> None:
+        """It answers and its limits hold; what an earlier one left is gone, whoever started that.
+
+        Raises HardwareError: why it does not serve; then none runs.
+        """
         ...
 
     async def stop(self, daemon: MpsDaemon) -> None:
@@ -220,7 +232,7 @@ class MpsDaemons(Protocol):
         ...
 
 
-class CdiFiles(Protocol):
+class CdiView(Protocol):
     """The driver's files, and the CDI specs that runtimes read."""
 
     async def stamp(self) -> str:
@@ -234,6 +246,10 @@ class CdiFiles(Protocol):
     async def read(self, name: str) -> bytes | None:
         """A file of the folder, None if there is none. Raises HardwareError when it cannot be read."""
         ...
+
+
+class CdiFiles(CdiView, Protocol):
+    """The same, with what changes specs."""
 
     async def write(self, name: str, content: bytes) -> None:
         """Replace a file of the folder whole. Raises HardwareError: disk full, permission, not mounted."""

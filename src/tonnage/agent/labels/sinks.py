@@ -11,7 +11,7 @@ from tonnage.model.actions.cluster import CreateNodeFeature, PatchNode, ReplaceN
 from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
 from tonnage.wire.objects import NodeFeature
 
@@ -53,7 +53,7 @@ class NodeLabels:
     node must not leave with the hardware, or the agent could not tell of its return.
     """
 
-    def __init__(self, api: KubernetesApi, node: str, performer: Performer) -> None:
+    def __init__(self, api: KubernetesReader, node: str, performer: Performer) -> None:
         self._api = api
         self._node = node
         self._performer = performer
@@ -86,7 +86,7 @@ class NodeFeatureObject:
     """
 
     def __init__(
-        self, api: KubernetesApi, node: str, namespace: str, performer: Performer, *, pod: str = ""
+        self, api: KubernetesReader, node: str, namespace: str, performer: Performer, *, pod: str = ""
     ) -> None:
         self._api = api
         self._node = node

@@ -12,7 +12,7 @@ from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.plugin.device_plugin import DevicePlugin, Offer
 from tonnage.agent.plugin.holders import Holders
 from tonnage.model.names import ResourceName
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 _STUCK_S: Final = 60.0
 _LONGEST: Final = 500
@@ -35,7 +35,7 @@ class Probes:
     """Looks at the agent's loops from outside."""
 
     metrics: AgentMetrics
-    backend: DeviceBackend
+    backend: DeviceReader
     devices: NodeDevices
     config: NodeConfig
     holders: Holders

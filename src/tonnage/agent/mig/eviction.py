@@ -9,7 +9,7 @@ from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import EvictPod
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.well_known import MIRROR
-from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 
@@ -38,7 +38,13 @@ class PodEvictions:
 
 
 async def ask_to_leave(
-    api: KubernetesApi, performer: Performer, node: str, namespace: str, name: str, *, dry_run: bool = False
+    api: KubernetesReader,
+    performer: Performer,
+    node: str,
+    namespace: str,
+    name: str,
+    *,
+    dry_run: bool = False,
 ) -> str:
     """Evict a pod of the node: EVICTED, or why it is not, or that it is ending; a dry run changes nothing."""
     try:

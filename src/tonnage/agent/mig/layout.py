@@ -19,7 +19,7 @@ from tonnage.agent.status.node_condition import Finding
 from tonnage.agent.world import World
 from tonnage.model.mig.layouts import MigOptions, MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
-from tonnage.ports.node import DeviceBackend, HostView
+from tonnage.ports.node import DeviceReader, HostView
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
@@ -37,7 +37,7 @@ class NodeMigLayout:
     def __init__(
         self,
         world: World,
-        hardware: DeviceBackend,
+        hardware: DeviceReader,
         devices: NodeDevices,
         config: NodeConfig,
         holders: Holders,

@@ -38,7 +38,7 @@ from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
 from tonnage.model.reasons.mig import MigObstacle
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
 _WITHDRAW_S: Final = 1.0
@@ -61,7 +61,7 @@ class NodeMig:
     def __init__(
         self,
         world: World,
-        hardware: DeviceBackend,
+        hardware: DeviceReader,
         devices: NodeDevices,
         holders: Holders,
         wish: Callable[[], MigWish | None],

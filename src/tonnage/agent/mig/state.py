@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.errors import ConfigError, HardwareError, TonnageError
 from tonnage.model.mig.layouts import DividedGpu, MigState
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 _MOST_PROBLEMS: Final = 5
 
@@ -22,7 +22,7 @@ class MigStanding:
     reason: str = ""
 
 
-async def what_stands(change: MigChange, hardware: DeviceBackend) -> str:
+async def what_stands(change: MigChange, hardware: DeviceReader) -> str:
     """What the change's GPUs are divided into now."""
     try:
         gpus = {gpu.uuid: gpu for gpu in await hardware.divided()}

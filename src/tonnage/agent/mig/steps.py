@@ -18,7 +18,7 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.reasons.mig import MigBoardResetNeeded, MigObstacle, MigRestartNeeded
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 _TRIES: Final = 3
 _TRY_AGAIN_S: Final = 1.0
@@ -40,7 +40,7 @@ class StepsEnd:
 class MigSteps:
     """Takes them over the node's driver. `stubborn` are GPUs that took no other mode without a reset."""
 
-    def __init__(self, world: World, hardware: DeviceBackend, devices: NodeDevices, holders: Holders) -> None:
+    def __init__(self, world: World, hardware: DeviceReader, devices: NodeDevices, holders: Holders) -> None:
         self._clock = world.clock
         self._performer = world.performer
         self._hardware = hardware

@@ -14,7 +14,7 @@ from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.model.node.software import NodeSoftware
-from tonnage.ports.node import DeviceBackend
+from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
@@ -28,7 +28,7 @@ class StatusPublisher:
     """Keeps the object like the offer; what somebody deleted or changed comes back in five minutes."""
 
     def __init__(
-        self, world: World, backend: DeviceBackend, software: Callable[[], NodeSoftware] = NodeSoftware
+        self, world: World, backend: DeviceReader, software: Callable[[], NodeSoftware] = NodeSoftware
     ) -> None:
         """`software` is what the node runs, at any moment."""
         self._software = software

@@ -15,10 +15,9 @@ import click
 
 from tonnage.adapters.logging import LineFormatter
 from tonnage.adapters.mps import shared_memory
-from tonnage.agent.main import run_agent
+from tonnage.agent.main import Host, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.world import Host
 from tonnage.cli.failure import USAGE
 from tonnage.cli.up.pretended_options import told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem

@@ -1,0 +1,67 @@
+"""The law of actions: what changes the world for the agent is done by the performer, and by nobody else.
+
+A port that changes something is a Protocol of its own over one that only reads. Loops are given the one
+that reads, so that the type checker refuses them the methods of the other; that they take the other is
+refused here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scripts.hidden_imports import imports_of, texts_of
+from scripts.law_reader import Module, is_in
+
+CHANGES: Final[Mapping[str, frozenset[str]]] = {
+    "KubernetesApi": frozenset({"create", "replace", "patch", "delete", "create_subresource"}),
+    "DeviceBackend": frozenset({"apply"}),
+    "Checkpoints": frozenset({"save", "add"}),
+    "MpsDaemons": frozenset({"start", "stop", "show_ready", "close"}),
+    "CdiFiles": frozenset({"write", "remove"}),
+    "LabelLines": frozenset({"write"}),
+    "HostPrograms": frozenset({"run"}),
+}
+"""Protocols that change something, each with all methods of its own."""
+READS: Final = frozenset(
+    {
+        *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
+        *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "ConfigFile"),
+    }
+)
+"""Protocols that change nothing."""
+SOCKETS: Final = "PluginSockets"
+"""Left to one loop, which hands over the service that answers kubelet: that is no value."""
+_ITS_LOOP: Final = "tonnage.agent.plugin.device_plugin"
+_PERFORMED: Final = ("tonnage.loop.effects", "tonnage.loop.events.recorder_over")
+_PORTS: Final = "tonnage.ports"
+
+
+def done_by_themselves(name: str, module: Module) -> Iterator[tuple[int, str]]:
+    """What a module of the agent takes that only the performer may have, or a port that nobody has sorted."""
+    if is_in(name, _PORTS):
+        yield from _unsorted(module)
+    if not is_in(name, "tonnage.agent") or name == "tonnage.agent.main":
+        return
+    refused = {*CHANGES} | ({SOCKETS} if name != _ITS_LOOP else set())
+    for line, full in (*imports_of(module), *texts_of(module)):
+        if any(is_in(full, each) for each in _PERFORMED):
+            yield line, f"changes the world without the performer: {full}"
+        elif is_in(full, _PORTS) and full.rpartition(".")[2] in refused:
+            yield line, f"takes a port that only the performer may have: {full}"
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in refused:
+            yield node.lineno, f"takes a port that only the performer may have: {node.attr}"
+
+
+def _unsorted(module: Module) -> Iterator[tuple[int, str]]:
+    """Ports that are said neither to read nor to change, or that change by other methods than is said."""
+    for node in module.tree.body:
+        if not isinstance(node, ast.ClassDef) or not any("Protocol" in ast.dump(base) for base in node.bases):
+            continue
+        own = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+        if node.name not in READS | {SOCKETS} and node.name not in CHANGES:
+            yield node.lineno, f"the port {node.name} is said neither to read nor to change"
+        elif node.name in CHANGES and own != CHANGES[node.name]:
+            yield node.lineno, f"the port {node.name} changes by other methods than is said"
