@@ -115,11 +115,17 @@ class Cluster:
         return Listing(found, str(self.version))
 
     async def watch(
-        self, kind: Kind[Any], *, field_selector: str = "", **_: Any
+        self, kind: Kind[Any], *, resource_version: str = "", field_selector: str = "", **_options: Any
     ) -> AsyncIterator[Change[Any]]:
         self._check(kind.plural)
         queue: asyncio.Queue[tuple[ChangeType, JsonObject]] = asyncio.Queue()
         self.watchers.append((kind.plural, _name_in(field_selector), queue))
+        seen = int(resource_version or self.version)
+        own = _name_in(field_selector)
+        for (plural, _space, name), obj in self.objects.items():
+            meta: Any = obj["metadata"]
+            if plural == kind.plural and own in ("", name) and int(meta["resourceVersion"]) > seen:
+                queue.put_nowait((ChangeType.MODIFIED, obj))  # written since the list
         while True:
             change, obj = await queue.get()
             yield Change(change, msgspec.convert(obj, kind.type))

@@ -145,7 +145,7 @@ async def test_a_program_of_the_host_is_told_of_and_not_run(
     mark = tmp_path / "ran"
     programs = PretendedPrograms()
     await programs.run("/bin/sh", ["-c", f"touch {mark}"], variables={"A": "b c"}, folder="/opt")
-    assert await programs.run("systemctl", ("show", "--value", "--", "x.service")) == "active\n"
+    assert await programs.ask("systemctl", ("show", "--value", "--", "x.service")) == "active\n"
     await programs.run("true", ["x" * 10_000])
     assert not mark.exists()
     words = f"'A=b c' /bin/sh -c 'touch {mark}'"
