@@ -4,8 +4,7 @@ LAB ?= inference-sharing
 GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
-# Two more than there are processors: tests wait, for programs and for each other. Each worker collects all tests
-# first, which takes six seconds of a processor.
+# Two more than there are processors: tests wait, for programs and for each other.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
@@ -37,19 +36,19 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 # Of each recording at least a fifth, which changes with the day. TONNAGE_SEED=2026-11-26 repeats that day's.
 test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 
-# Compiled files are kept, and tests compiled once: each worker would rewrite the assertions of all of them.
+# Compiled files are kept, and tests compiled by as many processes as there are parts: one rewrites assertions long.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes
+	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes
 
 test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long \
+	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -m long \
 	  --left-out=.pytest_cache/left-out-long.txt
 
 test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples
-	@$(BIN)/pytest -n $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
+	@$(BIN)/pytest --workers $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
 
 # What is wrong with a test, its own run says.
 .pytest_cache/compiled: export PYTHONDONTWRITEBYTECODE =

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 from typing import Final
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.sampling import Sampler, SamplingPlugin
+from support.workers import TOGETHER, WorkersPlugin
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.
 # CI looks at the same examples each time: it judges a change, not a day's luck. All others look at new ones.
@@ -30,7 +30,7 @@ _EARLY: Final = frozenset(
         "cli/test_up",
     )
 )
-"""Files of tests that take seconds each: begun first, so that no worker is left alone with one."""
+"""Files that take long: begun first, so that no worker is left alone with one."""
 
 
 _SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
@@ -43,12 +43,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=".pytest_cache/left-out.txt",
         help="the file that lists what a sample leaves out",
     )
+    group = parser.getgroup("workers")
+    group.addoption("--workers", type=int, default=1, help="run tests in so many processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before workers start: they have the seed of this process."""
+    config.addinivalue_line("markers", f"{TOGETHER}(name): one worker has all of that name")
     plugin = config.stash[_SAMPLING] = SamplingPlugin(config)
     config.pluginmanager.register(plugin, "sampling")
+    if (count := config.getoption("--workers")) > 1:
+        config.pluginmanager.register(WorkersPlugin(count, plugin.sampler), "workers")
 
 
 @pytest.fixture(scope="session")
@@ -70,20 +74,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)  # after the order was shuffled
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the sample does; put long tests where workers begin.
-
-    Each gets a part of the list, and takes of others' ends later.
-    """
+    """Leave out what the sample does; put what takes long first."""
     config.stash[_SAMPLING].sampler.deselect(config, items)
-    files = [list(own) for _, own in itertools.groupby(items, lambda item: item.nodeid.partition("::")[0])]
-    early = [own for own in files if own[0].nodeid.partition("::")[0] in _EARLY]
-    others = [item for own in files if own not in early for item in own]
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    items[:] = [
-        item
-        for worker in range(workers)
-        for item in (
-            *itertools.chain.from_iterable(early[worker::workers]),
-            *others[worker * len(others) // workers : (worker + 1) * len(others) // workers],
-        )
-    ]
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in _EARLY)

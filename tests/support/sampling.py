@@ -3,7 +3,7 @@
 A test whose cases are rows of one recording is marked `sampled("what the rows are")`; a test that goes
 through rows by itself takes those that the fixture `sample` gives it. `make` samples (TONNAGE_SAMPLE=day).
 `make check-all` leaves nothing out, and neither does pytest called by hand: it runs what it is told to run.
-The seed (TONNAGE_SEED) is the date in UTC. It is passed on to workers, so that all take the same share.
+The seed (TONNAGE_SEED) is the date in UTC. It is handed on, so that what follows takes the same share.
 """
 
 from __future__ import annotations
@@ -133,22 +133,11 @@ def sampler_of(environment: MutableMapping[str, str], now: datetime) -> Sampler:
 
 
 class SamplingPlugin:
-    """Brings what workers left out to the end of the run, and tells it there."""
+    """Tells at the end of the run what was left out."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.sampler = sampler_of(os.environ, datetime.now(UTC))
         self._config = config
-
-    def pytest_sessionfinish(self) -> None:
-        output: dict[str, object] | None = getattr(self._config, "workeroutput", None)
-        if output is not None:
-            output[MARKER] = self.sampler.report()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: object) -> None:
-        """Of pytest-xdist: a worker has ended, in the process that started it."""
-        output: dict[str, dict[str, tuple[list[str], list[str]]]] = getattr(node, "workeroutput", {})
-        self.sampler.merge(output.get(MARKER, {}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.sampler.taken:

@@ -1,0 +1,134 @@
+"""Tests in several processes: nothing is lost, whatever becomes of a process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = f"[pytest]\npythonpath = {ROOT / 'tests'}\nfilterwarnings = error\nmarkers = sampled: a row\n"
+USUAL = """\
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def note():
+    yield Path("notes") / str(os.getpid())
+
+
+@pytest.fixture(scope="module")
+def module(note):
+    with note.open("a") as file:
+        file.write("made\\n")
+    yield
+    with note.open("a") as file:
+        file.write("taken down\\n")
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_it_passes(module, number, tmp_path):
+    print("not shown")
+
+
+def test_it_fails(module):
+    print("what it printed")
+    assert os.getpid() < 0
+
+
+@pytest.mark.skip(reason="so be it")
+def test_it_is_skipped():
+    pass
+"""
+DYING = """\
+import os
+
+
+def test_before():
+    pass
+
+
+def test_the_end_of_its_process():
+    os.kill(os.getpid(), 9)
+
+
+def test_after():
+    pass
+"""
+WAITING = """\
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def waiting():
+    yield
+    Path("notes", "taken-down").touch()
+
+
+def test_it_waits(waiting):
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
+"""
+
+
+def _run(folder: Path, modules: Sequence[str], *options: str) -> subprocess.CompletedProcess[str]:
+    for number, text in enumerate(modules):
+        (folder / f"test_{number}.py").write_text(text)
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (folder / "pytest.ini").write_text(CONFIG)
+    (folder / "notes").mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-ra",
+        "-p",
+        "no:cacheprovider",
+        "--workers",
+        "2",
+        *options,
+    ]
+    environment = {"PATH": os.environ["PATH"], "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_every_test_has_its_outcome_though_a_process_dies(tmp_path: Path) -> None:
+    done = _run(tmp_path, [USUAL, DYING, USUAL])
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.findall(r"(\d+) (failed|passed|skipped)", done.stdout.splitlines()[-1]) == [
+        ("3", "failed"),
+        ("12", "passed"),
+        ("2", "skipped"),
+    ]
+    assert "test_the_end_of_its_process ___" in done.stdout
+    assert "the process of this test ended by SIGKILL\n" in done.stdout
+    assert done.stdout.count("what it printed\n") == 2
+    assert "not shown" not in done.stdout
+    assert done.stderr == ""
+    notes = [line for note in (tmp_path / "notes").iterdir() for line in note.read_text().splitlines()]
+    assert notes == ["made", "taken down"] * 2, "a module's tests stay together"
+
+
+def test_it_stops_where_one_failure_is_enough(tmp_path: Path) -> None:
+    done = _run(tmp_path, [USUAL, *["def test_it():\n    assert False\n"] * 40], "--maxfail=1")
+    assert done.returncode == 1
+    assert "stopping after" in done.stdout
+    assert done.stdout.count("FAILED") < 20
+
+
+def test_a_run_that_is_interrupted_tears_down_what_its_tests_have_set_up(tmp_path: Path) -> None:
+    done = _run(tmp_path, [WAITING, USUAL])
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "KeyboardInterrupt" in done.stdout
+    assert (tmp_path / "notes" / "taken-down").exists()

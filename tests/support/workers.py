@@ -1,0 +1,206 @@
+"""Tests in several processes: forks of the one that has collected them, so that this is done once.
+
+Each takes a group of tests at a time from one queue: those of a file, or those marked to be kept together.
+So fixtures of modules are made once. What a worker reports of a test is reported here, as if it had run here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Final, NoReturn
+
+import pytest
+from _pytest.runner import pytest_sessionfinish as tear_down
+
+from support.sampling import Sampler
+
+TOGETHER: Final = "together"
+"""The marker of tests that one worker is to have: they share what there is once."""
+_Reports = list[Any]
+
+
+def groups_of(items: Iterable[pytest.Item]) -> dict[str, list[int]]:
+    """By file or mark: places in the list of tests, in their order."""
+    groups: dict[str, list[int]] = {}
+    for place, item in enumerate(items):
+        marker = item.get_closest_marker(TOGETHER)
+        groups.setdefault(marker.args[0] if marker else item.nodeid.partition("::")[0], []).append(place)
+    return groups
+
+
+@dataclass
+class _Worker:
+    """A process, and what it has yet to do."""
+
+    pid: int
+    connection: Connection[Any, Any]
+    places: deque[int] = field(default_factory=deque)
+    last: int = 0
+    """The place of the test that it has ended last."""
+
+    def died(self) -> str:
+        """How it ended, who has not said that it would."""
+        _, status = os.waitpid(self.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        return f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+
+
+class WorkersPlugin:
+    """Runs the tests in so many processes."""
+
+    def __init__(self, count: int, sampler: Sampler) -> None:
+        self._count = count
+        self._sampler = sampler
+        self._workers: list[_Worker] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Nothing where pytest's own loop has to say why no test runs."""
+        if session.testsfailed or session.config.getoption("collectonly"):
+            return None
+        queue = deque(groups_of(session.items).values())
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
+        try:
+            for _ in range(min(self._count, len(queue))):
+                self._workers.append(self._fork(session))
+            while self._workers:
+                for connection in wait([worker.connection for worker in self._workers]):
+                    worker = next(worker for worker in self._workers if worker.connection is connection)
+                    self._hear(session, worker, queue)
+        finally:
+            self._end()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if queue:
+            raise session.Interrupted("no worker is left")
+        return True
+
+    def _fork(self, session: pytest.Session) -> _Worker:
+        ours, theirs = Pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy's library know of forks
+            pid = os.fork()
+        if not pid:
+            for connection in (ours, *(worker.connection for worker in self._workers)):
+                connection.close()  # else none sees its other end close
+            _work(session, theirs, self._sampler)
+        theirs.close()
+        return _Worker(pid, ours)
+
+    def _hear(self, session: pytest.Session, worker: _Worker, queue: deque[list[int]]) -> None:
+        """One message: a test has ended, more are asked for, or the worker ends."""
+        try:
+            message = worker.connection.recv()
+        except (EOFError, ConnectionError):
+            self._bury(session, worker, queue)
+            return
+        if message is None:
+            places = queue.popleft() if queue and not session.shouldfail else []
+            worker.places.extend(places)
+            worker.connection.send(places)
+        elif isinstance(message, Mapping):
+            self._sampler.merge(message)
+            self._leave(worker)
+            os.waitpid(worker.pid, 0)
+        else:
+            worker.last = worker.places.popleft()
+            _report(session, worker.last, message)
+
+    def _bury(self, session: pytest.Session, worker: _Worker, queue: deque[list[int]]) -> None:
+        """The test that it was at has failed; those that it had before it are others'."""
+        place = worker.places.popleft() if worker.places else worker.last
+        if worker.places:
+            queue.appendleft([*worker.places])
+        item = session.items[place]
+        why = f"the process of this test ended {worker.died()}"
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", why, "call")
+        serialized = session.config.hook.pytest_report_to_serializable(config=session.config, report=report)
+        _report(session, place, [serialized])
+        self._leave(worker)
+
+    def _leave(self, worker: _Worker) -> None:
+        worker.connection.close()
+        self._workers.remove(worker)
+
+    def _end(self) -> None:
+        """As Ctrl-C would: each tears down what it has set up. They are out of the terminal's reach."""
+        for worker in self._workers:
+            with suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGINT)
+        for worker in self._workers:
+            with suppress(ChildProcessError):
+                os.waitpid(worker.pid, 0)
+
+
+def _report(session: pytest.Session, place: int, reports: _Reports) -> None:
+    config, item = session.config, session.items[place]
+    config.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for serialized in reports:
+        report = config.hook.pytest_report_from_serializable(config=config, data=serialized)
+        config.hook.pytest_runtest_logreport(report=report)
+    config.hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+class _Outbox:
+    """What is reported in a worker."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.reports: _Reports = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        serialized = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self.reports.append(serialized)
+
+
+def _work(session: pytest.Session, connection: Connection[Any, Any], sampler: Sampler) -> NoReturn:
+    """Run what is given out until there is no more, and say what was sampled."""
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        _be_silent(session.config)
+        _run(session, connection)
+        connection.send(sampler.report())
+        status = 0
+    except (KeyboardInterrupt, EOFError, ConnectionError):
+        tear_down(session)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _be_silent(config: pytest.Config) -> None:
+    """The terminal is another's, and so are the files into which its output is captured."""
+    config.pluginmanager.unregister(name="terminalreporter")
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    capture.stop_global_capturing()
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
+
+
+def _run(session: pytest.Session, connection: Connection[Any, Any]) -> None:
+    outbox = _Outbox(session.config)
+    session.config.pluginmanager.register(outbox)
+
+    def ask() -> list[int]:
+        connection.send(None)
+        places: list[int] = connection.recv()
+        return places
+
+    places = deque(ask())
+    while places:
+        item = session.items[places.popleft()]
+        places.extend([] if places else ask())
+        follows = session.items[places[0]] if places else None  # what it shares with that stays set up
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=follows)
+        connection.send(outbox.reports)
+        outbox.reports = []
