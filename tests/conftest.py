@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from support.sampling import Sampler, SamplingPlugin
+from support.warm import warm_tonnage
 from support.workers import TOGETHER, WorkersPlugin
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.
@@ -34,6 +37,7 @@ _EARLY: Final = frozenset(
 
 
 _SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
+_TONNAGE: Final = pytest.StashKey[Path]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +63,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def sample(pytestconfig: pytest.Config) -> Sampler:
     """For a test that goes through rows by itself: `sample.items` are those whose turn it is."""
     return pytestconfig.stash[_SAMPLING].sampler
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Before workers start: `tonnage` is imported once for all of them."""
+    if not any("tonnage" in getattr(item, "fixturenames", ()) for item in session.items):
+        return (yield)
+    with warm_tonnage() as program:
+        session.config.stash[_TONNAGE] = program
+        return (yield)
+
+
+@pytest.fixture(scope="session")
+def tonnage(pytestconfig: pytest.Config) -> Path:
+    """The program, which starts in a hundredth of the time: where it is not the start that is tested."""
+    return pytestconfig.stash[_TONNAGE]
 
 
 def pytest_collectstart() -> None:

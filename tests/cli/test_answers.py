@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -265,12 +264,12 @@ def test_a_hostile_snapshot_is_one_error(
     assert found in capsys.readouterr().err
 
 
-def test_a_manifest_and_a_snapshot_can_come_from_stdin(cluster: str) -> None:
+def test_a_manifest_and_a_snapshot_can_come_from_stdin(cluster: str, tonnage: Path) -> None:
     for arguments, text in (
         (["explain", "-f", "-", "--snapshot", cluster], TOLERATING),
         (["explain", "pod", "train", "-n", "ml", "--snapshot", "-"], CLUSTER),
     ):
-        command = [sys.executable, "-m", "tonnage", *arguments]
+        command = [tonnage, *arguments]
         asked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         assert asked.returncode in (0, 1), asked.stderr
         assert asked.stdout.startswith("Pod ")

@@ -15,7 +15,7 @@ from tonnage.cli.lab.consent import changes_of
 from tonnage.cli.library import lab_names, load_lab
 
 FAKE = f"""\
-#!{sys.executable}
+#!{sys.executable} -IS
 import pathlib, sys
 pathlib.Path({{log!r}}).open("a").write(" ".join(sys.argv[1:]) + "\\n")
 """
@@ -31,7 +31,8 @@ items: [{kind: ConfigMap, metadata: {name: x}}, {kind: Job, metadata: {generateN
 class Bench:
     """A lab beside a kubectl that only keeps a log, and a kubeconfig of somebody's."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tonnage: Path) -> None:
+        self.tonnage = tonnage
         self.log = folder / "log"
         self.folder = folder / "lab"
         self.folder.mkdir()
@@ -85,7 +86,7 @@ class Bench:
 
     def command(self, *options: str, name: str = "") -> list[str]:
         given = ["--kubeconfig", str(self.kubeconfig), *options]
-        return [sys.executable, "-m", "tonnage", "lab", "run", name or str(self.folder), *given]
+        return [str(self.tonnage), "lab", "run", name or str(self.folder), *given]
 
     @property
     def ran(self) -> list[str]:
@@ -93,8 +94,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path)
+def bench(tmp_path: Path, tonnage: Path) -> Bench:
+    bench = Bench(tmp_path, tonnage)
     bench.write("kubectl get pods", "kubectl apply -f pod.yaml", "kubectl apply -f pod.yaml --dry-run=server")
     return bench
 
@@ -139,7 +140,7 @@ def test_on_a_terminal_it_asks(bench: Bench, answer: str, status: int, ran: int)
 
 
 def test_a_context_without_a_kubeconfig_is_refused(bench: Bench) -> None:
-    command = [sys.executable, "-m", "tonnage", "lab", "run", str(bench.folder), "--context", "x"]
+    command = [bench.tonnage, "lab", "run", str(bench.folder), "--context", "x"]
     ended = subprocess.run(command, env=bench.environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "give --kubeconfig too" in ended.stderr

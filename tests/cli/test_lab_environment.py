@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,22 +117,13 @@ def test_the_test_above_can_fail(tmp_path: Path, environment: dict[str, str]) ->
     ],
 )
 def test_a_lab_that_would_run_a_program_ends_before_its_first_step(
-    tmp_path: Path, environment: dict[str, str], command: str
+    tmp_path: Path, environment: dict[str, str], tonnage: Path, command: str
 ) -> None:
     folder = tmp_path / "lab"
     folder.mkdir()
     (folder / "lab.yaml").write_text(LAB.replace("]", f", {{run: {command}}}]"))
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tonnage",
-            "lab",
-            "run",
-            str(folder),
-            "--kubeconfig",
-            str(config(tmp_path, {})),
-        ],
+        [tonnage, "lab", "run", folder, "--kubeconfig", config(tmp_path, {})],
         env=environment,
         capture_output=True,
         text=True,

@@ -29,7 +29,7 @@ from tonnage.documents.lab.steps import Lab, parse_lab
 
 FAKE = textwrap.dedent(
     f"""\
-    #!{sys.executable}
+    #!{sys.executable} -IS
     import json, os, pathlib, subprocess, sys, time
     log = pathlib.Path("calls.jsonl")
     args = sys.argv[2:]  # the first says get, which a lab may run

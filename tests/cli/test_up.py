@@ -27,7 +27,8 @@ SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cp
 class Bench:
     """A state folder and a small scenario; whatever runs there is ended afterwards."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *program: Path | str) -> None:
+        self.program = program
         self.state = folder / "state"
         self.scenario = folder / "small.yaml"
         self.scenario.write_text(SMALL)
@@ -41,7 +42,7 @@ class Bench:
 
     def tonnage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "tonnage", *arguments],
+            [*self.program, *arguments],
             capture_output=True,
             text=True,
             env=self.environment,
@@ -58,9 +59,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(tonnage: Path) -> Iterator[Bench]:
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
-        bench = Bench(Path(folder))
+        bench = Bench(Path(folder), tonnage)
         yield bench
         if pid := StateFolder(bench.state).owner():
             with suppress(ProcessLookupError):
@@ -68,6 +69,7 @@ def bench() -> Iterator[Bench]:
 
 
 def test_up_and_down(bench: Bench) -> None:
+    bench.program = (sys.executable, "-m", "tonnage")
     started = bench.up()
     assert started.returncode == 0, started.stderr
     assert started.stdout == f"export KUBECONFIG={bench.state / 'kubeconfig'}\n"

@@ -12,13 +12,11 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from support.warm import warm_tonnage
 from tonnage.cli.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,12 +68,6 @@ def missing_lines(example: Example, printed: str) -> list[str]:
 
 def _script(examples: list[Example]) -> str:
     return "\n".join(f"{e.command}\necho {END}$?" for e in examples)
-
-
-@pytest.fixture(scope="module")
-def tonnage() -> Iterator[Path]:
-    with warm_tonnage() as program:
-        yield program
 
 
 @pytest.mark.parametrize(

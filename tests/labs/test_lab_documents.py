@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -158,10 +157,10 @@ def test_an_unreadable_lab_is_an_error_with_a_place(tmp_path: Path, content: byt
     assert str(tmp_path) in caught.value.problems[0].where
 
 
-def test_labs_are_listed_for_people_and_for_scripts() -> None:
+def test_labs_are_listed_for_people_and_for_scripts(tonnage: Path) -> None:
     for arguments in ([], ["-o", "json"]):
         process = subprocess.run(
-            [sys.executable, "-m", "tonnage", "lab", "list", *arguments],
+            [tonnage, "lab", "list", *arguments],
             capture_output=True,
             text=True,
             check=True,

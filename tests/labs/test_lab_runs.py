@@ -8,12 +8,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.warm import warm_tonnage
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.library import lab_names
 
@@ -39,12 +37,6 @@ RUNS = [
     pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=[pytest.mark.long] if name in LONGEST else [])
     for number, name in enumerate(lab_names())
 ]
-
-
-@pytest.fixture(scope="module")
-def tonnage() -> Iterator[Path]:
-    with warm_tonnage() as program:
-        yield program
 
 
 def test_the_longest_labs_exist() -> None:
