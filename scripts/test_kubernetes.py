@@ -26,6 +26,8 @@ LEFT_OUT: Final = (
 LIMIT_S: Final = 7200.0
 """Three times what two quiet cores take: something hangs."""
 _GRACE_S: Final = 120.0
+_WORKERS: Final = "2"
+"""One has the node, where tests wait most of their time; one has control planes, a file's at a time."""
 _PROGRAMS: Final[Mapping[str, str]] = {
     "ip": "iproute2",
     "unshare": "util-linux",
@@ -52,7 +54,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str], user: int) ->
         _leave_network()
     chosen = "kubernetes" if everything else "kubernetes and not node"
     try:
-        return _run([sys.executable, "-m", "pytest", "-m", chosen, "-p", "no:randomly", *arguments])
+        command = [sys.executable, "-m", "pytest", "-m", chosen, "-p", "no:randomly"]
+        return _run([*command, "--workers", _WORKERS, *arguments])
     finally:
         if everything:
             _end_what_is_left()

@@ -18,6 +18,14 @@ from support.leftovers import own_folder
 from tonnage import __version__
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker has the one node, from the beginning; others have control planes beside it."""
+    for item in items:
+        if item.get_closest_marker("node"):
+            item.add_marker(pytest.mark.together("a genuine node"))
+    items.sort(key=lambda item: item.get_closest_marker("node") is None)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[GenuineCluster]:
     """Leave it as you found it: no pods of yours, all processes running."""
