@@ -36,26 +36,19 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 # Of each recording at least a fifth, which changes with the day. TONNAGE_SEED=2026-11-26 repeats that day's.
 test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 
-# Compiled files are kept, and tests compiled by as many processes as there are parts: one rewrites assertions long.
+# Compiled files are kept: to rewrite the assertions of all tests takes eight seconds.
 test test-long: export PYTHONDONTWRITEBYTECODE =
-test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and no real cluster, but the longest
+test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes
 
-test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` leaves out because they are long
+test-long: .venv/ready ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -m long \
 	  --left-out=.pytest_cache/left-out-long.txt
 
 test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples
 	@$(BIN)/pytest --workers $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
-
-# What is wrong with a test, its own run says.
-.pytest_cache/compiled: export PYTHONDONTWRITEBYTECODE =
-.pytest_cache/compiled: | .venv/ready
-	@for part in 'tests/[abc]*/' 'tests/d*/' 'tests/[e-z]*/'; do \
-	  $(BIN)/pytest --collect-only -q -p no:cacheprovider --ignore=tests/kubernetes $$part >/dev/null & done; wait
-	@mkdir -p $(@D) && touch $@
 
 # Without root there is no genuine node, so nothing is built for one.
 programs test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
