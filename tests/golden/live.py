@@ -35,6 +35,8 @@ _LINES: Final = (
     "down",
     "down",
 )
+_UNREPORTED: Final = r"exclusive +- "
+"""An agent's report of what it advertises comes a moment after kubelet has the devices."""
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def live_session() -> Iterator[Session]:
             yield Session(
                 "live",
                 Path(__file__).resolve().parents[2],
-                tuple(Command(tuple(words)) for words in lines),
+                tuple(Command(tuple(words), passing=_UNREPORTED) for words in lines),
                 hidden={
                     r"/tmp/tn-[^/\s]+": "{state}",
                     r"127\.0\.0\.1:\d+": "127.0.0.1:{port}",

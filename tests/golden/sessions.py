@@ -32,6 +32,9 @@ _ENVIRONMENT: Final = {
 }
 """All that a command may know of the machine."""
 
+_PATIENCE: Final = 500
+"""So often a command is given again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -39,6 +42,8 @@ class Command:
 
     words: tuple[str, ...]
     stdin: bytes = b""
+    passing: str = ""
+    """A pattern of what is printed while the cluster still settles: then the command is given again."""
 
     @property
     def line(self) -> str:
@@ -96,8 +101,14 @@ def _run(command: Command) -> tuple[int, str, str]:
 
 
 def _call(program: Path, command: Command) -> tuple[int, str, str]:
-    asked = subprocess.run([program, *command.words], input=command.stdin, capture_output=True, check=False)
-    return asked.returncode, asked.stdout.decode(), asked.stderr.decode()
+    for _ in range(_PATIENCE):
+        process = subprocess.run(
+            [program, *command.words], input=command.stdin, capture_output=True, check=False
+        )
+        out = process.stdout.decode()
+        if not command.passing or not re.search(command.passing, out):
+            break
+    return process.returncode, out, process.stderr.decode()
 
 
 @contextmanager
