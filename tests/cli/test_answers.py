@@ -269,7 +269,7 @@ def test_a_manifest_and_a_snapshot_can_come_from_stdin(cluster: str, tonnage: Pa
         (["explain", "-f", "-", "--snapshot", cluster], TOLERATING),
         (["explain", "pod", "train", "-n", "ml", "--snapshot", "-"], CLUSTER),
     ):
-        command = [tonnage, *arguments]
+        command = [str(tonnage), *arguments]
         asked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         assert asked.returncode in (0, 1), asked.stderr
         assert asked.stdout.startswith("Pod ")

@@ -140,7 +140,7 @@ def test_on_a_terminal_it_asks(bench: Bench, answer: str, status: int, ran: int)
 
 
 def test_a_context_without_a_kubeconfig_is_refused(bench: Bench) -> None:
-    command = [bench.tonnage, "lab", "run", str(bench.folder), "--context", "x"]
+    command = [str(bench.tonnage), "lab", "run", str(bench.folder), "--context", "x"]
     ended = subprocess.run(command, env=bench.environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "give --kubeconfig too" in ended.stderr
