@@ -123,6 +123,8 @@ class Make:
     def __call__(self, target: str) -> int:
         """The exit status; 128 and the signal's number where a signal asked for the end."""
         self._process = subprocess.Popen([self._program, "--no-print-directory", target], cwd=ROOT)
+        if self._asked_to_end and self._asked_to_end != signal.SIGINT:
+            self._process.send_signal(self._asked_to_end)  # it came before there was whom to pass it on to
         status = self._process.wait()
         if self._asked_to_end:
             return 128 + self._asked_to_end
