@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final, cast
 
 from support.agent_world import world_of
@@ -24,9 +23,10 @@ from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.cdi.device_nodes import NodesBeside
 from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.cdi import NodeCdi
-from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.cdi import CdiSpecs, NodeCdi
 from tonnage.agent.devices import NodeDevices
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
@@ -159,9 +159,10 @@ async def running(folder: Path) -> AsyncIterator[Node]:
     specs = FolderCdi(root, root)
     world = world_of("n", None, clock, FolderCheckpoints(folder / "state"), specs=specs)
     backend = NodesBeside(cast(DeviceBackend, node.told), clock, root=root, driver_root=root)
-    config = SimpleNamespace(current=SimpleNamespace(config=CDI))
-    devices = NodeDevices(world, backend, on_change=lambda: cdi.refresh())  # noqa: PLW0108 - made below
-    cdi = NodeCdi(world, specs, devices, cast(NodeConfig, config))
+    board = NodeBoard.blank(clock)
+    board.configuration.publish(ConfigInForce(CDI, Choice("", "built-in")))
+    devices = NodeDevices(world, board, backend)
+    cdi = NodeCdi(world, board, CdiSpecs(world, board, specs))
     tasks = [asyncio.create_task(each.run()) for each in (devices, cdi)]
     try:
         await node.start()

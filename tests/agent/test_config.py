@@ -16,10 +16,11 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.config_file import MountedConfigFile
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.adapters.host_paths import HostPaths
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.reading import Reading
-from tonnage.agent.config.selection import CHECKPOINT, ConfigInForce, NodeConfig
+from tonnage.agent.config.selection import CHECKPOINT, NodeConfig
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.decide.node.choose_config import Wishes
+from tonnage.decide.node.choose_config import ConfigInForce, Wishes
 from tonnage.model.errors import HardwareError
 from tonnage.model.node.plugin_settings import LabelPlace, MigStrategy, Override
 from tonnage.wire.kinds import CONFIG_MAP, NODE
@@ -66,14 +67,21 @@ class Watched:
         lists = DeviceLists(world, RuntimeFiles(folder / "node"))
         host = HostPaths(folder / "node", driver_root)
         config_file = MountedConfigFile(file) if file else None
-        self.loop = NodeConfig(world, reading, lists, on_change=self.changed.set, host=host, file=config_file)
+        self.board = NodeBoard.blank(clock)
+        self.board.configuration.subscribe(self.changed.set)
+        self.loop = NodeConfig(world, self.board, reading, lists, host=host, file=config_file)
+
+    @property
+    def current(self) -> ConfigInForce | None:
+        """What runs."""
+        return self.board.configuration.value
 
     async def until(self, condition: Any) -> ConfigInForce:
         async with asyncio.timeout(60):
-            while self.loop.current is None or not condition(self.loop.current):
+            while self.current is None or not condition(self.current):
                 self.changed.clear()
                 await self.changed.wait()
-            return self.loop.current
+            return self.current
 
 
 @asynccontextmanager
@@ -413,7 +421,7 @@ async def test_of_a_thousand_configurations_in_a_row_the_last_one_runs(
             cluster.configs(default=texts[turn % len(texts)])
             if turn % 7 == 0:
                 await asyncio.sleep(0)
-            current = config.loop.current
+            current = config.current
             assert current is not None
             assert shared(current) in (1, 2, 3, 4, 7)
         cluster.configs(default=replicas(9))
@@ -492,6 +500,7 @@ async def test_auto_is_settled_by_what_the_node_says_and_a_restart_is_no_news(
         await config.until(lambda c: not c.error)
     before = cluster.events()
     async with running(tmp_path, cluster, clock) as config:
-        current = await config.until(lambda c: config.loop.asked and "have CDI" in c.device_list)
+        asked = config.board.config_asked
+        current = await config.until(lambda c: asked.value and "have CDI" in c.device_list)
         assert strategy(current) == ["cdi-cri"]
     assert cluster.events() == before

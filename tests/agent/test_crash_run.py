@@ -16,6 +16,8 @@ from support.agent_scenes import Driver, KillPoint, Place, Scene, lives, refuses
 from support.agent_world import world_of
 from support.sampling import Sampler
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.eviction import PodEvictions
 from tonnage.agent.plugin.holders import Holders
 from tonnage.model.actions.action import Action
@@ -239,12 +241,14 @@ class Kubelet:
 async def answers(place: Place) -> None:
     """Give out two devices that nobody holds, one after another."""
     world = world_of("n", None, place.clock, FolderCheckpoints(place.root / "var/lib/tonnage"))
-    holders = Holders(world, cast(Any, Kubelet()), on_change=lambda: None)
-    await holders._restore()
-    lost = {*place.answered} - {slot for _, slot in holders.held}
+    board = NodeBoard.blank(place.clock)
+    ledger = HoldLedger(world, board)
+    holders = Holders(world, board, cast(Any, Kubelet()), ledger)
+    await ledger.restore()
+    lost = {*place.answered} - {slot for _, slot in board.holds.value.by_id}
     assert not lost, f"{lost} is held, and nobody knows"
     for slot in ("GPU-0", "GPU-1"):
-        if (GPU, slot) not in holders.held:
+        if (GPU, slot) not in board.holds.value.by_id:
             await holders.take([Allocation(GPU, (slot,), (slot,))])
             place.answered[slot] = "answered"
 

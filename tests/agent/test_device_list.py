@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config.selection import ConfigInForce
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.plugin.device_list import CHECKPOINT, DeviceLists
 from tonnage.agent.status.node_condition import applied
-from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 

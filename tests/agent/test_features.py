@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -19,13 +19,12 @@ from support.nodefeatures import node_feature_crd
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.features_file import FeatureLines
-from tonnage.agent.config.selection import ConfigInForce, NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.labels.features import NodeFeatures
 from tonnage.agent.labels.sinks import OWNED, FeatureFile, LabelSink, NodeFeatureObject, NodeLabels
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
 from tonnage.model.devices.inventory import Device, Inventory
@@ -86,13 +85,19 @@ class Shown:
 @asynccontextmanager
 async def publishing(
     told: Told, sink_for: Callable[[FeatureSettings], LabelSink], clock: Any, folder: Path
-) -> AsyncIterator[NodeFeatures]:
+) -> AsyncIterator[Callable[[], None]]:
     world = world_of("node-1", None, clock, FolderCheckpoints(folder))
-    loop = NodeFeatures(world, told, cast("NodeDevices", told), cast("NodeConfig", told), sink_for)
-    task = asyncio.create_task(loop.run())
-    loop.look()
+    board = NodeBoard.blank(clock)
+    task = asyncio.create_task(NodeFeatures(world, board, told, sink_for).run())
+
+    def publish() -> None:
+        board.devices_error.publish(told.error)
+        board.inventory.publish(told.inventory)
+        board.configuration.publish(told.current)
+
+    publish()
     try:
-        yield loop
+        yield publish
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -100,10 +105,10 @@ async def publishing(
 
 async def test_what_changes_is_published_anew(clock: Any, tmp_path: Path) -> None:
     told, sink = Told(), Shown()
-    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+    async with publishing(told, lambda _: sink, clock, tmp_path) as publish:
         await sink.until(lambda: sink.history)
         told.inventory = A100
-        loop.look()
+        publish()
         await sink.until(lambda: sink.history[-1][PRODUCT] == "NVIDIA-A100-SXM4-40GB")
     assert "feature.node.kubernetes.io/kernel-version.full" not in sink.history[-1], "feature discovery's own"
 
@@ -111,11 +116,11 @@ async def test_what_changes_is_published_anew(clock: Any, tmp_path: Path) -> Non
 async def test_nothing_is_said_before_devices_and_configuration_are_known(clock: Any, tmp_path: Path) -> None:
     told, sink = Told(), Shown()
     told.inventory, known = None, told.inventory
-    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+    async with publishing(told, lambda _: sink, clock, tmp_path) as publish:
         await clock.sleep(5)
         assert sink.history == []
         told.inventory = known
-        loop.look()
+        publish()
         await sink.until(lambda: sink.history)
 
 
@@ -132,14 +137,14 @@ async def test_once_is_once_until_the_configuration_is_another(
     settings: FeatureSettings, clock: Any, tmp_path: Path
 ) -> None:
     told, sink = Told(settings), Shown()
-    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+    async with publishing(told, lambda _: sink, clock, tmp_path) as publish:
         await sink.until(lambda: sink.history)
         told.inventory = A100
-        loop.look()
+        publish()
         await clock.sleep(5)
         assert len(sink.history) == 1
         told.settle(FeatureSettings(timestamp=False))
-        loop.look()
+        publish()
         await sink.until(lambda: len(sink.history) == 2)
 
 
@@ -151,10 +156,10 @@ async def test_what_is_refused_is_tried_again(clock: Any, tmp_path: Path) -> Non
 
 async def test_a_driver_that_is_away_takes_no_label_with_it(clock: Any, tmp_path: Path) -> None:
     told, sink = Told(FeatureSettings(timestamp=False, interval_s=1.0)), Shown()
-    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+    async with publishing(told, lambda _: sink, clock, tmp_path) as publish:
         await sink.until(lambda: sink.history)
         told.inventory, told.error = Inventory(), "NVML: no driver"
-        loop.look()
+        publish()
         await clock.sleep(6)
         assert all(PRODUCT in labels for labels in sink.history)
         told.machine = Machine(pci=())
@@ -309,14 +314,14 @@ async def test_a_file_is_replaced_and_removed_and_is_gone_from_its_former_place(
     performer = Performer(ActionPorts(labels=FeatureLines(tmp_path, io.StringIO())))
     files = lambda settings: FeatureFile(performer, settings.output_file)  # noqa: E731
     first, second = tmp_path / "features.d/gfd", tmp_path / "features.d/other"
-    async with publishing(told, files, clock, tmp_path) as loop:
+    async with publishing(told, files, clock, tmp_path) as publish:
         await _until(first.exists, clock)
         text = first.read_text()
         assert f"{PRODUCT}=Tesla-T4\n" in text
         assert text.splitlines() == sorted(text.splitlines())
         assert first.stat().st_mode & 0o777 == 0o644
         told.settle(FeatureSettings(timestamp=False, output_file="/features.d/other"))
-        loop.look()
+        publish()
         await _until(lambda: second.exists() and not first.exists(), clock)
     assert second.exists(), "the agent's end takes no label away"
     told.inventory = Inventory()

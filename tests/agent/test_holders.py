@@ -12,9 +12,15 @@ import pytest
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.plugin.holders import Holders
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import UNSEEN_S
-from tonnage.model.devices.sharing import Allocation, Hold
+from tonnage.decide.node.offer import offer_of, plan_of
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.sharing import Allocation, Hold, PluginConfig
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.names import GPU
 from tonnage.ports.kubernetes import KubernetesApi
@@ -25,6 +31,8 @@ TAKEN = Allocation(GPU, ("GPU-0",), ("GPU-0",))
 MAIN = Hold(GPU, ("GPU-0",), "ml", "train", "main")
 IN_CHECKPOINT = Hold(GPU, ("GPU-0",), pod="uid-1", container="load")
 NAMED = Hold(GPU, ("GPU-0",), "ml", "train", "load")
+INVENTORY = Inventory((Device("GPU-0", 0, "T4", 1),))
+BUILT_IN = ConfigInForce(PluginConfig(), Choice("", "built-in"))
 
 
 class FakeKubelet:
@@ -75,12 +83,19 @@ class Bench:
         port = cast(KubernetesApi, cluster) if api else None
         world = world_of("node-1", port, clock, FolderCheckpoints(folder))
         self.changed = asyncio.Event()
-        self.holders = Holders(world, self.kubelet, on_change=self.changed.set, boot=boot)
+        self.board = NodeBoard.blank(clock)
+        self.board.holds.subscribe(self.changed.set)
+        self.ledger = HoldLedger(world, self.board, boot=boot)
+        self.holders = Holders(world, self.board, self.kubelet, self.ledger)
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        return self.board.holds.value.holds
 
     async def start(self) -> None:
         self.task = asyncio.create_task(self.holders.run())
-        await self.until(lambda: self.holders.known)
+        await self.until(lambda: self.board.holds.value.known)
 
     async def stop(self) -> None:
         if self.task is not None:
@@ -119,9 +134,9 @@ async def test_a_device_of_an_init_container_is_held_as_long_as_its_pod_lives(be
     bench.kubelet.book = (IN_CHECKPOINT,)
     bench.kubelet.list = Shown((), frozenset({("ml", "train")}))
     await bench.later()
-    assert bench.holders.holds == (NAMED,)
+    assert bench.holds == (NAMED,)
     bench.pod("Succeeded")  # the checkpoint still has it
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 async def test_a_pod_that_our_watch_has_not_seen_yet_is_inquired_after(bench: Bench) -> None:
@@ -130,9 +145,9 @@ async def test_a_pod_that_our_watch_has_not_seen_yet_is_inquired_after(bench: Be
     bench.cluster.objects[POD.plural, "ml", "train"] = {  # no watcher is told
         "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1"}
     }
-    await bench.until(lambda: bench.holders.holds)
+    await bench.until(lambda: bench.holds)
     await bench.later()
-    assert bench.holders.holds in ((IN_CHECKPOINT,), (NAMED,))  # or a relist has told its name
+    assert bench.holds in ((IN_CHECKPOINT,), (NAMED,))  # or a relist has told its name
 
 
 async def test_an_unreachable_api_server_frees_nothing_that_the_checkpoint_has(bench: Bench) -> None:
@@ -140,15 +155,15 @@ async def test_an_unreachable_api_server_frees_nothing_that_the_checkpoint_has(b
     bench.kubelet.book = (IN_CHECKPOINT,)
     await bench.start()
     await bench.later()
-    assert bench.holders.holds == (IN_CHECKPOINT,)
+    assert bench.holds == (IN_CHECKPOINT,)
     bench.cluster.reachable = True
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 async def test_pods_that_ended_long_ago_hold_nothing_though_the_checkpoint_has_them(bench: Bench) -> None:
     bench.kubelet.book = (IN_CHECKPOINT,)
     await bench.start()
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 async def test_a_static_pod_is_known_by_the_uid_that_kubelet_has_for_it(bench: Bench) -> None:
@@ -157,19 +172,19 @@ async def test_a_static_pod_is_known_by_the_uid_that_kubelet_has_for_it(bench: B
     bench.kubelet.book = (IN_CHECKPOINT,)
     await bench.start()
     await bench.later()
-    assert bench.holders.holds == (NAMED,)
+    assert bench.holds == (NAMED,)
 
 
 async def test_a_new_kubelet_is_believed_once_it_lists_every_pod_of_the_node(bench: Bench) -> None:
     bench.pod()
     bench.kubelet.list = Shown((MAIN,), frozenset({("ml", "train")}))
     await bench.start()
-    assert bench.holders.holds == (MAIN,)
+    assert bench.holds == (MAIN,)
     bench.kubelet.name, bench.kubelet.list = "kubelet-2", Shown()  # it has read no pods yet
     await bench.later(3)
-    assert bench.holders.holds == (MAIN,)
+    assert bench.holds == (MAIN,)
     bench.kubelet.list = Shown((), frozenset({("ml", "train")}))
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 async def test_the_end_of_a_pod_makes_us_ask_kubelet_at_once(bench: Bench) -> None:
@@ -177,11 +192,14 @@ async def test_the_end_of_a_pod_makes_us_ask_kubelet_at_once(bench: Bench) -> No
     bench.kubelet.list = Shown((MAIN,), frozenset({("ml", "train")}))
     await bench.start()
     await bench.later(UNSEEN_S)
-    bench.holders.contested = True
+    contested = offer_of(
+        INVENTORY, BUILT_IN, plan_of(INVENTORY, BUILT_IN, {}), DeviceHolds.of([Hold("r", ("GPU-0",))]), {}
+    )
+    bench.board.offer.publish(contested)
     bench.kubelet.list = Shown()
     asked = bench.kubelet.asked
     bench.pod("Succeeded")
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
     assert bench.kubelet.asked <= asked + 3
 
 
@@ -189,7 +207,7 @@ async def test_a_pod_too_short_lived_to_be_seen_is_over_once_no_pod_can_be_the_o
     await bench.start()
     started = bench.clock.monotonic()
     await bench.holders.take([TAKEN])
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
     assert bench.clock.monotonic() - started < UNSEEN_S
 
 
@@ -199,7 +217,7 @@ async def test_a_pod_that_still_waits_for_its_device_keeps_the_answer(bench: Ben
     await bench.start()
     await bench.holders.take([TAKEN])
     await bench.later(UNSEEN_S / 2)
-    assert bench.holders.holds == (Hold(GPU, ("GPU-0",)),)
+    assert bench.holds == (Hold(GPU, ("GPU-0",)),)
 
 
 async def test_a_checkpoint_without_sense_frees_nothing(bench: Bench) -> None:
@@ -207,9 +225,9 @@ async def test_a_checkpoint_without_sense_frees_nothing(bench: Bench) -> None:
     bench.kubelet.book = None
     await bench.holders.take([TAKEN])
     await bench.later()
-    assert bench.holders.holds == (Hold(GPU, ("GPU-0",)),)
+    assert bench.holds == (Hold(GPU, ("GPU-0",)),)
     bench.kubelet.book = ()
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 async def test_alone_the_checkpoint_counts_until_kubelet_has_read_its_pods(
@@ -219,8 +237,8 @@ async def test_alone_the_checkpoint_counts_until_kubelet_has_read_its_pods(
     bench.kubelet.book = (IN_CHECKPOINT,)
     try:
         await bench.start()
-        assert bench.holders.holds == (IN_CHECKPOINT,)
-        await bench.until(lambda: not bench.holders.holds)
+        assert bench.holds == (IN_CHECKPOINT,)
+        await bench.until(lambda: not bench.holds)
     finally:
         await bench.stop()
 
@@ -236,7 +254,7 @@ async def _forget(bench: Bench) -> None:
     bench.kubelet.book = (replace(MAIN, namespace="", pod="uid-1"),)
     await bench.start()
     await bench.holders.take([TAKEN])
-    await bench.until(lambda: bench.holders.holds == (MAIN,))
+    await bench.until(lambda: bench.holds == (MAIN,))
     await bench.later(UNSEEN_S)
     bench.kubelet.name, bench.kubelet.book = "kubelet-2", ()
     bench.kubelet.list = Shown((), LISTED)
@@ -246,11 +264,11 @@ async def _forget(bench: Bench) -> None:
 async def test_a_device_of_a_container_that_kubelet_forgot_is_held_until_its_pod_ends(bench: Bench) -> None:
     await _forget(bench)
     await bench.holders.confirm(GPU, {"GPU-0"})
-    assert bench.holders.holds == (LOST,)
+    assert bench.holds == (LOST,)
     await bench.later()
-    assert bench.holders.holds == (LOST,)
+    assert bench.holds == (LOST,)
     bench.pod("Succeeded")
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 async def test_a_container_that_does_not_run_holds_nothing_that_kubelet_forgot(bench: Bench) -> None:
@@ -260,7 +278,7 @@ async def test_a_container_that_does_not_run_holds_nothing_that_kubelet_forgot(b
     ended = {"name": "main", "state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": 1}}}
     status = {"phase": "Running", "containerStatuses": [ended]}
     bench.cluster.put(POD, "train", "ml", metadata={"uid": "uid-1"}, status=status)
-    await bench.until(lambda: not bench.holders.holds)
+    await bench.until(lambda: not bench.holds)
 
 
 @pytest.mark.parametrize("boot", ["one", "two"])
@@ -274,7 +292,7 @@ async def test_an_agent_that_starts_later_knows_what_kubelet_forgot_unless_the_m
     try:
         await second.start()
         await second.later()
-        assert second.holders.holds == ((LOST,) if boot == "one" else ())
+        assert second.holds == ((LOST,) if boot == "one" else ())
     finally:
         await second.stop()
 
@@ -306,7 +324,7 @@ async def test_what_kubelet_says_counts_while_the_disk_is_slow(
     await bench.holders.take([TAKEN])
     monkeypatch.setattr(FolderCheckpoints, "save", slow)
     bench.kubelet.list, bench.kubelet.book = Shown((MAIN,)), (IN_CHECKPOINT,)
-    await bench.until(lambda: any(hold.pod for hold in bench.holders.holds))
+    await bench.until(lambda: any(hold.pod for hold in bench.holds))
     assert not go.is_set()
     go.set()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
+from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.decide.node.ledger import Entry, Owner
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

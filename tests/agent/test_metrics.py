@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,16 +20,18 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
 from tonnage.adapters.http.metrics_page import FamilyCollector
-from tonnage.agent.config.selection import ConfigInForce
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
 from tonnage.agent.metrics.families import agent_families
 from tonnage.agent.metrics.probes import Facts, Probes
-from tonnage.agent.plugin.device_plugin import Offer
-from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.mps import MpsDaemon, MpsDevice, MpsState
 from tonnage.model.devices.sharing import Advertisement, NodePlan, PluginConfig, Slot
 from tonnage.model.names import GPU, ResourceName
+from tonnage.ports.node import DeviceBackend
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 RECORDS = Path(__file__).resolve().parents[1] / "data"
@@ -98,10 +100,10 @@ def _key(sample: Sample) -> str:
     return f"{sample.name.removeprefix('tonnage_agent_')}{{{labels}}}"
 
 
-def offer(*healthy: bool, name: ResourceName = GPU) -> Offer:
+def offer(*healthy: bool, name: ResourceName = GPU) -> NodeOffer:
     slots = tuple(Slot(f"GPU-{i}", f"GPU-{i}", healthy=good) for i, good in enumerate(healthy))
     config = ConfigInForce(PluginConfig(), Choice("", "built-in"))
-    return Offer(Inventory(), config, NodePlan(), (), (Advertisement(name, slots),))
+    return NodeOffer(Inventory(), config, NodePlan(), (), (Advertisement(name, slots),))
 
 
 DAEMON = MpsDaemon(SHARED, "/mps", 12, (MpsDevice("GPU-0", 1920),))
@@ -249,18 +251,18 @@ class Loops:
         default_factory=lambda: ConfigInForce(PluginConfig(), Choice("", "built-in"))
     )
     known: bool = True
-    offer: Offer | None = field(default_factory=lambda: offer(True))
+    offer: NodeOffer | None = field(default_factory=lambda: offer(True))
     unregistered: dict[ResourceName, str] = field(default_factory=dict)
 
     def probes(self) -> Probes:
-        parts = (
-            SimpleNamespace(stuck_s=lambda: self.stuck_s),
-            SimpleNamespace(error=self.error, inventory=self.inventory),
-            SimpleNamespace(current=self.config),
-            SimpleNamespace(known=self.known),
-            SimpleNamespace(offer=self.offer, unregistered=lambda: self.unregistered),
-        )
-        return cast(Callable[..., Probes], Probes)(self.metrics, *parts)
+        board = NodeBoard.blank(StoppedClock())
+        board.inventory.publish(self.inventory)
+        board.devices_error.publish(self.error)
+        board.configuration.publish(self.config)
+        board.holds.publish(DeviceHolds(known=self.known))
+        board.offer.publish(self.offer)
+        backend = cast(DeviceBackend, SimpleNamespace(stuck_s=lambda: self.stuck_s))
+        return Probes(self.metrics, board, backend, lambda: self.unregistered)
 
 
 @pytest.fixture

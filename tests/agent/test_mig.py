@@ -128,7 +128,7 @@ async def test_mig_4_killed_before_or_after_any_effect_it_ends_done_or_as_it_was
         now, other = await machine.divided()
         assert other == bystander
         assert machine.disk.get("mig", b"null") == b"null"
-        assert agent.mig.withheld == {}
+        assert agent.withheld == {}
         parts = sorted((one.profile, one.start, one.slices) for one in now.instances)
         if refuse is refuse_nothing:
             assert agent.state == MigState.SUCCESS, agent.said
@@ -195,7 +195,7 @@ async def test_mig_4_killed_anywhere_around_a_reset_the_board_ends_done_or_as_it
         assert shape(now[1]) == shape(before[1])
         assert done or shape(now[0]) == shape(before[0])
         assert machine.disk.get("mig", b"null") == b"null"
-        assert agent.mig.withheld == {}
+        assert agent.withheld == {}
         fuse += 1
         resets = max(resets, sum(isinstance(step, ResetGpu) for step in machine.steps))
     assert fuse > 5
@@ -212,11 +212,11 @@ async def test_mig_4_who_holds_a_gpu_that_is_reset_beside_is_waited_for(
     machine = machine_of(tmp_path, clock, BOARD.format("null", "[3g.40gb]"))
     held = (await machine.divided())[1].instances[0].computes[0].uuid
     agent = Agent(machine, clock, made(MIXED, devices=(0,)))
-    agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
+    agent.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
     await agent.live(lambda: agent.said and agent.said[-1][1].startswith("waits"))
     assert agent.said[-1] == (MigState.PENDING, f"waits: {held} is used by ml/train")
     assert machine.steps == [SetMigMode("GPU-0", True), SetMigMode("GPU-0", False)]
-    assert agent.mig.withheld == {}
+    assert agent.withheld == {}
 
 
 async def test_mig_4_who_holds_what_must_go_is_named_and_waited_for(
@@ -225,18 +225,16 @@ async def test_mig_4_who_holds_what_must_go_is_named_and_waited_for(
     machine = machine_of(tmp_path, clock, one_gpu())
     held = (await machine.divided())[0].instances[2].computes[0].uuid
     agent = Agent(machine, clock, made(SMALL))
-    agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
-    await agent.live(lambda: agent.state == MigState.PENDING and agent.mig.withheld == {})
-    assert agent.mig.standing is not None
-    assert agent.mig.standing.reason == f"waits: {held} is used by ml/train"
+    agent.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
+    await agent.live(lambda: agent.state == MigState.PENDING and agent.withheld == {})
+    assert agent.said[-1][1] == f"waits: {held} is used by ml/train"
     assert machine.steps == []
     again = Agent(machine, clock, made(SMALL))
-    again.holders.holds = agent.holders.holds
+    again.holds = agent.holds
 
     def released() -> bool:
-        if again.state == MigState.PENDING and again.holders.holds:
-            again.holders.holds = ()
-            again.mig.look()
+        if again.state == MigState.PENDING and again.holds:
+            again.holds = ()
         return again.over
 
     await again.live(released)
@@ -252,10 +250,10 @@ async def test_mig_4_a_device_taken_while_it_is_withdrawn_is_not_destroyed(
     seen: list[bool] = []
 
     def take() -> bool:
-        if agent.mig.withheld and not agent.holders.holds:
+        if agent.withheld and not agent.holds:
             seen.append(agent.offered[-1][taken])
-            agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (f"{taken}::0",), "ml", "late"),)
-        return bool(seen) and not agent.mig.withheld
+            agent.holds = (Hold("nvidia.com/mig-3g.40gb", (f"{taken}::0",), "ml", "late"),)
+        return bool(seen) and not agent.withheld
 
     await agent.live(take)
     assert seen == [False]
@@ -270,16 +268,16 @@ async def test_mig_4_a_device_that_is_being_given_out_for_long_is_waited_for_and
     machine = machine_of(tmp_path, clock, one_gpu())
     taken = (await machine.divided())[0].instances[2].computes[0].uuid
     agent = Agent(machine, clock, made(SMALL))
-    await agent.holders.answering.acquire()
+    await agent.ledger.answering.acquire()
     since: list[float] = []
 
     def slowly_noted() -> bool:
-        if agent.mig.withheld:
+        if agent.withheld:
             since.append(clock.monotonic())
-        if since and clock.monotonic() - since[0] > 8 and agent.holders.answering.locked():
-            agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (taken,), "ml", "late"),)
-            agent.holders.answering.release()
-        return bool(since) and not agent.mig.withheld
+        if since and clock.monotonic() - since[0] > 8 and agent.ledger.answering.locked():
+            agent.holds = (Hold("nvidia.com/mig-3g.40gb", (taken,), "ml", "late"),)
+            agent.ledger.answering.release()
+        return bool(since) and not agent.withheld
 
     await agent.live(slowly_noted)
     assert since[-1] - since[0] > 7
@@ -349,7 +347,7 @@ async def test_where_going_back_is_refused_too_it_says_what_stands(
         "it is refused: broken; the layout of before is not back;"
         " GPU-0 stands with MIG on, no instance; tried again in 10 s"
     )
-    assert agent.mig.withheld == {}
+    assert agent.withheld == {}
     assert machine.disk["mig"] == b"null"
 
 
@@ -373,10 +371,10 @@ async def test_a_device_taken_before_its_agent_was_killed_is_not_destroyed_by_th
         await Agent(machine, clock, made(SMALL)).ends()
     machine.fuse = 1 << 30
     agent = Agent(machine, clock, made(SMALL))
-    agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (taken,), "ml", "late"),)
+    agent.holds = (Hold("nvidia.com/mig-3g.40gb", (taken,), "ml", "late"),)
     await agent.live(lambda: (MigState.PENDING, f"waits: {taken} is used by ml/late") in agent.said)
     assert machine.steps == []
-    assert agent.mig.withheld == {}
+    assert agent.withheld == {}
 
 
 async def test_a_disk_that_refuses_once_the_devices_are_withdrawn_leaves_them_to_be_used(
@@ -398,7 +396,7 @@ async def test_a_disk_that_refuses_once_the_devices_are_withdrawn_leaves_them_to
     await agent.live(lambda: agent.state == MigState.FAILED)
     assert agent.said[-1] == (MigState.FAILED, "the disk is full; tried again in 10 s")
     assert machine.steps == []
-    assert agent.mig.withheld == {}
+    assert agent.withheld == {}
     assert all(agent.offered[-1].values())
 
 
@@ -413,10 +411,9 @@ async def test_while_the_label_is_away_nothing_is_tried_again(tmp_path: Path, cl
             agent.wish = None
             machine.refuse = refuse_nothing
         if agent.wish is None:
-            turns.append((len(machine.steps), agent.looks))
+            turns.append((len(machine.steps), agent.asked_wishes.reads))
         if len(turns) == 100:
             agent.wish = made(MIXED)
-            agent.mig.look()
         return agent.state == MigState.SUCCESS
 
     await agent.live(gone_for_long)
@@ -430,7 +427,7 @@ async def test_mig_4_who_is_asked_to_leave_is_offered_nothing_on_the_gpu_meanwhi
     machine = machine_of(tmp_path, clock, one_gpu("[1g.10gb, 2g.20gb, 3g.40gb]"))
     first, second, third = (one.computes[0].uuid for one in (await machine.divided())[0].instances)
     agent = Agent(machine, clock, made({"1g.10gb": 4, "3g.40gb": 1}), evicts=True)
-    agent.holders.holds = (Hold("r", (second,), "ml", "train"), Hold("r", (third,), "ml", "stays"))
+    agent.holds = (Hold("r", (second,), "ml", "train"), Hold("r", (third,), "ml", "stays"))
     agent.answers = [
         "not evicted: it would violate the pod's disruption budget",
         "evicted",
@@ -440,8 +437,7 @@ async def test_mig_4_who_is_asked_to_leave_is_offered_nothing_on_the_gpu_meanwhi
     def leaves() -> bool:
         if agent.said and agent.said[-1][1].endswith("(evicted)"):
             shown.append(agent.offered[-1])
-            agent.holders.holds = agent.holders.holds[1:]
-            agent.mig.look()
+            agent.holds = agent.holds[1:]
         return agent.over
 
     await agent.live(leaves)
@@ -456,7 +452,7 @@ async def test_mig_4_who_is_asked_to_leave_is_offered_nothing_on_the_gpu_meanwhi
     assert [part[:2] for part in await machine.layout()] == [
         *(("1g.10gb", 0), ("1g.10gb", 1), ("1g.10gb", 2), ("1g.10gb", 3), ("3g.40gb", 4)),
     ]
-    assert agent.mig.withheld == {}
+    assert agent.withheld == {}
     assert all(agent.offered[-1].values())
 
 
@@ -466,15 +462,14 @@ async def test_with_the_label_gone_nobody_is_asked_to_leave_and_all_is_offered(
     machine = machine_of(tmp_path, clock, one_gpu())
     held = (await machine.divided())[0].instances[2].computes[0].uuid
     agent = Agent(machine, clock, made(SMALL), evicts=True)
-    agent.holders.holds = (Hold("r", (held,), "ml", "train"),)
+    agent.holds = (Hold("r", (held,), "ml", "train"),)
     agent.answers = ["not evicted: no"] * 100
 
     def gives_up() -> bool:
         if agent.state == MigState.PENDING and agent.wish is not None:
-            assert agent.mig.withheld
+            assert agent.withheld
             agent.wish = None
-            agent.mig.look()
-        return agent.wish is None and not agent.mig.withheld
+        return agent.wish is None and not agent.withheld
 
     await agent.live(gives_up)
     assert all(agent.offered[-1].values())
@@ -486,25 +481,23 @@ async def test_mig_4_what_cannot_be_paused_evicts_nobody_and_begins_nothing(
 ) -> None:
     machine = machine_of(tmp_path, clock, one_gpu())
     held = (await machine.divided())[0].instances[2].computes[0].uuid
-    agent = Agent(machine, clock, made(SMALL), evicts=True)
-    agent.holders.holds = (Hold("r", (held,), "ml", "train"),)
-    agent.answers = ["evicted"]
     why = ["nothing can be paused: no"]
 
     async def settled() -> str:
         return why[0]
 
-    agent.mig.settled = settled
+    agent = Agent(machine, clock, made(SMALL), evicts=True, settled=settled)
+    agent.holds = (Hold("r", (held,), "ml", "train"),)
+    agent.answers = ["evicted"]
     until = f"waits: {held} is used by ml/train (not evicted: {why[0]})"
 
     def on() -> bool:
         if agent.said and agent.said[-1][1] == until:
-            assert agent.mig.work is MigWork.EVICTING
-            agent.holders.holds = ()
-            agent.mig.look()
+            assert agent.work is MigWork.EVICTING
+            agent.holds = ()
         if agent.state == MigState.FAILED and why[0]:
             assert agent.said[-1][1] == f"{why[0]}; tried again in 10 s"
-            assert agent.mig.work is MigWork.NONE
+            assert agent.work is MigWork.NONE
             assert machine.steps == []
             why[0] = ""
         return agent.state == MigState.SUCCESS

@@ -201,7 +201,7 @@ async def test_a_node_that_cannot_be_restarted_is_as_it_was(
     machine = board_of(tmp_path, clock)
     machine.fails = fails_to("reboot")
     agent = Agent(machine, clock, ON, reboots=True)
-    agent.holders.holds = holds
+    agent.holds = holds
     await agent.ends()
     assert agent.state == MigState.FAILED
     said = "but its GPUs are used by ml/train" if holds else "the node does not restart: systemctl failed: no"

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.pause import NodePauses
 from tonnage.decide.node.mig.pause import ANNOTATION, PAUSED
 from tonnage.model.errors import ApiError
@@ -41,13 +40,12 @@ class Life:
         pause: bool = False,
     ) -> None:
         self.api: Any = api
-        self.work = MigWork.NONE
         self.refused = False
         self.writes = 0
         world = world_of("n", cast(KubernetesApi, self), clock, FolderCheckpoints(folder))
-        self.config = SimpleNamespace(node=None)
+        self.board = NodeBoard.blank(clock)
         asks = MigOptions("a/b", evict=True, cordon=cordon, pause=pause)
-        self.pauses = NodePauses(world, cast(NodeConfig, self.config), asks, lambda: self.work)
+        self.pauses = NodePauses(world, self.board, asks)
 
     async def list(self, *arguments: Any, **options: Any) -> Any:
         return await self.api.list(*arguments, **options)
@@ -60,7 +58,7 @@ class Life:
 
     async def node(self) -> Node:
         node: Node = await self.api.get(NODE, "n")
-        self.config.node = node
+        self.board.node.publish(node)
         return node
 
 
@@ -101,10 +99,10 @@ async def test_a_node_is_cordoned_for_evictions_and_uncordoned_by_whoever_comes_
     api: KubernetesApi, clock: VirtualClock, tmp_path: Path
 ) -> None:
     life = Life(api, clock, tmp_path, cordon=True)
-    life.work = MigWork.EVICTING
+    life.board.mig_work.publish(MigWork.EVICTING)
     assert await life.pauses.settled() == ""
     assert (await life.node()).spec.unschedulable
-    life.work = MigWork.CHANGING
+    life.board.mig_work.publish(MigWork.CHANGING)
     assert await life.pauses.apply() == ""
     assert (await life.node()).spec.unschedulable
     heir = Life(api, clock, tmp_path)  # which may not even cordon
@@ -126,7 +124,7 @@ async def test_a_node_that_an_administrator_cordoned_stays_so(
     await api.patch(NODE, "n", {"spec": {"unschedulable": True}})
     life = Life(api, clock, tmp_path, cordon=True, pause=True)
     for work in (MigWork.EVICTING, MigWork.CHANGING, MigWork.NONE):
-        life.work = work
+        life.board.mig_work.publish(work)
         assert await life.pauses.settled() == ""
     assert (await life.node()).spec.unschedulable
 
@@ -136,10 +134,10 @@ async def test_operands_are_taken_off_and_waited_for_and_have_their_own_value_ag
 ) -> None:
     await operand(api)
     life = Life(api, clock, tmp_path, pause=True)
-    life.work = MigWork.EVICTING
+    life.board.mig_work.publish(MigWork.EVICTING)
     assert await life.pauses.settled() == ""
     assert life.writes == 0
-    life.work = MigWork.CHANGING
+    life.board.mig_work.publish(MigWork.CHANGING)
     waits = asyncio.create_task(life.pauses.settled())
     await clock.advance(10)
     assert (await life.node()).metadata.labels[DCGM] == PAUSED
@@ -147,10 +145,9 @@ async def test_operands_are_taken_off_and_waited_for_and_have_their_own_value_ag
     await api.delete(POD, "dcgm", namespace="gpu-operator", grace_period_s=0)
     await clock.advance(10)
     assert await waits == ""
-    life.work = MigWork.NONE
+    life.board.mig_work.publish(MigWork.NONE)
     async with running(life):
         await life.node()
-        life.pauses.look()
         await clock.advance(1)
     assert (await life.node()).metadata.labels[DCGM] == "true"
     assert life.writes == 2
@@ -161,7 +158,7 @@ async def test_while_pods_are_asked_to_leave_again_operands_run(
 ) -> None:
     life = Life(api, clock, tmp_path, cordon=True, pause=True)
     for work, value in ((MigWork.EVICTING, "true"), (MigWork.CHANGING, PAUSED), (MigWork.EVICTING, "true")):
-        life.work = work
+        life.board.mig_work.publish(work)
         assert await life.pauses.settled() == ""
         node = await life.node()
         assert (node.metadata.labels[DCGM], node.spec.unschedulable) == (value, True)
@@ -172,7 +169,7 @@ async def test_operands_that_do_not_end_are_named_after_five_minutes(
 ) -> None:
     await operand(api)
     life = Life(api, clock, tmp_path, pause=True)
-    life.work = MigWork.CHANGING
+    life.board.mig_work.publish(MigWork.CHANGING)
     waits = asyncio.create_task(life.pauses.settled())
     await clock.advance(310)
     assert await waits == "paused pods have not ended within 300 s: gpu-operator/dcgm"
@@ -182,5 +179,6 @@ async def test_what_the_api_server_refuses_is_said_and_nothing_is_changed(
     api: KubernetesApi, clock: VirtualClock, tmp_path: Path
 ) -> None:
     life = Life(api, clock, tmp_path, cordon=True)
-    life.work, life.refused = MigWork.EVICTING, True
+    life.board.mig_work.publish(MigWork.EVICTING)
+    life.refused = True
     assert await life.pauses.settled() == "nothing can be paused: no"

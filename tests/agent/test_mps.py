@@ -7,18 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config.selection import NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.mps import NodeMps
-from tonnage.agent.plugin.holders import Holders
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.devices import SetComputeMode
@@ -27,6 +26,7 @@ from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.devices.sharing import Hold, PluginConfig, SharedResource
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.names import GPU, ResourceName
+from tonnage.model.node.condition_report import ConditionReport
 from tonnage.model.node.plugin_settings import SharingKind
 from tonnage.twin.devices.scenario import ScenarioBackend
 
@@ -122,25 +122,27 @@ class Agent:
             devices=cast(Any, machine),
             daemons=cast(Any, machine),
         )
-        self.devices = SimpleNamespace(inventory=None, error="")
-        self.config = SimpleNamespace(current=None)
-        self.holders = SimpleNamespace(holds=(), known=True)
-        self.loop = NodeMps(
-            *(world, cast(Any, machine), cast(NodeDevices, self.devices)),
-            *(cast(NodeConfig, self.config), cast(Holders, self.holders)),
-            on_change=lambda: self.whys.append(self.why()),
-        )
+        self.board = NodeBoard.blank(clock)
+        self.hold()
+        self.board.mps.subscribe(lambda: self.whys.append(self.why()))
+        self.loop = NodeMps(world, self.board, cast(Any, machine))
         self.whys: list[str | None] = []
         """All that was ever said of the resource's daemon."""
 
     async def use(self, machine: Machine, config: PluginConfig) -> None:
-        self.devices.inventory = await machine.scan()
-        self.config.current = SimpleNamespace(config=config)
-        self.loop.refresh()
+        self.board.inventory.publish(await machine.scan())
+        self.configure(config)
+
+    def configure(self, config: PluginConfig) -> None:
+        self.board.configuration.publish(ConfigInForce(config, Choice("", "built-in")))
 
     def hold(self, *resources: str) -> None:
-        self.holders.holds = tuple(Hold(name, ("GPU-0::0",), "ml", "a", "c") for name in resources)
-        self.loop.refresh()
+        holds = tuple(Hold(name, ("GPU-0::0",), "ml", "a", "c") for name in resources)
+        self.board.holds.publish(DeviceHolds(holds, known=True))
+
+    @property
+    def report(self) -> ConditionReport:
+        return self.board.mps_condition.value
 
     async def until(self, done: Callable[[], object]) -> None:
         async with asyncio.timeout(60):
@@ -149,7 +151,7 @@ class Agent:
 
     def why(self, name: str = SHARED) -> str | None:
         """Why a resource is not served; None when nobody knows of a daemon."""
-        state = self.loop.states.get(ResourceName(name))
+        state = self.board.mps.value.get(ResourceName(name))
         return None if state is None else state.why
 
 
@@ -190,7 +192,7 @@ async def test_shr_4_a_daemon_for_each_shared_resource_on_its_devices_alone(
         }
         assert machine.exclusive == BOTH
         await agent.until(lambda: machine.marks == {"/mps": True})
-        assert agent.loop.finding().status == "True"
+        assert agent.report.status == "True"
     assert machine.running == {}
     assert machine.exclusive == set()
 
@@ -200,7 +202,7 @@ async def test_without_mps_nothing_is_done_and_nothing_said(machine: Machine, cl
     async with running(machine, clock) as agent:
         await agent.use(machine, PluginConfig())
         await asyncio.sleep(0)
-        assert agent.loop.finding().status == "Unknown"
+        assert agent.report.status == "Unknown"
         machine.fuse = 1
 
 
@@ -214,13 +216,13 @@ async def test_a_daemon_that_dies_is_not_ready_at_once_and_started_again(
         machine.dead[SHARED] = "signal 9"
         await agent.until(lambda: agent.why() == "it does not start: not now")
         assert agent.whys[-2:] == ["signal 9", "it does not start: not now"]
-        finding = agent.loop.finding()
-        assert (finding.status, finding.message) == ("False", f"{SHARED}: it does not start: not now")
+        report = agent.report
+        assert (report.status, report.message) == ("False", f"{SHARED}: it does not start: not now")
         await agent.until(lambda: machine.marks == {"/mps": False})
         machine.ill.clear()
         await agent.until(lambda: agent.why() == "")
         assert machine.starts == [SHARED, SHARED]
-        assert agent.loop.states[SHARED].restarts == 1
+        assert agent.board.mps.value[SHARED].restarts == 1
 
 
 async def test_a_daemon_that_does_not_answer_is_not_ready_and_replaced_in_the_end(
@@ -252,7 +254,7 @@ async def test_devices_that_are_not_shared_any_more_are_given_back(machine: Mach
         await agent.use(machine, PluginConfig())
         await agent.until(lambda: agent.why() is None)
         assert (machine.running, machine.exclusive) == ({}, set())
-        assert agent.loop.finding().reason == "MPSNotUsed"
+        assert agent.report.reason == "MPSNotUsed"
 
 
 async def test_a_daemon_stays_while_containers_need_it_whatever_is_configured(
@@ -301,13 +303,12 @@ async def test_nothing_is_given_back_while_the_devices_cannot_be_read(machine: M
     machine.fuse = 10_000
     assert machine.exclusive == BOTH
     async with running(machine, clock) as agent:
-        agent.devices.error = "NVML: not now"
-        agent.devices.inventory = Inventory()
-        agent.config.current = SimpleNamespace(config=PluginConfig())
-        agent.loop.refresh()
+        agent.board.devices_error.publish("NVML: not now")
+        agent.board.inventory.publish(Inventory())
+        agent.configure(PluginConfig())
         await asyncio.sleep(0.02)
         assert machine.exclusive == BOTH
-        agent.devices.error = ""
+        agent.board.devices_error.publish("")
         await agent.use(machine, PluginConfig())
         await agent.until(lambda: machine.exclusive == set())
 
@@ -328,7 +329,7 @@ async def killed_after(effects: int, machine: Machine, clock: Any) -> None:
 
 def _done(task: asyncio.Task[None], agent: Agent, percent: int | None) -> bool:
     """Whether the agent has ended, or its daemon is as it should be: with that limit, or gone."""
-    state = agent.loop.states.get(SHARED)
+    state = agent.board.mps.value.get(SHARED)
     so = state is None if percent is None else state is not None and state.daemon.threads_percent == percent
     return task.done() or (so and not agent.why())
 

@@ -10,12 +10,14 @@ from typing import Any
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.decide.node.choose_config import Wishes
+from tonnage.decide.node.choose_config import Choice, ConfigInForce, Wishes
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.sharing import PluginConfig
 
 PATIENCE_S = 30.0
 
@@ -90,10 +92,10 @@ class QuietFile:
         return "version: v1\n"
 
 
-def config_of(folder: Path, clock: Any, file: Any) -> NodeConfig:
+def config_of(folder: Path, board: NodeBoard, clock: Any, file: Any) -> NodeConfig:
     world = world_of("n", None, clock, FolderCheckpoints(folder))
     lists = DeviceLists(world, RuntimeFiles(folder / "node"))
-    return NodeConfig(world, Reading(Wishes("ns/map")), lists, on_change=lambda: None, file=file)
+    return NodeConfig(world, board, Reading(Wishes("ns/map")), lists, file=file)
 
 
 async def test_a_configuration_that_is_read_again_is_the_same_object(tmp_path: Path, clock: Any) -> None:
@@ -101,30 +103,29 @@ async def test_a_configuration_that_is_read_again_is_the_same_object(tmp_path: P
     enough = asyncio.Event()
 
     def note() -> None:
-        seen.append(loop.current)
+        seen.append(board.configuration.value)
         if len(seen) > 3:
             enough.set()
 
-    loop = config_of(tmp_path, clock, RewrittenFile(note))
-    await until(loop, enough)
+    board = NodeBoard.blank(clock)
+    await until(config_of(tmp_path, board, clock, RewrittenFile(note)), enough)
     assert seen[1] is not None
     assert all(each is seen[1] for each in seen[1:])
 
 
 async def test_a_file_that_nobody_touched_is_not_read_again(tmp_path: Path, clock: Any) -> None:
     file = QuietFile()
-    await until(config_of(tmp_path, clock, file), file.enough)
+    await until(config_of(tmp_path, NodeBoard.blank(clock), clock, file), file.enough)
     assert file.enough.is_set()
 
 
 async def test_devices_that_are_read_again_are_the_same_object(tmp_path: Path, clock: Any) -> None:
     backend = Backend()
     seen: list[object] = []
-    devices: NodeDevices = NodeDevices(
-        world_of("n", None, clock, FolderCheckpoints(tmp_path)),
-        backend,  # type: ignore[arg-type]
-        on_change=lambda: seen.append(devices.inventory),
-    )
-    await until(devices, backend.enough)
+    board = NodeBoard.blank(clock)
+    board.configuration.publish(ConfigInForce(PluginConfig(), Choice("", "built-in")))
+    board.inventory.subscribe(lambda: seen.append(board.inventory.value))
+    loop = NodeDevices(world_of("n", None, clock, FolderCheckpoints(tmp_path)), board, backend)  # type: ignore[arg-type]
+    await until(loop, backend.enough)
     assert len(seen) == 1
-    assert devices.inventory is seen[0]
+    assert board.inventory.value is seen[0]

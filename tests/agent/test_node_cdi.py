@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,11 +17,11 @@ from support.agent_world import world_of
 from support.killed import KilledError, killed_at
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.cdi import NodeCdi
-from tonnage.agent.config.selection import NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.cdi import CdiSpecs, NodeCdi
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.loop.effects import ActionPorts
 from tonnage.model.devices.device_nodes import DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
@@ -50,16 +49,15 @@ class Node:
 
     def __init__(self, root: Path, world: World, fuse: int = 1 << 30) -> None:
         self.root = root
-        self.devices = SimpleNamespace(inventory=None, error="")
-        self.config = SimpleNamespace(current=None)
+        self.board = NodeBoard.blank(world.clock)
         files = FolderCdi(root)
         world = replace(world, performer=killed_at(fuse, ActionPorts(specs=files)))
-        self.cdi = NodeCdi(world, files, cast(NodeDevices, self.devices), cast(NodeConfig, self.config))
+        self.specs = CdiSpecs(world, self.board, files)
+        self.loop = NodeCdi(world, self.board, self.specs)
 
     def become(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
-        """Without a word to the loop."""
-        self.devices.inventory = inventory
-        self.config.current = SimpleNamespace(config=config)
+        self.board.inventory.publish(inventory)
+        self.board.configuration.publish(ConfigInForce(config, Choice("", "built-in")))
 
     def driver(self, version: str) -> None:
         """The driver's files are those of that version."""
@@ -87,7 +85,7 @@ class Node:
 
     async def refusal(self, *names: str) -> str:
         answer = Injection(cdi_devices=tuple(f"{CDI_GPU_KIND}={name}" for name in names))
-        refused = await self.cdi.lacking([answer])
+        refused = await self.specs.lacking([answer])
         return refused.message if refused else ""
 
 
@@ -97,7 +95,7 @@ async def running(tmp_path: Path, fast_clock: Any) -> AsyncIterator[Node]:
     checkpoints = FolderCheckpoints(tmp_path / "state")
     node = Node(tmp_path, world_of("n", None, fast_clock, checkpoints, events))
     node.driver("1.1")
-    task = asyncio.create_task(node.cdi.run())
+    task = asyncio.create_task(node.loop.run())
     yield node
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -214,19 +212,19 @@ async def test_a_file_that_refuses_costs_its_own_kind_alone_until_it_does_not(
     async with running(tmp_path, clock) as node:
         node.become(ONE, replace(CDI, extras=(ExtraDevice.GDS,)))
         assert await node.refusal("GPU-0") == ""
-        refused = await node.cdi.lacking([asked])
+        refused = await node.specs.lacking([asked])
         assert refused is not None
         assert "gds=all yet" in refused.message
         assert "Is a directory" in refused.message
         folder.rmdir()
-        assert await node.cdi.lacking([asked]) is None
+        assert await node.specs.lacking([asked]) is None
 
 
 async def test_annotations_count_as_names(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
         node.become(ONE)
         value = f"{CDI_GPU_KIND}=GPU-0,{CDI_GPU_KIND}=GPU-7"
-        refused = await node.cdi.lacking([Injection(annotations={"cdi.k8s.io/a": value})])
+        refused = await node.specs.lacking([Injection(annotations={"cdi.k8s.io/a": value})])
         assert refused is not None
         assert refused.message.startswith(f"no CDI spec has {CDI_GPU_KIND}=GPU-7 yet")
 
@@ -234,10 +232,8 @@ async def test_annotations_count_as_names(tmp_path: Path, clock: Any) -> None:
 async def test_a_changed_layout_is_in_the_spec_at_once(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
         node.become(ONE)
-        node.cdi.refresh()
         await node.until(lambda: "GPU-0" in node.names)
         node.become(DIVIDED)
-        node.cdi.refresh()
         await node.until(lambda: node.names == {"MIG-1", "0:0", "mig0:0", "all"})
 
 
@@ -260,10 +256,10 @@ async def test_the_spec_goes_with_the_driver_and_comes_back(tmp_path: Path, cloc
     async with running(tmp_path, clock) as node:
         node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)
-        node.devices.error = "NVML: driver not loaded"
+        node.board.devices_error.publish("NVML: driver not loaded")
         await node.until(lambda: not (tmp_path / SPEC).exists())
         assert "driver not loaded" in await node.refusal("GPU-0")
-        node.devices.error = ""
+        node.board.devices_error.publish("")
         assert await node.refusal("GPU-0") == ""
 
 
@@ -311,9 +307,9 @@ async def test_what_is_asked_for_beside_gpus_is_refused_until_it_is_there(tmp_pa
     asked = Injection(cdi_devices=(f"{CDI_GPU_KIND}=GPU-0", "k8s.device-plugin.nvidia.com/gds=all"))
     async with running(tmp_path, clock) as node:
         node.become(ONE, replace(CDI, extras=(ExtraDevice.GDS,)))
-        refused = await node.cdi.lacking([asked])
+        refused = await node.specs.lacking([asked])
         assert refused is not None
         assert "gdsEnabled is true and there is no /dev/nvidia-fs*" in refused.message
         (tmp_path / "dev").mkdir()
         (tmp_path / "dev/nvidia-fs0").symlink_to("/dev/null")
-        assert await node.cdi.lacking([asked]) is None
+        assert await node.specs.lacking([asked]) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,19 @@ import pytest
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config.selection import ConfigInForce
-from tonnage.agent.status.node_condition import CHECKPOINT, Finding, NodeConditions, applied, health_of
-from tonnage.decide.node.choose_config import Choice
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.status.node_condition import (
+    CHECKPOINT,
+    MIG_APPLIED,
+    MPS_READY,
+    NodeConditions,
+    applied,
+    health_of,
+)
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.node.condition_report import ConditionReport
 from tonnage.wire.kinds import NODE
 
 PART = MigDevice("MIG-1", 0, "1g.10gb", gpu_instance=0, compute_instance=0, memory_mib=1)
@@ -98,25 +106,22 @@ def test_a_message_is_cut() -> None:
     assert len(applied(ConfigInForce(PluginConfig(), RUNNING, "x" * 5000)).message) == 1024
 
 
-@dataclass
-class Said:
-    """What two conditions say now."""
-
-    one: Finding
-    other: Finding
-
-
-def finding(status: str, message: str = "") -> Finding:
-    return Finding(status, "Because", message)
+def report(status: str, message: str = "") -> ConditionReport:
+    return ConditionReport(status, "Because", message)
 
 
 @asynccontextmanager
-async def running(folder: Path, cluster: Any, clock: Any, said: Said) -> AsyncIterator[NodeConditions]:
+async def running(
+    folder: Path, cluster: Any, clock: Any, mps: ConditionReport, mig: ConditionReport
+) -> AsyncIterator[NodeBoard]:
+    """Two conditions say this; of devices and configuration nothing is known."""
     world = world_of("node-1", cluster, clock, FolderCheckpoints(folder))
-    conditions = NodeConditions(world, {"One": lambda: said.one, "Other": lambda: said.other})
-    task = asyncio.create_task(conditions.run())
+    board = NodeBoard.blank(clock)
+    task = asyncio.create_task(NodeConditions(world, board).run())
+    board.mps_condition.publish(mps)
+    board.mig_condition.publish(mig)
     try:
-        yield conditions
+        yield board
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -125,44 +130,41 @@ async def running(folder: Path, cluster: Any, clock: Any, said: Said) -> AsyncIt
 async def test_both_are_written_kept_and_leave_others_alone(tmp_path: Path, cluster: Any, clock: Any) -> None:
     ready = {"type": "Ready", "status": "True"}
     cluster.put(NODE, "node-1", status={"conditions": [ready]})
-    said = Said(finding("True", "a"), finding("Unknown"))
-    async with running(tmp_path, cluster, clock, said) as conditions:
-        conditions.look()
-        await cluster.until(lambda: "One" in cluster.conditions("node-1"))
+    async with running(tmp_path, cluster, clock, report("True", "a"), report("Unknown")) as board:
+        await cluster.until(lambda: MPS_READY in cluster.conditions("node-1"))
         first = cluster.conditions("node-1")
         assert first["Ready"] == ready
-        assert "Other" not in first, "what is not known is not said"
-        said.one, said.other = finding("True", "b"), finding("False")
-        conditions.look()
-        await cluster.until(lambda: "Other" in cluster.conditions("node-1"))
+        assert MIG_APPLIED not in first, "what is not known is not said"
+        board.mps_condition.publish(report("True", "b"))
+        board.mig_condition.publish(report("False"))
+        await cluster.until(lambda: MIG_APPLIED in cluster.conditions("node-1"))
         second = cluster.conditions("node-1")
-        assert (second["One"]["message"], second["Other"]["status"]) == ("b", "False")
-        assert second["One"]["lastTransitionTime"] == first["One"]["lastTransitionTime"]
+        assert (second[MPS_READY]["message"], second[MIG_APPLIED]["status"]) == ("b", "False")
+        assert second[MPS_READY]["lastTransitionTime"] == first[MPS_READY]["lastTransitionTime"]
 
 
 async def test_since_when_survives_a_restart(tmp_path: Path, cluster: Any, clock: Any) -> None:
     cluster.put(NODE, "node-1")
     (tmp_path / "state").mkdir()
     folder = FolderCheckpoints(tmp_path / "state")
-    await folder.save(CHECKPOINT, b'{"One": ["True", "2020-01-01T00:00:00Z"], "Other": ["True", "x"]}')
-    said = Said(finding("True"), finding("False"))
-    async with running(tmp_path / "state", cluster, clock, said) as conditions:
-        conditions.look()
-        await cluster.until(lambda: "One" in cluster.conditions("node-1"))
+    await folder.save(
+        CHECKPOINT, b'{"MPSReady": ["True", "2020-01-01T00:00:00Z"], "MIGConfigApplied": ["True", "x"]}'
+    )
+    async with running(tmp_path / "state", cluster, clock, report("True"), report("False")):
+        await cluster.until(lambda: MPS_READY in cluster.conditions("node-1"))
     found = cluster.conditions("node-1")
-    assert found["One"]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
-    assert found["Other"]["lastTransitionTime"] == found["Other"]["lastHeartbeatTime"]
+    assert found[MPS_READY]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+    assert found[MIG_APPLIED]["lastTransitionTime"] == found[MIG_APPLIED]["lastHeartbeatTime"]
 
 
-@pytest.mark.parametrize("payload", [b"[]", b'{"One": 3}', b"{"])
+@pytest.mark.parametrize("payload", [b"[]", b'{"MPSReady": 3}', b"{"])
 async def test_what_was_kept_and_makes_no_sense_is_forgotten(
     tmp_path: Path, cluster: Any, clock: Any, payload: bytes
 ) -> None:
     cluster.put(NODE, "node-1")
     await FolderCheckpoints(tmp_path).save(CHECKPOINT, payload)
-    async with running(tmp_path, cluster, clock, Said(finding("True"), finding("True"))) as conditions:
-        conditions.look()
-        await cluster.until(lambda: "One" in cluster.conditions("node-1"))
+    async with running(tmp_path, cluster, clock, report("True"), report("True")):
+        await cluster.until(lambda: MPS_READY in cluster.conditions("node-1"))
 
 
 @pytest.mark.parametrize("forbidden", [True, False])
@@ -172,7 +174,6 @@ async def test_a_refusal_is_said_once_and_tried_again(
     if forbidden:
         cluster.put(NODE, "node-1")
         cluster.forbidden = {"nodes/status"}
-    said = Said(finding("True"), finding("True"))
     asked = asyncio.Event()
     refuse = cluster.patch
 
@@ -181,12 +182,10 @@ async def test_a_refusal_is_said_once_and_tried_again(
         return await refuse(*arguments, **options)
 
     cluster.patch = patch
-    async with running(tmp_path, cluster, clock, said) as conditions:
-        conditions.look()
+    async with running(tmp_path, cluster, clock, report("True"), report("True")) as board:
         await asked.wait()
-        said.one = finding("False")
-        conditions.look()
+        board.mps_condition.publish(report("False"))
         cluster.forbidden = set()
         cluster.put(NODE, "node-1")
-        await cluster.until(lambda: cluster.conditions("node-1").get("One", {}).get("status") == "False")
+        await cluster.until(lambda: cluster.conditions("node-1").get(MPS_READY, {}).get("status") == "False")
     assert sum("conditions not written" in record.message for record in caplog.records) == 1

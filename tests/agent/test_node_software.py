@@ -12,6 +12,7 @@ import pytest
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.status.node_software import SoftwareWatch
 from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.node.software import KubeletPolicies, Switch
@@ -60,9 +61,10 @@ class Scene:
         self.beats = Beats(clock)
         world = world_of("n", cluster, self.beats, FolderCheckpoints(folder))
         self.files = Files()
-        self.versions = ("", "")
+        self.board = NodeBoard.blank(self.beats)
+        self.board.software.subscribe(self._changed)
         self.changes = 0
-        self.watch = SoftwareWatch(world, self.files, lambda: self.versions, on_change=self._changed)
+        self.watch = SoftwareWatch(world, self.board, self.files)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -79,10 +81,10 @@ async def scene(cluster: Any, clock: Any, tmp_path: Path) -> AsyncIterator[Scene
 
 async def test_what_the_node_says_later_is_known_on_the_next_beat(scene: Scene) -> None:
     await scene.beats.beat()
-    assert scene.watch.current.kubelet_version == "unknown"
-    scene.versions = ("v1.35.8", "containerd://2.2.1")
+    assert scene.board.software.value.kubelet_version == "unknown"
+    scene.board.node_versions.publish(("v1.35.8", "containerd://2.2.1"))
     await scene.beats.beat()
-    current = scene.watch.current
+    current = scene.board.software.value
     assert (current.kubelet_version, current.runtime.name, current.runtime.version) == (
         *("1.35.8", "containerd"),
         "2.2.1",
@@ -91,7 +93,7 @@ async def test_what_the_node_says_later_is_known_on_the_next_beat(scene: Scene) 
 
 
 async def test_files_are_looked_at_seldom_and_only_a_change_is_told(scene: Scene) -> None:
-    scene.versions = ("v1.35.8", "containerd://2.2.1")
+    scene.board.node_versions.publish(("v1.35.8", "containerd://2.2.1"))
     await scene.beats.beat()
     scene.changes = 0
     off = RuntimeConfig(RuntimeKind.CONTAINERD, ("/c",), cdi=False, cdi_where="/c:1")
@@ -101,8 +103,8 @@ async def test_files_are_looked_at_seldom_and_only_a_change_is_told(scene: Scene
     assert (scene.files.looks, scene.changes) == (1, 0)
     await scene.beats.beat(70)
     assert (scene.files.looks, scene.changes) == (3, 1)
-    assert scene.watch.current.runtime.cdi is Switch.OFF
-    assert scene.watch.current.policies.topology_manager == "restricted"
+    assert scene.board.software.value.runtime.cdi is Switch.OFF
+    assert scene.board.software.value.policies.topology_manager == "restricted"
 
 
 async def test_where_nothing_is_published_nothing_is_looked_at(clock: Any, tmp_path: Path) -> None:

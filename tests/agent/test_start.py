@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.agent.config.selection import ConfigInForce
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.start import end_without_devices
-from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
@@ -26,22 +26,9 @@ from tonnage.model.node.plugin_settings import Override
 ENDS = Override(("flags", "failOnInitError"), True, "--fail-on-init-error")
 
 
-@dataclass
-class Devices:
-    inventory: Inventory | None = None
-    error: str = ""
-
-
-@dataclass
-class Config:
-    current: ConfigInForce | None = None
-    asked: bool = True
-
-    def told_by(self, _flag: str) -> str:
-        return "f"
-
-    def says(self, ends: bool) -> None:
-        self.current = ConfigInForce(PluginConfig(fail_on_init_error=ends), Choice("", "f"))
+def says(board: NodeBoard, ends: bool) -> None:
+    """The configuration does."""
+    board.configuration.publish(ConfigInForce(PluginConfig(fail_on_init_error=ends), Choice("", "f")))
 
 
 @dataclass
@@ -57,40 +44,44 @@ class Turns:
         next(self.story)
 
 
-def told(devices: Devices, config: Config, story: Iterator[None]) -> None:
+def told(board: NodeBoard, story: Iterator[None]) -> None:
     """Run it through the story. Raises StopIteration as RuntimeError where it still waits at the end."""
     loop: Any = end_without_devices
-    asyncio.run(loop(Turns(story), devices, config))
+    asyncio.run(loop(Turns(story), board, ()))
 
 
 def test_it_ends_as_soon_as_what_is_asked_for_says_so() -> None:
-    devices, config = Devices(error="no driver"), Config(asked=False)
+    board = NodeBoard.blank(SystemClock())
+    board.devices_error.publish("no driver")
     seen: list[str] = []
 
     def story() -> Iterator[None]:
-        config.says(True)
+        says(board, True)
         seen.append("what ran last says so, which does not count")
         yield
-        config.asked = True
+        board.config_asked.publish(value=True)
         seen.append("so does what is asked for")
         yield
 
     with pytest.raises(HardwareError, match="failOnInitError is true") as caught:
-        told(devices, config, story())
+        told(board, story())
     assert (len(seen), caught.value.problems[0].why) == (2, "no driver")
     assert caught.value.exit_status == 3
 
 
 def test_it_waits_where_it_is_not_told_to_end_and_a_driver_that_goes_later_does_not_count() -> None:
-    devices, config = Devices(error="no driver"), Config()
-    config.says(False)
+    board = NodeBoard.blank(SystemClock())
+    board.devices_error.publish("no driver")
+    board.config_asked.publish(value=True)
+    says(board, False)
 
     def story() -> Iterator[None]:
         yield
-        devices.inventory, devices.error = Inventory(), ""
+        board.inventory.publish(Inventory())
+        board.devices_error.publish("")
         yield
 
-    told(devices, config, story())  # it is over: nothing that comes later ends the agent
+    told(board, story())  # it is over: nothing that comes later ends the agent
 
 
 @pytest.fixture

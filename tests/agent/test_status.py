@@ -16,15 +16,15 @@ from pydantic import BaseModel
 
 from support.agent_world import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config.selection import ConfigInForce
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.status.body import status_of
 from tonnage.agent.status.publisher import StatusPublisher
 from tonnage.decide.node.advertise import advertise
-from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.decide.node.mps.daemons import daemons_of, gated
+from tonnage.decide.node.offer import NodeOffer
 from tonnage.decide.node.share import share
 from tonnage.documents.node.gpu_status import NodeGPUStatusBody, node_gpu_status_crd
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Sample
@@ -139,7 +139,7 @@ def test_the_definition_has_a_structural_schema() -> None:
 def status_with(inventory: Inventory, config: PluginConfig, *holds: Hold) -> NodeGPUStatusBody:
     plan = share(inventory, config)
     in_force = ConfigInForce(config, Choice("", "built-in"), "")
-    offer = Offer(inventory, in_force, plan, holds, advertise(plan, holds))
+    offer = NodeOffer(inventory, in_force, plan, holds, advertise(plan, holds))
     return status_of(offer, at="2026-01-01T00:00:00Z")
 
 
@@ -237,15 +237,16 @@ class Publishing:
     def __init__(self, cluster: Any, folder: Path) -> None:
         self.clock = clock = WaitingClock()
         world = world_of("node-1", cluster, clock, FolderCheckpoints(folder))
-        self.publisher = StatusPublisher(world, AtOnce(folder / "none", clock), lambda: self.software)
-        self.software = NodeSoftware()
+        self.board = NodeBoard.blank(clock)
+        self.board.software.publish(NodeSoftware())
+        self.publisher = StatusPublisher(world, self.board, AtOnce(folder / "none", clock))
 
     def show(self, count: int) -> None:
         """A node with so many devices."""
         config = ConfigInForce(PluginConfig(), Choice("", "built-in"), "")
         inventory = Inventory(tuple(Device(f"GPU-{i}", i, "A", 1) for i in range(count)))
         plan = share(inventory, config.config)
-        self.publisher.show(Offer(inventory, config, plan, (), advertise(plan, ())))
+        self.board.offer.publish(NodeOffer(inventory, config, plan, (), advertise(plan, ())))
 
     async def minutes(self, count: int) -> None:
         """Let so many pass, and whatever was to be written be written."""
@@ -308,7 +309,7 @@ async def test_a_change_of_what_nobody_tells_is_written_within_a_minute(
 ) -> None:
     publishing.show(1)
     await cluster.until(lambda: cluster.status("node-1"))
-    publishing.software = NodeSoftware(kubelet_version="1.36.0")
+    publishing.board.software.publish(NodeSoftware(kubelet_version="1.36.0"))
     await publishing.minutes(2)
     assert cluster.status("node-1")["kubelet"]["version"] == "1.36.0"
 
@@ -356,7 +357,7 @@ def test_the_fullest_node_stays_below_what_etcd_takes() -> None:
     greedy = (Hold(GPU, tuple(slot.id for slot in plan.resources[0].slots), "ml", "greedy", "main"),)
     in_force = ConfigInForce(config, Choice("", "built-in"), "e" * 100_000)
     for held in (holds, greedy):
-        offer = Offer(inventory, in_force, plan, held, advertise(plan, held))
+        offer = NodeOffer(inventory, in_force, plan, held, advertise(plan, held))
         text = json.dumps(status_of(offer, at="2026-01-01T00:00:00Z").to_json())
         assert len(text) < 3 << 19
 
@@ -372,7 +373,7 @@ def test_shr_4_a_resource_says_what_a_client_of_its_daemon_may_use() -> None:
         states = {daemon.resource: state}
         shown = gated(plan, (daemon,), states)
         body = status_of(
-            Offer(two, in_force, shown, (), advertise(shown, ()), states), at="2026-01-01T00:00:00Z"
+            NodeOffer(two, in_force, shown, (), advertise(shown, ()), states), at="2026-01-01T00:00:00Z"
         )
         NodeGPUStatusBody.model_validate_json(json.dumps(body.to_json()))
         status: Any = body.to_json()

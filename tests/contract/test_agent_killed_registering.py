@@ -21,8 +21,10 @@ from support.kubelet_side import FastClock
 from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, plugin_node
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.kubelet.holds import KubeletFiles
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.holds.hold_ledger import CHECKPOINT, HoldLedger
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.plugin.holders import CHECKPOINT, Holders
+from tonnage.agent.plugin.holders import Holders
 from tonnage.model.devices.sharing import Allocation
 from tonnage.model.names import GPU
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
@@ -50,7 +52,9 @@ async def node() -> AsyncIterator[PluginNode]:
     async with plugin_node() as made:
         clock, disk = FastClock(), FolderCheckpoints(made.root / "var/lib/tonnage")
         world = world_of("n", None, clock, disk)
-        before = Holders(world, KubeletFiles(made.root / "var/lib/kubelet"), on_change=lambda: None)
+        board = NodeBoard.blank(clock)
+        ledger = HoldLedger(world, board)
+        before = Holders(world, board, KubeletFiles(made.root / "var/lib/kubelet"), ledger)
         await before.take([Allocation(GPU, ("GPU-0",), ("GPU-0",))])
         (made.root / "config.yaml").write_text(SHARED)
         await made.start_kubelet()

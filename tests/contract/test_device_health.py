@@ -21,11 +21,14 @@ from support.nvml.bindings import fresh_bindings
 from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule, switched
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.vendors.nvml import NvmlBackend
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.devices import CHECKPOINT, NodeDevices
 from tonnage.agent.events import NodeEvents
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.health import FaultClass, HealthPolicy
 from tonnage.model.devices.inventory import Device, MigDevice
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
@@ -180,28 +183,33 @@ class Agent:
     """The loop that watches devices, with a disk that outlives it."""
 
     def __init__(self, machine: Machine, disk: Path, policy: HealthPolicy | None, clock: Clock) -> None:
-        self.policy = policy
         self.backend = machine.backend()
         self.events = Posted()
         self.changed = asyncio.Event()
         world = world_of("n", None, clock, FolderCheckpoints(disk), self.events)
-        self.devices = NodeDevices(
-            world, self.backend, on_change=self.changed.set, policy=lambda: self.policy
-        )
+        self.board = NodeBoard.blank(clock)
+        self.devices = NodeDevices(world, self.board, self.backend)
+        self.board.inventory.subscribe(self.changed.set)
+        self.judge_by(policy)
         self.world = world
+
+    def judge_by(self, policy: HealthPolicy | None) -> None:
+        if policy is not None:
+            config = PluginConfig(health=policy)
+            self.board.configuration.publish(ConfigInForce(config, Choice("", "built-in")))
 
     def faulty(self) -> dict[str, str]:
         """Why what is unhealthy is: devices and MIG devices by uuid."""
-        assert self.devices.inventory is not None
+        assert self.board.inventory.value is not None
         found: dict[str, str] = {}
-        for device in self.devices.inventory.devices:
+        for device in self.board.inventory.value.devices:
             parts: tuple[Device | MigDevice, ...] = (device, *device.migs)
             found |= {part.uuid: part.reason for part in parts if not part.healthy}
         return found
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while self.devices.inventory is None or not condition():
+            while self.board.inventory.value is None or not condition():
                 self.changed.clear()
                 await self.changed.wait()
 
@@ -317,12 +325,10 @@ async def test_what_a_site_heeds_is_not_forgotten_while_its_policy_is_not_known(
     async with asyncio.timeout(PATIENCE_S):
         while agent.world.metrics.turns["devices"] < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    assert agent.devices.inventory is None, "nothing is known about what may be used"
-    agent.policy = heeded
-    agent.devices.refresh()
+    assert agent.board.inventory.value is None, "nothing is known about what may be used"
+    agent.judge_by(heeded)
     await agent.until_faulty("GPU-2")
-    agent.policy = ONLY_RESETS
-    agent.devices.refresh()
+    agent.judge_by(ONLY_RESETS)
     assert not agent.faulty(), "the site thought again"
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -16,6 +16,7 @@ from support.nvml.nvidia_smi import install, resets
 from support.nvml.state import DriverState, FakeGpu, FakeMig, FakeProcess, Rule, switched
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.actions.devices import (
@@ -84,7 +85,11 @@ async def test_what_the_driver_says_is_what_is_there(machine: Machine, driver: D
     assert (whole.enabled, whole.instances) == (False, ())
     assert {one.name for one in whole.profiles} == {one.name for one in second.profiles}
     assert not any(one.starts for one in whole.profiles)
-    assert gpu_of(second, ()).board() == gpu_of(whole, ()).board() == mig_board(second.product)
+    assert (
+        gpu_of(second, DeviceHolds()).board()
+        == gpu_of(whole, DeviceHolds()).board()
+        == mig_board(second.product)
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,7 +154,7 @@ async def test_mig_4_a_call_that_fails_wedges_nothing_and_is_done_again_later(
 
     def mended() -> bool:
         if agent.state == MigState.FAILED and driver.state.rules:
-            assert agent.mig.withheld == {}
+            assert agent.withheld == {}
             assert any(mig.gi == STAYS.gi for mig in mig_devices(driver.state, driver.file, 0))
             driver.rule()
         return agent.state == MigState.SUCCESS
@@ -219,7 +224,7 @@ async def test_gpus_behind_nvswitches_are_reset_together_and_the_others_are_as_t
     agent = Agent(machine, VirtualClock(), wish)
 
     def ended() -> bool:
-        if driver.state.processes and agent.said and "waits" in agent.said[-1][1] and not agent.mig.withheld:
+        if driver.state.processes and agent.said and "waits" in agent.said[-1][1] and not agent.withheld:
             assert agent.said[-1][1] == "waits: GPU-2 is used by process 4711"
             assert resets(driver.file) == []
             driver.become(replace(driver.state, processes=()))
@@ -239,7 +244,7 @@ async def test_mig_4_a_process_that_is_no_pods_is_named_and_waited_for(
     agent = Agent(machine, VirtualClock(), MIXED)
 
     def ended() -> bool:
-        if agent.state == MigState.PENDING and not agent.mig.withheld and driver.state.processes:
+        if agent.state == MigState.PENDING and not agent.withheld and driver.state.processes:
             assert agent.said[-1][1].endswith("is used by process 4711")
             assert parts(driver, 0) == [("1g", 0), ("3g", 4)]
             driver.become(replace(driver.state, processes=()))

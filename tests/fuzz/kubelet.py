@@ -18,13 +18,14 @@ from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.holds import shown_of
 from tonnage.adapters.kubelet.plugin_server import PluginServer, _reading
-from tonnage.agent.config.selection import ConfigInForce, NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.holds.hold_ledger import HoldLedger
+from tonnage.agent.holds.ledger_file import ledger_bytes
 from tonnage.agent.plugin.device_plugin import DevicePlugin
 from tonnage.agent.plugin.holders import Holders
-from tonnage.agent.plugin.ledger_file import ledger_bytes
 from tonnage.decide.node.advertise import advertise
-from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import Entry, Evidence, gather, holds_of, settle
 from tonnage.decide.node.share import share
 from tonnage.model.devices.sharing import Advertisement, Hold, PluginConfig, SharedResource
@@ -126,34 +127,33 @@ class Context:
 class Node:
     """An agent's plugin over memory alone: two resources, handlers that can be called."""
 
-    def __init__(self, server: PluginServer, holders: Holders) -> None:
+    def __init__(self, server: PluginServer, board: NodeBoard, ledger: HoldLedger) -> None:
         self.server = server
-        self._holders = holders
+        self._board = board
+        self._ledger = ledger
 
     @classmethod
     async def started(cls) -> Node:
         clock = FastClock()
         world = world_of("n", None, clock, Memory())
-        holders = Holders(world, NoKubelet(), on_change=lambda: None)
+        board = NodeBoard.blank(clock)
+        board.inventory.publish(INVENTORY)
+        board.configuration.publish(ConfigInForce(CONFIG, Choice("", "built-in")))
+        ledger = HoldLedger(world, board)
+        holders = Holders(world, board, NoKubelet(), ledger)
         await holders._ask()
         sockets = cast("PluginSockets", Sockets())
-        made = DevicePlugin(
-            world,
-            sockets,
-            cast("NodeDevices", Known(INVENTORY)),
-            cast("NodeConfig", Running(ConfigInForce(CONFIG, Choice("", "built-in")))),
-            holders,
-            on_offer=lambda _: None,
-        )
+        made = DevicePlugin(world, board, sockets, ledger, holders, None)
         made._look()
-        assert made.offer is not None
-        await made._act(made.offer)
+        assert board.offer.value is not None
+        await made._act(board.offer.value)
         service = cast("Sockets", sockets).services[GPU]
-        return cls(PluginServer(Path("/nowhere"), Advertisement(GPU), service), holders)
+        return cls(PluginServer(Path("/nowhere"), Advertisement(GPU), service), board, ledger)
 
     def forget(self) -> None:
         """Containers end at once, or the ledger would grow with every input."""
-        self._holders._ledger, self._holders._holds, self._holders._held = {}, (), {}
+        self._ledger._entries = {}
+        self._board.holds.publish(DeviceHolds(known=True))
 
 
 class Memory:

@@ -13,15 +13,16 @@ from typing import Any, cast
 from support.agent_world import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.checkpoint import recalled as recalled_config
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import DeviceMemory
+from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.status.node_condition import NodeConditions
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus
 from tonnage.decide.node.choose_config import Wishes
@@ -84,20 +85,20 @@ def agent_memory() -> Iterator[Target]:
     """What every loop of the agent finds in its checkpoint when it begins."""
     clock, found = FastClock(), Found()
     world = world_of("n", None, clock, found)
-    reading = Reading(Wishes("d/c"))
+    board, reading = NodeBoard.blank(clock), Reading(Wishes("d/c"))
     nothing = cast("Any", None)
 
     async def restored() -> None:
         with suppress(ValueError):  # what it says it raises
             await MigJournal(world).restore()
-        await MigHost(world, nothing, lambda: False)._recall()
-        await NodeMps(world, nothing, nothing, nothing, nothing, on_change=lambda: None)._restore()
-        await NodeConditions(world, {})._restore()
+        await MigHost(world, board, nothing)._recall()
+        await NodeMps(world, board, nothing)._restore()
+        await NodeConditions(world, board)._restore()
         await DeviceMemory(world).restored()
         await DeviceLists(world, nothing)._recalled()
         lists = DeviceLists(world, cast("Any", NoFiles()))
         with suppress(ConfigError):
-            await NodeConfig(world, reading, lists, on_change=lambda: None)._recall()
+            await NodeConfig(world, board, reading, lists)._recall()
 
     with asyncio.Runner() as runner:
 

@@ -19,6 +19,7 @@ import pytest
 from support.topologies import both, bridged_pairs, devices
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.health.device_health import judged
 from tonnage.decide.node.health.faults import HealthState
 from tonnage.decide.node.health.xids import struck
@@ -160,10 +161,10 @@ def test_two_shared_slots_are_on_two_gpus_where_the_policy_says_so() -> None:
     free = ["GPU-0::1", "GPU-0::2", "GPU-0::3", "GPU-1::3"]
     assert prefer(resource, free, (), 2, policy=SharedPolicy.SPREAD) == ("GPU-0::1", "GPU-1::3")
     strict = planned(flags.replace("POLICY", "spread-strict") + sharing, two)[GPU]
-    refused = allocate(strict, ["GPU-0::1", "GPU-0::2"], ())
+    refused = allocate(strict, ["GPU-0::1", "GPU-0::2"], DeviceHolds())
     assert isinstance(refused, Reason)
     assert "replicas of one GPU" in refused.message
-    assert isinstance(allocate(strict, ["GPU-0::1", "GPU-1::3"], ()), Allocation)
+    assert isinstance(allocate(strict, ["GPU-0::1", "GPU-1::3"], DeviceHolds()), Allocation)
 
 
 # ---- health

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.health.device_health import judged
 from tonnage.decide.node.health.faults import HealthState
 from tonnage.decide.node.health.xids import struck
@@ -37,7 +38,7 @@ def test_every_replica_of_a_failed_gpu_is_unhealthy_and_no_other() -> None:
     resource = share(struck_inventory("GPU-1", 79), config).resource(SHARED)
     assert resource is not None
     assert {slot.id for slot in resource.slots if not slot.healthy} == {f"GPU-1::{n}" for n in range(10)}
-    refused = allocate(resource, ["GPU-1::7"], ())
+    refused = allocate(resource, ["GPU-1::7"], DeviceHolds())
     assert isinstance(refused, Reason)
     assert "Xid 79: GPU has fallen off the bus" in refused.message
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from support.agent_world import world_of
+from tonnage.agent.board import NodeBoard, Topic
 from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
-from tonnage.agent.mig.manager import NodeMig
-from tonnage.agent.plugin.holders import Holders
+from tonnage.agent.mig.manager import MigWays, NodeMig
+from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.actions.devices import MigStep, ResetGpu
+from tonnage.model.devices.sharing import Hold, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
 from tonnage.ports.node import DeviceBackend
@@ -108,6 +112,17 @@ class Machine:
         return sorted((one.profile, one.start, one.slices) for one in gpu.instances)
 
 
+class CountedTopic(Topic[MigWish | None]):
+    """Counts how often its value is asked for."""
+
+    reads = 0
+
+    @property
+    def value(self) -> MigWish | None:
+        self.reads += 1
+        return super().value
+
+
 class Agent:
     """One life of the loop, with the devices' own loop beside it."""
 
@@ -119,35 +134,31 @@ class Agent:
         *,
         evicts: bool = False,
         reboots: bool = False,
+        settled: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         world = world_of(
             *("n", None, clock, cast(Any, machine)), devices=cast(Any, machine), host=cast(Any, machine)
         )
-        self.machine, self.clock, self.wish = machine, clock, wish
-        self.devices = NodeDevices(world, machine.backend, on_change=self._changed)
-        self.devices.withheld = lambda: self.mig.withheld
+        self.machine, self.clock = machine, clock
+        self.asked_wishes = CountedTopic(clock, wish)
+        self.board = replace(NodeBoard.blank(clock), mig_wish=self.asked_wishes)
+        self.board.configuration.publish(ConfigInForce(PluginConfig(), Choice("", "built-in")))
+        self.holds = ()
+        self.devices = NodeDevices(world, self.board, machine.backend)
         self.host: MigHost | None = None
-        self.holders = SimpleNamespace(holds=(), known=True, answering=asyncio.Lock())
-        self.looks = 0
-        """How often it asked what is wished for."""
+        if reboots or (wish is not None and not wish.host.nothing):
+            self.host = MigHost(world, self.board, cast(Any, machine))
+        self.ledger = HoldLedger(world, self.board)
         self.said: list[tuple[str, str]] = []
         self.offered: list[dict[str, bool]] = []
         """Which devices were healthy, after every change."""
-        self.mig = NodeMig(
-            *(world, cast(Any, machine), self.devices, cast(Holders, self.holders)),
-            self._wished,
-            on_change=self._said,
-        )
-        if evicts:
-            self.mig.evict = self._evict
-        self.mig.boot = machine.boot if reboots else ""
-        if reboots or (wish is not None and not wish.host.nothing):
-            self.host = self.mig.host = MigHost(
-                world, cast(Any, machine), lambda: self.mig.work is MigWork.CHANGING
-            )
+        ways = MigWays(self._evict if evicts else None, settled, self.host, machine.boot if reboots else "")
+        self.mig = NodeMig(world, self.board, cast(Any, machine), self.devices, self.ledger, ways)
+        self.board.mig_standing.subscribe(self._said)
+        self.board.inventory.subscribe(self._changed)
         self.works: list[MigWork] = []
-        """What was done whenever that may have changed."""
-        self.mig.on_work = lambda: self.works.append(self.mig.work)
+        """What was done, one after another."""
+        self.board.mig_work.subscribe(lambda: self.works.append(self.work))
         self.asked: list[tuple[str, str]] = []
         """Pods that were asked to leave, and what they answer in turn."""
         self.answers: list[str] = []
@@ -156,19 +167,40 @@ class Agent:
         self.asked.append((namespace, name))
         return self.answers.pop(0)
 
-    def _wished(self) -> MigWish | None:
-        self.looks += 1
-        return self.wish
+    @property
+    def wish(self) -> MigWish | None:
+        return self.asked_wishes.fact.value
+
+    @wish.setter
+    def wish(self, wish: MigWish | None) -> None:
+        self.board.mig_wish.publish(wish)
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        return self.board.holds.value.holds
+
+    @holds.setter
+    def holds(self, holds: tuple[Hold, ...]) -> None:
+        self.board.holds.publish(DeviceHolds(holds, known=True))
+
+    @property
+    def withheld(self) -> Mapping[str, tuple[int, ...]]:
+        return self.board.withheld.value
+
+    @property
+    def work(self) -> MigWork:
+        return self.board.mig_work.value
 
     def _said(self) -> None:
-        assert self.mig.standing is not None
-        self.said.append((self.mig.standing.state, self.mig.standing.reason))
+        standing = self.board.mig_standing.value
+        assert standing is not None
+        self.said.append((standing.state, standing.reason))
 
     def _changed(self) -> None:
-        assert self.devices.inventory is not None
-        migs = [mig for device in self.devices.inventory.devices for mig in device.migs]
+        inventory = self.board.inventory.value
+        assert inventory is not None
+        migs = [mig for device in inventory.devices for mig in device.migs]
         self.offered.append({mig.uuid: mig.healthy for mig in migs})
-        self.mig.look()
 
     async def live(self, until: Callable[[], object]) -> None:
         """Until that is so. Raises KilledError."""
@@ -206,7 +238,8 @@ class Agent:
 
     @property
     def state(self) -> str:
-        return "" if self.mig.standing is None else self.mig.standing.state
+        standing = self.board.mig_standing.value
+        return "" if standing is None else standing.state
 
     @property
     def over(self) -> bool:

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.agent.config.selection import NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import World
 from tonnage.decide.node.allocate import without_spec
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
@@ -33,35 +32,14 @@ _KINDS: Final = (
 
 
 class NodeCdi:
-    """Writes the specs when a CDI strategy is configured, and keeps fresh those that were written before.
+    """Has the specs brought up to date when devices, configuration or the driver's files change."""
 
-    The latter are for containers that start again: kubelet repeats the answer that their pod got. When the
-    driver goes, so do the specs. Without CDI, and without a spec of ours, nothing is read or written.
-
-    A spec for management is kept fresh where a person made one, and comes back with the driver.
-    """
-
-    def __init__(self, world: World, files: CdiView, devices: NodeDevices, config: NodeConfig) -> None:
-        self._node = world.node
+    def __init__(self, world: World, board: NodeBoard, specs: CdiSpecs) -> None:
         self._clock = world.clock
-        self._events = world.events
-        self._performer = world.performer
-        self._files = files
-        self._devices = devices
-        self._config = config
+        self._specs = specs
         self._wake = asyncio.Event()
-        self._writing = asyncio.Lock()
-        self._names = frozenset[str]()
-        self._made: tuple[Inventory, PluginConfig, bool] | None = None
-        self._stamp = ""
-        self._said: tuple[str, ...] = ()
-        self._withdrawn = False
-        self.problems: tuple[str, ...] = ()
-        """What is not in the specs, and why; empty when all is."""
-
-    def refresh(self) -> None:
-        """Devices or configuration changed."""
-        self._wake.set()
+        for topic in (board.inventory, board.devices_error, board.configuration):
+            topic.subscribe(self._wake.set)
 
     async def run(self) -> None:
         """Follow devices, configuration and the driver's files until cancelled."""
@@ -70,7 +48,38 @@ class NodeCdi:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                await self._update()
+                await self._specs.update()
+
+    async def _tick(self) -> None:
+        """Nobody tells of a driver's files that are replaced, or of a spec that somebody removes."""
+        while True:
+            await next_beat(self._clock)
+            self._wake.set()
+
+
+class CdiSpecs:
+    """Writes the specs when a CDI strategy is configured, and keeps fresh those that were written before.
+
+    The latter are for containers that start again: kubelet repeats the answer that their pod got. When the
+    driver goes, so do the specs. Without CDI, and without a spec of ours, nothing is read or written.
+
+    A spec for management is kept fresh where a person made one, and comes back with the driver.
+    """
+
+    def __init__(self, world: World, board: NodeBoard, files: CdiView) -> None:
+        self._node = world.node
+        self._events = world.events
+        self._performer = world.performer
+        self._board = board
+        self._files = files
+        self._writing = asyncio.Lock()
+        self._names = frozenset[str]()
+        self._made: tuple[Inventory, PluginConfig, bool] | None = None
+        self._stamp = ""
+        self._said: tuple[str, ...] = ()
+        self._withdrawn = False
+        self.problems: tuple[str, ...] = ()
+        """What is not in the specs, and why; empty when all is."""
 
     async def lacking(self, injections: Iterable[Injection]) -> Reason | None:
         """Why what containers would be told points at nothing; kubelet or a person may ask again.
@@ -81,29 +90,24 @@ class NodeCdi:
         if not wanted:
             return None
         if not wanted <= self._names or not self._fresh():
-            await self._update()
+            await self.update()
         missing = sorted(wanted - self._names)
         if not missing:
             return None
         return without_spec(missing, self.problems)
 
-    async def _tick(self) -> None:
-        """Nobody tells of a driver's files that are replaced, or of a spec that somebody removes."""
-        while True:
-            await next_beat(self._clock)
-            self._wake.set()
-
     def _basis(self) -> tuple[Inventory, PluginConfig, bool] | None:
-        inventory, config = self._devices.inventory, self._config.current
+        inventory, config = self._board.inventory.value, self._board.configuration.value
         if inventory is None or config is None:
             return None
-        return inventory, config.config, not self._devices.error
+        return inventory, config.config, not self._board.devices_error.value
 
     def _fresh(self) -> bool:
         basis = self._basis()
         return basis is not None and self._made is not None and _same(basis, self._made)
 
-    async def _update(self) -> None:
+    async def update(self) -> None:
+        """Have the files say what is so now."""
         async with self._writing:
             basis = self._basis()
             if basis is None:
@@ -143,7 +147,7 @@ class NodeCdi:
             ]
             problems += files.problems
         elif not readable and wanted:
-            problems.append(self._devices.error)
+            problems.append(self._board.devices_error.value)
         names: set[str] = set()
         whole = True
         for kind, content in before.items():

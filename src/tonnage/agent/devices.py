@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
 from typing import Final
 
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import World
 from tonnage.decide.node.health.checkpoint import recalled, remembered
 from tonnage.decide.node.health.device_health import judged, looked, next_look_s, unreadable
@@ -31,27 +31,19 @@ _SAVE_AGAIN_S: Final = 5.0
 
 
 class NodeDevices:
-    """Keeps `inventory` up to date; None until the first scan. `on_change` is called after it changed.
+    """Publishes the inventory, and why there is none.
 
     An error that the driver reports counts at once, before the scan that follows it: that one may take long.
-    Nothing is judged before there is a `policy`: another one than the node's would forget faults.
+    Nothing is judged before there is a configuration: another policy than the node's would forget faults.
     """
 
-    def __init__(
-        self,
-        world: World,
-        backend: DeviceReader,
-        *,
-        on_change: Callable[[], None],
-        policy: Callable[[], HealthPolicy | None] = HealthPolicy,
-    ) -> None:
+    def __init__(self, world: World, board: NodeBoard, backend: DeviceReader) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
         self._metrics = world.metrics
+        self._board = board
         self._backend = backend
-        self._on_change = on_change
-        self._policy = policy
         self._scanning = asyncio.Lock()
         self._judged_by: HealthPolicy | None = None
         self._memory = DeviceMemory(world)
@@ -60,11 +52,9 @@ class NodeDevices:
         """The last scan, if it succeeded."""
         self._dirty = asyncio.Event()
         self._due = 0.0
-        self.withheld: Callable[[], Mapping[str, tuple[int, ...]]] = dict
-        """What a change of the MIG layout works on: see `decide.node.mig.withheld`."""
-        self.error = ""
-        """Why the devices cannot be read; empty when they can."""
-        self.inventory: Inventory | None = None
+        # Judged within the change, so that whoever else is told of it sees the devices by it already.
+        board.configuration.subscribe(self._judge_by_policy)
+        board.withheld.subscribe(self._judge)
 
     async def run(self) -> None:
         """Scan, and scan again after every event and now and then, until cancelled."""
@@ -84,11 +74,11 @@ class NodeDevices:
         """Return once devices that were changed are known as they are now."""
         await self._scan()
 
-    def refresh_withheld(self) -> None:
-        """What a change of the MIG layout works on may be something else now."""
-        self._judge()
+    def _policy(self) -> HealthPolicy | None:
+        current = self._board.configuration.value
+        return None if current is None else current.config.health
 
-    def refresh(self) -> None:
+    def _judge_by_policy(self) -> None:
         """The policy may be another one now."""
         if self._policy() != self._judged_by:
             self._judge()
@@ -108,9 +98,10 @@ class NodeDevices:
     def _strike(self, event: RawEvent) -> None:
         _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
         policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
-        known = self._scanned or self.inventory or Inventory()
+        shown = self._board.inventory.value
+        known = self._scanned or shown or Inventory()
         self._remember(struck(self._state, event, known, policy, now=now))
-        if self.inventory is not None and self._scanned is not None:
+        if shown is not None and self._scanned is not None:
             self._show(judged(self._scanned, self._state))
 
     async def _scan(self) -> None:
@@ -124,16 +115,16 @@ class NodeDevices:
         except (HardwareError, ConfigError) as error:
             self._scanned = None
             self._due = self._clock.monotonic() + _TICK_S
-            if str(error) != self.error:
-                self.error = str(error)
+            if str(error) != self._board.devices_error.value:
                 _LOG.error(
                     "devices not readable, looked for again and again: node=%s error=%s", self._node, error
                 )
-                self._events.post("Warning", "DevicesNotReadable", self.error)
+                self._events.post("Warning", "DevicesNotReadable", str(error))
+            self._board.devices_error.publish(str(error))
             self._remember(interrupted(self._state))
-            self._show(unreadable(self.inventory or Inventory(), error.problems[0].what))
+            self._show(unreadable(self._board.inventory.value or Inventory(), error.problems[0].what))
         else:
-            self.error = ""
+            self._board.devices_error.publish("")
             self._judge()
 
     def _judge(self) -> None:
@@ -152,12 +143,10 @@ class NodeDevices:
         self._memory.keep(state)
 
     def _show(self, fresh: Inventory) -> None:
-        before, fresh = self.inventory, withheld(fresh, self.withheld())
-        if before == fresh:
-            return  # the same object, so that nobody takes it for news
-        self.inventory = fresh
-        self._report(before or Inventory(), fresh)
-        self._on_change()
+        before, fresh = self._board.inventory.value, withheld(fresh, self._board.withheld.value)
+        if before != fresh:
+            self._report(before or Inventory(), fresh)
+        self._board.inventory.publish(fresh)
 
     def _report(self, before: Inventory, after: Inventory) -> None:
         """Say what became unusable, usable, or left; nothing about parts of what is unusable as a whole."""

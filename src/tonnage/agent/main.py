@@ -1,4 +1,4 @@
-"""The node agent: how its loops are wired to the world."""
+"""The node agent: what its loops are made of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
-from tonnage.agent.options import AgentOptions, wrong_options, wrong_overrides
+from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
@@ -27,18 +27,14 @@ from tonnage.ports.node import DeviceBackend, HostPrograms
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.adapters.http.server import HttpServer
+    from tonnage.agent.board import NodeBoard
     from tonnage.agent.config.selection import NodeConfig
-    from tonnage.agent.devices import NodeDevices
     from tonnage.agent.labels.sinks import LabelSink
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
-    from tonnage.agent.mig.layout import NodeMigLayout
-    from tonnage.agent.mps import NodeMps
-    from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.node_software import SoftwareWatch
-    from tonnage.agent.world import World
+    from tonnage.agent.world import MigPermits, World
     from tonnage.loop.effects import ActionPorts
-    from tonnage.model.devices.health import HealthPolicy
 
 _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
@@ -89,7 +85,7 @@ async def run_agent(
     """
     address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
-    async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
+    async with alone_on(options.root / STATE / "agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
             ports = _ports(options, backend, api, host or Host())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
@@ -113,7 +109,7 @@ def _ports(
 
         programs = ChrootPrograms(options.mig_host_root)
     return ActionPorts(
-        checkpoints=FolderCheckpoints(options.root / "var/lib/tonnage"),
+        checkpoints=FolderCheckpoints(options.root / STATE),
         devices=backend,
         daemons=ControlDaemons(options.root),
         specs=_spec_folder(options),
@@ -145,58 +141,57 @@ def _world(
 async def _run(
     options: AgentOptions, ports: ActionPorts, world: World, listening: socket.socket | None
 ) -> None:
-    """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
+    """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
-    from tonnage.agent.cdi import NodeCdi
+    from tonnage.agent.board import NodeBoard
+    from tonnage.agent.cdi import CdiSpecs, NodeCdi
     from tonnage.agent.devices import NodeDevices
+    from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.labels.features import NodeFeatures
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.plugin.device_plugin import DevicePlugin
     from tonnage.agent.plugin.holders import Holders
-    from tonnage.agent.start import end_without_devices, layouts_of
+    from tonnage.agent.start import end_without_devices, layout_of
+    from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.publisher import StatusPublisher
 
-    backend, daemons, specs = ports.devices, ports.daemons, ports.specs
+    backend, daemons, spec_folder = ports.devices, ports.daemons, ports.specs
     assert backend is not None
     assert daemons is not None
-    assert specs is not None
+    assert spec_folder is not None
+    board = NodeBoard.blank(world.clock)
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", _socket_of(options))
     kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
-    def refresh() -> None:  # what it tells is made of the loops that call this
-        for follower in (plugin, cdi, mps):
-            follower.refresh()
-        for look in (conditions.look, features.look, *(layout.look for layout in layouts)):
-            look()
-
-    def configured() -> None:
-        devices.refresh()
-        refresh()
-
-    devices = NodeDevices(world, backend, on_change=refresh, policy=lambda: _policy_of(config))
-    config = _node_config(options, world, on_change=configured)
-    holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
-    status = StatusPublisher(world, backend, lambda: software.current)
-    software = _software(options, world, config, on_change=status.look)
-    plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
-    cdi = plugin.cdi = NodeCdi(world, specs, devices, config)
-    mps = plugin.mps = NodeMps(world, daemons, devices, config, holders, on_change=refresh)
-    layouts = await layouts_of(options.mig, world, backend, devices, config, holders)
-    conditions = _conditions(world, devices, config, mps, _let_run(options, world, ports, layouts))
-    sink_for = _label_sink(options, world)
-    features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
+    # A loop subscribes to the board when it is made, so this is the order in which loops hear of a change.
+    # Devices are judged by a new policy before anybody makes an offer of them, and kubelet hears of the offer
+    # before anybody else spends time on the change.
+    devices = NodeDevices(world, board, backend)
+    config = _node_config(options, world, board)
+    ledger = HoldLedger(world, board, boot=_boot_of(options.root))
+    holders = Holders(world, board, kubelet_holds, ledger)
+    specs = CdiSpecs(world, board, spec_folder)
+    plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
+    cdi = NodeCdi(world, board, specs)
+    mps = NodeMps(world, board, daemons)
+    conditions = NodeConditions(world, board)
+    features = NodeFeatures(world, board, MachineFiles(options.root), _label_sink(options, world))
+    layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
+    status = StatusPublisher(world, board, backend)
+    software = _software(options, world, board)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
+    runs = [loop.run for loop in loops] + ([] if layout is None else [layout.run])
     try:
         async with asyncio.TaskGroup() as group:
-            for run in (*(loop.run for loop in loops), *(layout.run for layout in layouts)):
+            for run in runs:
                 group.create_task(run())
-            group.create_task(end_without_devices(world.clock, devices, config))
+            group.create_task(end_without_devices(world.clock, board, options.overrides))
             group.create_task(_begin(world))
             if listening is not None:
-                probes = Probes(world.metrics, backend, devices, config, holders, plugin)
+                probes = Probes(world.metrics, board, backend, plugin.unregistered)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
@@ -204,14 +199,12 @@ async def _run(
             await each.close()
 
 
-def _let_run(
-    options: AgentOptions, world: World, ports: ActionPorts, layouts: list[NodeMigLayout]
-) -> list[NodeMigLayout]:
-    """The same; their changes may do something on the host if the agent is told so."""
-    if ports.host is not None:
-        for layout in layouts:
-            layout.let_run(world, ports.host, boot=_boot_of(options.root) if options.mig_reboot else "")
-    return layouts
+def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
+    from tonnage.agent.world import MigPermits
+
+    if ports.host is None:
+        return MigPermits(options.mig)
+    return MigPermits(options.mig, ports.host, _boot_of(options.root) if options.mig_reboot else "")
 
 
 def _socket_of(options: AgentOptions) -> Path | None:
@@ -219,16 +212,12 @@ def _socket_of(options: AgentOptions) -> Path | None:
     return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
 
 
-def _policy_of(config: NodeConfig) -> HealthPolicy | None:
-    return config.current.config.health if config.current else None
-
-
 async def _begin(world: World) -> None:
     await world.clock.sleep(_SERVE_S)
     world.started.set()
 
 
-def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[], None]) -> NodeConfig:
+def _node_config(options: AgentOptions, world: World, board: NodeBoard) -> NodeConfig:
     from tonnage.adapters.config_file import MountedConfigFile
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.adapters.host_paths import HostPaths
@@ -241,7 +230,7 @@ def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[],
     host = HostPaths(options.root, options.driver_root)
     file = MountedConfigFile(options.config) if options.config else None
     reading = replace(options.reading, program=digest_of(READERS))
-    return NodeConfig(world, reading, lists, on_change=on_change, host=host, file=file)
+    return NodeConfig(world, board, reading, lists, host=host, file=file)
 
 
 def _spec_folder(options: AgentOptions) -> FolderCdi:
@@ -251,31 +240,11 @@ def _spec_folder(options: AgentOptions) -> FolderCdi:
     return FolderCdi(options.root, options.driver_root, own_hook=own_hook(options.reading))
 
 
-def _software(
-    options: AgentOptions, world: World, config: NodeConfig, *, on_change: Callable[[], None]
-) -> SoftwareWatch:
+def _software(options: AgentOptions, world: World, board: NodeBoard) -> SoftwareWatch:
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.agent.status.node_software import SoftwareWatch
 
-    files = RuntimeFiles(options.root, options.driver_root)
-    return SoftwareWatch(world, files, lambda: config.versions, on_change=on_change)
-
-
-def _conditions(
-    world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps, layouts: list[NodeMigLayout]
-) -> NodeConditions:
-    from tonnage.agent.mps import READY
-    from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
-
-    say = {
-        HEALTHY: lambda: health_of(devices.inventory, devices.error),
-        CONFIGURED: lambda: applied(config.current),
-        READY: mps.finding,
-    }
-    conditions = NodeConditions(world, say | {layout.CONDITION: layout.finding for layout in layouts})
-    for layout in layouts:
-        layout.on_change = conditions.look
-    return conditions
+    return SoftwareWatch(world, board, RuntimeFiles(options.root, options.driver_root))
 
 
 async def _answer(

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.agent.config.selection import ConfigInForce, NodeConfig
-from tonnage.agent.devices import NodeDevices
-from tonnage.agent.plugin.holders import Holders
-from tonnage.agent.status.node_condition import Finding
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.decide.node.mps.checkpoint import recalled, remembered
 from tonnage.decide.node.mps.daemons import daemons_of
 from tonnage.decide.node.mps.steps import (
@@ -39,43 +36,31 @@ from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.errors import HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.names import ResourceName
+from tonnage.model.node.condition_report import ConditionReport
 from tonnage.ports.node import MpsView
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mps"
-READY: Final = "MPSReady"
 _LONGEST: Final = 500
 _ENDING_S: Final = 4.0
 """For all daemons together, when the agent ends: its own end has a deadline, too."""
 
 
 class NodeMps:
-    """Keeps daemons like the configuration. `on_change` is called after `states` changed.
+    """Keeps daemons like the configuration, and publishes how every daemon stands.
 
     Which daemons may have left something on the node is on disk before anything is done for them, so that
     the agent that comes after one that was killed gives devices back that nobody wants to share any more.
     """
 
-    def __init__(
-        self,
-        world: World,
-        daemons: MpsView,
-        devices: NodeDevices,
-        config: NodeConfig,
-        holders: Holders,
-        *,
-        on_change: Callable[[], None],
-    ) -> None:
+    def __init__(self, world: World, board: NodeBoard, daemons: MpsView) -> None:
         self._node = world.node
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._events = world.events
         self._performer = world.performer
+        self._board = board
         self._daemons = daemons
-        self._devices = devices
-        self._config = config
-        self._holders = holders
-        self._on_change = on_change
         self._wake = asyncio.Event()
         self._known = False
         """Whether it is known what an earlier agent left."""
@@ -87,23 +72,26 @@ class NodeMps:
         self._marking = asyncio.Lock()
         self._standing: dict[ResourceName, Standing] = {}
         self._marked: dict[str, bool] = {}
-        self.states: Mapping[ResourceName, MpsState] = MappingProxyType({})
-        """How every daemon stands, by resource; another object after each change."""
+        for topic in (board.inventory, board.devices_error, board.configuration):
+            topic.subscribe(self._wake.set)
+        board.holds.subscribe(self._look_at_holds)
 
-    def refresh(self) -> None:
-        """Devices, configuration or holders may be others now."""
-        self._wake.set()
+    def _look_at_holds(self) -> None:
+        """Where nothing is shared through MPS, holds are nothing to it: they change with every Allocate."""
+        if self._basis is None or self._standing:
+            self._wake.set()
 
-    def finding(self) -> Finding:
+    def _condition(self) -> ConditionReport:
         """The condition `MPSReady`; nothing is said on a node that never shared devices through MPS."""
         if not self._used:
-            return Finding("Unknown", "MPSNeverUsed", "")
-        failing = [f"{name}: {state.why}" for name, state in self.states.items() if state.why]
+            return ConditionReport("Unknown", "MPSNeverUsed")
+        states = self._board.mps.value
+        failing = [f"{name}: {state.why}" for name, state in states.items() if state.why]
         if failing:
-            return Finding("False", "MPSDaemonNotReady", "; ".join(failing))
-        if not self.states:
-            return Finding("True", "MPSNotUsed", "no resource is shared through MPS")
-        return Finding("True", "MPSDaemonsReady", f"serving {', '.join(sorted(self.states))}")
+            return ConditionReport("False", "MPSDaemonNotReady", "; ".join(failing))
+        if not states:
+            return ConditionReport("True", "MPSNotUsed", "no resource is shared through MPS")
+        return ConditionReport("True", "MPSDaemonsReady", f"serving {', '.join(sorted(states))}")
 
     async def run(self) -> None:
         """Run until cancelled; then end every daemon and give the devices back."""
@@ -138,14 +126,14 @@ class NodeMps:
         wanted = self._wanted()
         if wanted is None:
             return
-        held = {hold.resource for hold in self._holders.holds}
+        held = self._board.holds.value.resources
         now = self._clock.monotonic()
         for step in next_steps(wanted, self._standing, held, now=now):
             name = step.daemon.resource
             before = self._standing.get(name) or Standing(step.daemon)
             daemon = step.daemon if isinstance(step, StartDaemon) else before.daemon
-            self._put(name, replace(before, daemon=daemon, busy=True))
             self._used = True
+            self._put(name, replace(before, daemon=daemon, busy=True))
             group.create_task(self._take(step))
         for root in {daemon.root for daemon in wanted}:
             ready = all(self._serves(daemon) for daemon in wanted if daemon.root == root)
@@ -155,10 +143,11 @@ class NodeMps:
 
     def _wanted(self) -> tuple[MpsDaemon, ...] | None:
         """None while it is not known what is wanted, what was left, or which devices there are."""
-        inventory, config = self._devices.inventory, self._config.current
-        if inventory is None or config is None or self._devices.error:
+        board = self._board
+        inventory, config = board.inventory.value, board.configuration.value
+        if inventory is None or config is None or board.devices_error.value:
             return None
-        if not self._known or not self._holders.known:
+        if not self._known or not board.holds.value.known:
             return None
         if self._basis is None or self._basis[0] is not inventory or self._basis[1] is not config:
             self._basis = inventory, config
@@ -170,7 +159,7 @@ class NodeMps:
             await self._performer.perform(MarkReady(root, self._marked[root]))
 
     def _serves(self, daemon: MpsDaemon) -> bool:
-        state = self.states.get(daemon.resource)
+        state = self._board.mps.value.get(daemon.resource)
         return state is not None and not state.why and state.daemon.like(daemon)
 
     async def _take(self, step: Step) -> None:
@@ -230,7 +219,7 @@ class NodeMps:
 
     async def _set(self, daemon: MpsDaemon, mode: ComputeMode) -> None:
         """The mode of its devices. One that is faulty may refuse: what heals it sets its mode back, too."""
-        inventory = self._devices.inventory or Inventory()
+        inventory = self._board.inventory.value or Inventory()
         healthy = {device.uuid: device.healthy for device in inventory.devices}
         for device in daemon.devices:
             if device.uuid in healthy:
@@ -244,13 +233,14 @@ class NodeMps:
 
     def _told(self, name: ResourceName, before: MpsState | None, after: MpsState | None) -> None:
         """Let others know how a daemon stands, if that changed."""
-        if before == after and name in self.states:
+        known = self._board.mps.value
+        if before == after and name in known:
             return
-        states = {other: state for other, state in self.states.items() if other != name}
-        self.states = MappingProxyType(states if after is None else {**states, name: after})
+        states = {other: state for other, state in known.items() if other != name}
         if after is not None and (before is None or before.why != after.why):
             self._report(name, before, after)
-        self._on_change()
+        self._board.mps.publish(MappingProxyType(states if after is None else {**states, name: after}))
+        self._board.mps_condition.publish(self._condition())
 
     def _report(self, name: ResourceName, before: MpsState | None, after: MpsState) -> None:
         if not after.why:
@@ -294,6 +284,7 @@ class NodeMps:
             _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
         self._standing = {daemon.resource: Standing(daemon) for daemon in left}
         self._known = True
+        self._board.mps_condition.publish(self._condition())
 
     async def _forget(self) -> None:
         """What is gone need not be remembered; the next agent would look for it in vain, and no worse."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.mig.layouts import MigOptions
@@ -14,6 +14,9 @@ from tonnage.model.node.plugin_settings import FALLBACKS, LabelPlace, Override
 
 if TYPE_CHECKING:
     from tonnage.agent.config.reading import Reading
+
+STATE: Final = "var/lib/tonnage"
+"""What the agent keeps, below its root."""
 
 
 @dataclass(frozen=True, slots=True)

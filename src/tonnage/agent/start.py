@@ -1,56 +1,58 @@
-"""What the agent's start depends on: devices that can be read, and MIG changes that an earlier agent left."""
+"""What the agent's start depends on: devices that can be read, and a MIG change that was left half done."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tonnage.agent.config.selection import NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig.layouts import MigOptions
+from tonnage.model.node.plugin_settings import Override
 from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceReader
 
 if TYPE_CHECKING:
+    from tonnage.agent.devices import NodeDevices
+    from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.mig.layout import NodeMigLayout
-    from tonnage.agent.plugin.holders import Holders
-    from tonnage.agent.world import World
+    from tonnage.agent.world import MigPermits, World
 
 
-async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeConfig) -> None:
+async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterable[Override]) -> None:
     """Return once the devices were read. A driver that is lost later is a matter of health.
 
-    A configuration that only ran last does not count: its successor may say otherwise.
+    A configuration that only ran last does not count: its successor may say otherwise. `overrides` win over
+    the configuration's text.
 
     Raises:
         HardwareError: they cannot be read, and the configuration says `failOnInitError: true`.
     """
-    while devices.inventory is None or devices.error:
-        current = config.current if config.asked else None
-        if devices.error and current is not None and current.config.fail_on_init_error:
+    while board.inventory.value is None or board.devices_error.value:
+        error, current = board.devices_error.value, board.configuration.value
+        if error and board.config_asked.value and current is not None and current.config.fail_on_init_error:
             what = "the devices cannot be read, and failOnInitError is true"
             remedy = (
                 "see tonnage doctor on the node; with failOnInitError: false the agent waits for the driver"
             )
-            raise HardwareError(Problem(what, config.told_by("failOnInitError"), devices.error, remedy))
+            flags = (each.where for each in overrides if each.path == ("flags", "failOnInitError"))
+            raise HardwareError(Problem(what, next(flags, current.choice.source), error, remedy))
         await next_beat(clock)
 
 
-async def layouts_of(
-    asks: MigOptions,
+async def layout_of(
+    permits: MigPermits,
     world: World,
+    board: NodeBoard,
     hardware: DeviceReader,
     devices: NodeDevices,
-    config: NodeConfig,
-    holders: Holders,
-) -> list[NodeMigLayout]:
+    ledger: HoldLedger,
+) -> NodeMigLayout | None:
     """What divides the GPUs, if the agent is told to; it knows what an earlier agent began."""
-    if not asks.config_map or world.api is None:
-        return []
+    if not permits.options.config_map or world.api is None:
+        return None
     from tonnage.agent.mig.layout import NodeMigLayout  # nobody else needs its modules
 
-    layout = NodeMigLayout(world, hardware, devices, config, holders, asks)
+    layout = NodeMigLayout(world, board, hardware, devices, ledger, permits)
     await layout.restore()
-    devices.withheld = lambda: layout.withheld
-    return [layout]
+    return layout

@@ -8,15 +8,29 @@ from dataclasses import dataclass, field
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.loop.performer import Performer
+from tonnage.model.mig.layouts import MigOptions
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesReader
-from tonnage.ports.node import CheckpointReader
+from tonnage.ports.node import CheckpointReader, HostView
 
 
 def _nothing_to_wait_for() -> asyncio.Event:
     event = asyncio.Event()
     event.set()
     return event
+
+
+@dataclass(frozen=True, slots=True)
+class MigPermits:
+    """What the agent may do for MIG layouts.
+
+    `programs` are those of the host; None: nothing runs there. `boot` is the machine's boot, by its id, in
+    which the host may be restarted; empty: it may not.
+    """
+
+    options: MigOptions
+    programs: HostView | None = None
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
@@ -112,7 +113,7 @@ class Node:
         if not told:
             return False
         ids = [slot.id for slot in self.random.sample(told, min(len(told), self.random.randint(1, 2)))]
-        given = allocate(resource, ids, self.holds, plan.whole_of)
+        given = allocate(resource, ids, DeviceHolds.of(self.holds), plan.whole_of)
         if not isinstance(given, Allocation):
             assert given.code in REFUSALS, given
             return False

@@ -10,6 +10,7 @@ import pytest
 
 from tonnage.decide.node.access import access_to
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.share import share
 from tonnage.model.devices.device_nodes import DeviceNodes
@@ -153,7 +154,7 @@ def test_devices_by_index(uuid: str) -> None:
 def test_replicas_of_one_device_are_told_as_that_device() -> None:
     config = PluginConfig((SharedResource(GPU, GPU, 4),))
     plan = share(Inventory(DEVICES[:1]), config)
-    given = allocate(plan.resources[0], ["GPU-a::2", "GPU-a::0"], ())
+    given = allocate(plan.resources[0], ["GPU-a::2", "GPU-a::0"], DeviceHolds())
     assert isinstance(given, Allocation)
     assert inject(given, config, plan.access).env == {"NVIDIA_VISIBLE_DEVICES": "GPU-a"}
 
@@ -194,7 +195,7 @@ def test_a_channel_that_is_not_there_is_gone_without_or_waited_for() -> None:
     assert [(s.healthy, s.reason) for s in resource.slots] == [
         (False, "requested IMEX channel channel0 does not exist")
     ]
-    refusal = allocate(resource, ["GPU-a"], ())
+    refusal = allocate(resource, ["GPU-a"], DeviceHolds())
     assert isinstance(refusal, Reason)
     assert "is unhealthy (requested IMEX channel channel0 does not exist)" in refusal.message
     there = share(replace(WITHOUT, nodes=NODES), required)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from support.noted import noted
-from tonnage.decide.node.advertise import advertise, uses_of
+from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import (
     UNSEEN_S,
     Census,
@@ -315,7 +316,7 @@ class Node(RuleBasedStateMachine):
             self.ask_kubelet(
                 answers=data.draw(st.booleans()), delayed=False, readable=data.draw(st.booleans())
             )
-        answer = allocate(resource, asked, self.holds())
+        answer = allocate(resource, asked, DeviceHolds.of(self.holds()))
         if not isinstance(answer, Allocation):
             return None
         self.ledger = noted(self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet))
@@ -444,7 +445,11 @@ class Node(RuleBasedStateMachine):
         for resource in plan.resources:
             taken = {s for hold in self.running.values() if hold.resource == resource.name for s in hold.ids}
             for slot in resource.slots:
-                answer = allocate(resource, [slot.id], self.holds()) if slot.id not in taken else None
+                answer = (
+                    allocate(resource, [slot.id], DeviceHolds.of(self.holds()))
+                    if slot.id not in taken
+                    else None
+                )
                 if isinstance(answer, Allocation):
                     self.ledger = noted(
                         self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet)
@@ -492,7 +497,7 @@ class Node(RuleBasedStateMachine):
     @invariant()
     def one_use_for_each_device(self) -> None:
         running = [hold for pod, hold in self.running.items() if pod not in self.down]
-        for uuid, uses in uses_of(running).items():
+        for uuid, uses in DeviceHolds.of(running).uses().items():
             assert len(uses) == 1, (uuid, uses)
 
     @invariant()

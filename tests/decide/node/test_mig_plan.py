@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.goal import goals_by_layout
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
@@ -215,7 +216,7 @@ def test_what_the_driver_has_tells_boards_of_one_product_apart(
 ) -> None:
     """Before anything is made on the GPU as well."""
     told = (MigProfile(profile, 3, 0, 1),)
-    gpu = gpu_of(DividedGpu("GPU-0", 0, product, enabled=False, pending=False, profiles=told), ())
+    gpu = gpu_of(DividedGpu("GPU-0", 0, product, enabled=False, pending=False, profiles=told), DeviceHolds())
     (goal,) = goals_by_layout([gpu], "all-balanced")
     assert goal.plan is not None
     assert smallest in {name for name, _ in goal.plan.create}

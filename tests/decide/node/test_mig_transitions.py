@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import board_reset_needed, gpu_gone, restart_needed
 from tonnage.decide.node.mig.transitions import (
@@ -161,5 +162,5 @@ def test_what_was_refused_says_whether_a_restart_or_the_board_helps(
 )
 def test_a_node_restarts_once_and_while_nobody_uses_it(rebooted: str, holds: int, why: str) -> None:
     held = [Hold("r", (f"GPU-{place}",), "ml", f"p{place}") for place in range(holds)]
-    obstacle = restart_obstacle(change(rebooted=rebooted), "2", held)
+    obstacle = restart_obstacle(change(rebooted=rebooted), "2", DeviceHolds.of(held))
     assert (obstacle.message if obstacle is not None else "") == why

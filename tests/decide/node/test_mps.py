@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.access import access_to
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.mps.checkpoint import recalled, remembered
 from tonnage.decide.node.mps.daemons import daemons_of, gated
@@ -144,7 +145,7 @@ def offered(config: PluginConfig, states: dict[ResourceName, MpsState]) -> Plann
 def test_devices_that_no_daemon_serves_are_unhealthy_and_refused(state: MpsState | None, why: str) -> None:
     resource = offered(sharing(), {SHARED: state} if state else {})
     assert {(slot.healthy, slot.reason) for slot in resource.slots} == {(False, why)}
-    refusal = allocate(resource, ["GPU-0::3"], ())
+    refusal = allocate(resource, ["GPU-0::3"], DeviceHolds())
     assert isinstance(refusal, Reason)
     assert refusal.message.endswith(f"device GPU-0::3 is unhealthy ({why})")
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
@@ -105,7 +106,7 @@ def test_a_device_held_under_another_name_is_unhealthy_and_refused() -> None:
     (shown,) = advertise(plan, held)
     assert {slot.uuid for slot in shown.slots if not slot.healthy} == {"GPU-1"}
     assert shown.slots[4].reason == "held as nvidia.com/gpu by ml/train"
-    refusal = allocate(plan.resources[0], ["GPU-1::0"], held)
+    refusal = allocate(plan.resources[0], ["GPU-1::0"], DeviceHolds.of(held))
     assert isinstance(refusal, Reason)
     assert refusal.code == "held-under-another-name"
 
@@ -115,8 +116,8 @@ def test_a_device_whose_holder_kubelet_forgot_is_offered_and_refused() -> None:
     plan = share(inventory(2), PluginConfig())
     held = (Hold(GPU, ("GPU-1",), "ml", "train", "main", forgotten=True),)
     assert all(slot.healthy for shown in advertise(plan, held) for slot in shown.slots)
-    assert isinstance(allocate(plan.resources[0], ["GPU-0"], held), Allocation)
-    refusal = allocate(plan.resources[0], ["GPU-1"], held)
+    assert isinstance(allocate(plan.resources[0], ["GPU-0"], DeviceHolds.of(held)), Allocation)
+    refusal = allocate(plan.resources[0], ["GPU-1"], DeviceHolds.of(held))
     assert isinstance(refusal, Reason)
     assert refusal.code == "held-and-forgotten"
     assert "by ml/train, which kubelet has forgotten" in refusal.message
@@ -160,7 +161,7 @@ def test_a_device_and_its_parts_are_not_offered_at_once(
     assert {slot.id for slot in shown if not slot.healthy} == unhealthy
     for resource in plan.resources:
         for slot in resource.slots:
-            given = allocate(resource, [slot.id], holds, plan.whole_of)
+            given = allocate(resource, [slot.id], DeviceHolds.of(holds), plan.whole_of)
             assert isinstance(given, Reason) == (slot.id in unhealthy)
 
 
@@ -187,7 +188,7 @@ def test_holds_under_the_own_use_change_nothing() -> None:
 )
 def test_refusals(config: PluginConfig, asked: list[str], code: str, text: str) -> None:
     resource = only(config)
-    refusal = allocate(resource, asked, ())
+    refusal = allocate(resource, asked, DeviceHolds())
     assert isinstance(refusal, Reason)
     assert refusal.code == code
     assert refusal.message.startswith(f'invalid allocation request for "{resource.name}": invalid request: ')
@@ -196,14 +197,14 @@ def test_refusals(config: PluginConfig, asked: list[str], code: str, text: str) 
 
 def test_an_unhealthy_device_is_refused_with_its_reason() -> None:
     sick = Inventory((dataclasses.replace(inventory(1).devices[0], healthy=False, reason="Xid 79"),))
-    refusal = allocate(share(sick, PluginConfig()).resources[0], ["GPU-0"], ())
+    refusal = allocate(share(sick, PluginConfig()).resources[0], ["GPU-0"], DeviceHolds())
     assert isinstance(refusal, Reason)
     assert "GPU-0 is unhealthy (Xid 79)" in refusal.message
 
 
 def test_two_replicas_of_one_device_are_refused_under_spread_strict() -> None:
     resource = only(dataclasses.replace(sharing(), shared_policy=SharedPolicy.SPREAD_STRICT))
-    refusal = allocate(resource, ["GPU-2::0", "GPU-0::1", "GPU-2::3"], ())
+    refusal = allocate(resource, ["GPU-2::0", "GPU-0::1", "GPU-2::3"], DeviceHolds())
     assert isinstance(refusal, Reason)
     assert refusal.code == "replicas-of-one-device"
     assert refusal.message == (
@@ -212,11 +213,11 @@ def test_two_replicas_of_one_device_are_refused_under_spread_strict() -> None:
         " GPU once; kubelet found too few of this node's 4 shared GPUs with a free replica: ask for fewer, or"
         " use the policy spread"
     )
-    assert isinstance(allocate(resource, ["GPU-2::0", "GPU-0::1"], ()), Allocation)
+    assert isinstance(allocate(resource, ["GPU-2::0", "GPU-0::1"], DeviceHolds()), Allocation)
 
 
 def test_replicas_of_one_device_are_that_device_once() -> None:
-    allocation = allocate(only(sharing()), ["GPU-0::0", "GPU-0::1", "GPU-1::0"], ())
+    allocation = allocate(only(sharing()), ["GPU-0::0", "GPU-0::1", "GPU-1::0"], DeviceHolds())
     assert isinstance(allocation, Allocation)
     assert allocation.uuids == ("GPU-0", "GPU-1")
 

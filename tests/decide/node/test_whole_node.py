@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from support.noted import noted
-from tonnage.agent.plugin.ledger_file import ledger_bytes, ledger_of
-from tonnage.decide.node.advertise import advertise, uses_of
+from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
+from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.health.checkpoint import recalled, remembered
 from tonnage.decide.node.health.device_health import judged, looked, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
@@ -189,7 +190,7 @@ class WholeNode(RuleBasedStateMachine):
         ids = prefer(resource, free, (), size, policy=self.config.shared_policy)
         assert set(ids) <= set(free)
         assert len(ids) == size
-        answer = allocate(resource, ids, self.holds, self.plan.whole_of)
+        answer = allocate(resource, ids, DeviceHolds.of(self.holds), self.plan.whole_of)
         if not isinstance(answer, Allocation):
             assert late or answer.code in FOR_THEMSELVES, answer
             return
@@ -212,7 +213,7 @@ class WholeNode(RuleBasedStateMachine):
     @invariant()
     def no_device_is_given_twice(self) -> None:
         whole_of = {mig.uuid: "GPU-2" for mig in MIGS}
-        for uuid, uses in uses_of(self.running.values(), whole_of).items():
+        for uuid, uses in DeviceHolds.of(self.running.values()).uses(whole_of).items():
             parts = {use.part for use in uses}
             assert len(uses) == 1 or (len(parts) == len(uses) and "" not in parts), (uuid, uses)
         given = [slot for hold in self.running.values() for slot in hold.ids]

@@ -7,15 +7,16 @@ import json
 import logging
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
 from tonnage.agent.config.paths import HostOwners, open_paths
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.world import World
-from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
+from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, ConfigInForce, choose
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
@@ -24,7 +25,7 @@ from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareEr
 from tonnage.model.json import parsed_json
 from tonnage.ports.node import ConfigFile
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
-from tonnage.wire.objects import ConfigMap, Node
+from tonnage.wire.objects import ConfigMap
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
@@ -34,19 +35,8 @@ _SAID: Final = 5
 _FORBIDDEN: Final = (401, 403)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigInForce:
-    """What the node runs, and why it is not what was asked for (empty when it is)."""
-
-    config: PluginConfig
-    choice: Choice
-    error: str = ""
-    device_list: str = ""
-    """What `deviceListStrategy: auto` came to, and why; empty where it is not asked for."""
-
-
 class NodeConfig:
-    """Keeps `current` up to date; `on_change` is called after it changed.
+    """Publishes the configuration that runs, and the Node object that asks for it.
 
     The `file` stands in where neither label nor ConfigMap names a configuration.
     """
@@ -54,13 +44,14 @@ class NodeConfig:
     def __init__(
         self,
         world: World,
+        board: NodeBoard,
         reading: Reading,
         lists: DeviceLists,
         *,
-        on_change: Callable[[], None],
         host: HostOwners | None = None,
         file: ConfigFile | None = None,
     ) -> None:
+        self._board = board
         self._lists = lists
         self._host = host
         self._node = world.node
@@ -74,7 +65,6 @@ class NodeConfig:
         self._reading = reading
         self._wishes = reading.wishes
         self._file = file
-        self._on_change = on_change
         self._dirty = asyncio.Event()
         self._saved: Choice | None = None
         self._read: dict[Choice, PluginConfig] = {}
@@ -83,28 +73,7 @@ class NodeConfig:
         """The same of what cannot be used."""
         self._absent = "does not exist"
         self._unsettled: ConfigInForce | None = None
-        """`current` as it was read."""
-        self._nodes: Informer[Node] | None = None
-        self.on_node: Callable[[], None] | None = None
-        """Called when the Node object is another one."""
-        self.current: ConfigInForce | None = None
-        self.asked = False
-        """Whether `current` is what is asked for, or the best there is, and not only what ran last."""
-
-    def told_by(self, flag: str) -> str:
-        """Who decides one of `flags`: the flag or variable that wins over the text, else the text."""
-        said = (each.where for each in self._reading.overrides if each.path == ("flags", flag))
-        return next(said, self.current.choice.source if self.current is not None else "")
-
-    @property
-    def node(self) -> Node | None:
-        """The Node object as it was seen last; None before that, or while there is none."""
-        return None if self._nodes is None else self._nodes.get(self._node)
-
-    @property
-    def versions(self) -> tuple[str, str]:
-        """(of kubelet, of the container runtime) as the Node says them; empty while it does not."""
-        return self._lists.versions
+        """What runs as it was read."""
 
     async def run(self) -> None:
         """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
@@ -129,10 +98,15 @@ class NodeConfig:
         # kubelet has the devices first: to load the API server's client takes longer than to serve them.
         await self._started.wait()
         namespace, _, name = self._wishes.config_map.partition("/")
-        nodes = self._nodes = Informer(
+
+        def changed(_key: object) -> None:
+            self._board.node.publish(nodes.get(self._node))
+            self._dirty.set()
+
+        nodes = Informer(
             *(self._api, NODE, self._clock),
             field_selector=f"metadata.name={self._node}",
-            on_change=self._node_changed,
+            on_change=changed,
         )
         maps = Informer(
             self._api,
@@ -154,6 +128,7 @@ class NodeConfig:
             if node := nodes.get(self._node):  # a node object that is away for a moment asks for nothing new
                 last = node.metadata.labels.get(self._wishes.label, "")
                 self._lists.told(node.status.node_info)
+                self._board.node_versions.publish(self._lists.versions)
             return last
 
         def data() -> Mapping[str, str] | None:
@@ -180,17 +155,12 @@ class NodeConfig:
     def _wake(self, _key: object) -> None:
         self._dirty.set()
 
-    def _node_changed(self, key: object) -> None:
-        self._wake(key)
-        if self.on_node is not None:
-            self.on_node()
-
     async def _tick(self) -> None:
         """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
         seen = ""
         while True:
             await next_beat(self._clock)
-            now = self.current
+            now = self._board.configuration.value
             again = now is not None and (self._saved != now.choice or (self._file and now.error))
             stamp = self._file.stamp() if self._file is not None else ""
             if await self._lists.changed() or stamp != seen or again:
@@ -200,9 +170,10 @@ class NodeConfig:
     async def _restore(self) -> None:
         """Use what ran last; otherwise see whether any configuration can be read. Raises ConfigError."""
         await self._recall()
-        if self.current is None and self._api is not None:
+        known = self._board.configuration.value is not None
+        if not known and self._api is not None:
             self._started.set()  # only the cluster can say what to run
-        if self.current is None and self._reading.overrides:
+        if not known and self._reading.overrides:
             self._reading.parsed("", "--config")
 
     async def _recall(self) -> None:
@@ -225,9 +196,9 @@ class NodeConfig:
     async def _evaluate(
         self, label: Callable[[], str | None], data: Callable[[], Mapping[str, str] | None]
     ) -> None:
-        asked = label()
-        if asked is None and self.current is not None and self.current.choice.key != DEFAULT_KEY:
-            asked = self.current.choice.key  # as it was, until the Node object is there to say
+        asked, current = label(), self._board.configuration.value
+        if asked is None and current is not None and current.choice.key != DEFAULT_KEY:
+            asked = current.choice.key  # as it was, until the Node object is there to say
         text = await self._file.read() if self._file else None
         problem = text if isinstance(text, Problem) else None
         file = Choice(text, str(self._file)) if isinstance(text, str) else None
@@ -251,7 +222,7 @@ class NodeConfig:
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
             new = ConfigInForce(fallback.config, fallback.choice, found)
         await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
-        self.asked = True
+        self._board.config_asked.publish(value=True)
         await self._settle(new)
 
     def _lost_map(self, wanted: Choice | Problem, data: Mapping[str, str] | None) -> bool:
@@ -259,7 +230,8 @@ class NodeConfig:
 
         Helm and `kubectl replace --force` delete and create; a fleet must not lose its sharing in between.
         """
-        running = self.current is not None and bool(self.current.choice.key)
+        current = self._board.configuration.value
+        running = current is not None and bool(current.choice.key)
         return running and data is None and isinstance(wanted, Choice) and not wanted.key
 
     async def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
@@ -292,10 +264,13 @@ class NodeConfig:
         self._use(replace(new, config=config, device_list=why))
 
     def _use(self, new: ConfigInForce) -> None:
-        old = self.current
-        if old == new:
-            return  # the same object, so that nobody takes it for news
-        self.current = new
+        old = self._board.configuration.value
+        if old != new:
+            self._report(old, new)
+        self._board.configuration.publish(new)
+
+    def _report(self, old: ConfigInForce | None, new: ConfigInForce) -> None:
+        """Say what is refused, and what runs in the place of something else."""
         if new.error and (old is None or old.error != new.error):
             self._metrics.config_refused()
             _LOG.error(
@@ -307,7 +282,6 @@ class NodeConfig:
             _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
             said = "; overlooked: ".join((f"configuration {new.choice.source}", *new.config.remarks[:_SAID]))
             self._events.post("Normal", "DevicePluginConfigApplied", said)
-        self._on_change()
 
     async def _save(self, choice: Choice, config: PluginConfig) -> None:
         """Keep what runs for the next start. A disk that refuses is tried again."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tonnage.agent.config.selection import ConfigInForce, NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.labels.sinks import LabelSink, NodeLabels
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
-from tonnage.decide.node.share import share
+from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.node.plugin_settings import FeatureSettings
 from tonnage.ports.node import MachineFacts
+
+if TYPE_CHECKING:
+    from tonnage.decide.node.labels.node_labels import PublishedLabels
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 1.0
@@ -33,17 +35,15 @@ class NodeFeatures:
     def __init__(
         self,
         world: World,
+        board: NodeBoard,
         machine: MachineFacts,
-        devices: NodeDevices,
-        config: NodeConfig,
         sink_for: Callable[[FeatureSettings], LabelSink] | None,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
         self._begun = world.started
+        self._board = board
         self._machine = machine
-        self._devices = devices
-        self._config = config
         self._sink_for = sink_for
         self._started = world.clock.now()
         self._dirty = asyncio.Event()
@@ -54,10 +54,8 @@ class NodeFeatures:
         """What the labels were made of that are published."""
         self._complaint = ""
         self._retries = Retries()
-
-    def look(self) -> None:
-        """Devices or configuration may be others now."""
-        self._dirty.set()
+        for topic in (board.inventory, board.devices_error, board.configuration):
+            topic.subscribe(self._dirty.set)
 
     async def run(self) -> None:
         """Publish until cancelled."""
@@ -79,10 +77,10 @@ class NodeFeatures:
                 self._dirty.set()
 
     async def _look(self, sink_for: Callable[[FeatureSettings], LabelSink]) -> None:
-        inventory, config = self._devices.inventory, self._config.current
+        inventory, config = self._board.inventory.value, self._board.configuration.value
         if inventory is None or config is None:
             return
-        now = inventory, config, self._devices.error
+        now = inventory, config, self._board.devices_error.value
         settings = config.config.features
         once = settings.oneshot or settings.interval_s is None
         if self._done is not None and once and self._done[1].config == config.config:
@@ -92,17 +90,18 @@ class NodeFeatures:
             return
         sink = sink_for(settings)
         try:
-            labels = await self._labels(inventory, config, direct=isinstance(sink, NodeLabels))
-            if labels is not None:
+            published = await self._labels(inventory, config, direct=isinstance(sink, NodeLabels))
+            if published is not None:
                 if self._used is not None and self._used != sink:
                     await self._used.show({})
-                await sink.show(labels)
+                await sink.show(published.labels)
                 self._used = sink
+                self._board.labels.publish(published)
         except (ClusterError, HardwareError) as error:
             self._complain(error)
             return
-        if labels is not None and (self._complaint or self._done is None):
-            _LOG.info("labels published: node=%s count=%d", self._node, len(labels))
+        if published is not None and (self._complaint or self._done is None):
+            _LOG.info("labels published: node=%s count=%d", self._node, len(published.labels))
         self._complaint, self._done = "", now
         self._retries.succeeded()
         wait_s = settings.interval_s
@@ -110,24 +109,20 @@ class NodeFeatures:
 
     async def _labels(
         self, inventory: Inventory, config: ConfigInForce, *, direct: bool
-    ) -> dict[str, str] | None:
-        """The labels to have; None to leave them as they are.
+    ) -> PublishedLabels | None:
+        """The labels to have; None to leave them as they are."""
+        from tonnage.decide.node.labels.node_labels import (  # loaded once kubelet knows the devices
+            PublishedLabels,
+            node_labels,
+        )
 
-        Where node feature discovery runs it speaks of the machine itself.
-        """
-        from tonnage.decide.node.labels.gpu import gpu_labels  # loaded once kubelet knows the devices
-        from tonnage.decide.node.labels.machine import gpus_on_the_bus, machine_labels
-
-        features = config.config.features
-        machine = await self._machine.read(features.machine_type_file)
-        if self._devices.error:
-            if machine.pci is None or gpus_on_the_bus(machine.pci):
-                return None
-            inventory = Inventory()
-        started = self._started if features.timestamp else None
-        plan = share(inventory, config.config)
-        labels = gpu_labels(inventory, config.config, plan, machine, started=started)
-        return machine_labels(machine) | labels if direct else labels
+        machine = await self._machine.read(config.config.features.machine_type_file)
+        self._board.machine.publish(machine)
+        readable = not self._board.devices_error.value
+        labels = node_labels(
+            *(inventory, config.config, machine), readable=readable, direct=direct, started=self._started
+        )
+        return None if labels is None else PublishedLabels(labels, direct, self._started)
 
     def _complain(self, error: ClusterError | HardwareError) -> None:
         self._due = self._clock.monotonic() + self._retries.after(error)

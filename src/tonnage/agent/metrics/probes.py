@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.agent.config.selection import ConfigInForce, NodeConfig
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.metrics.counters import AgentMetrics
-from tonnage.agent.plugin.device_plugin import DevicePlugin, Offer
-from tonnage.agent.plugin.holders import Holders
+from tonnage.decide.node.choose_config import ConfigInForce
+from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.names import ResourceName
 from tonnage.ports.node import DeviceReader
 
@@ -25,21 +24,19 @@ class Facts:
     ready: bool
     readable: bool
     driver_stuck_s: float
-    offer: Offer | None
+    offer: NodeOffer | None
     config: ConfigInForce | None
     streams: Mapping[ResourceName, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Looks at the agent's loops from outside."""
+    """Looks at the agent from outside. `unregistered`: why kubelet does not know resources of the offer."""
 
     metrics: AgentMetrics
+    board: NodeBoard
     backend: DeviceReader
-    devices: NodeDevices
-    config: NodeConfig
-    holders: Holders
-    plugin: DevicePlugin
+    unregistered: Callable[[], Mapping[ResourceName, str]]
 
     def hanging(self) -> tuple[str, ...]:
         """What does not move any more, a line each; a new process may help. Empty when all is well.
@@ -58,28 +55,28 @@ class Probes:
         """All that the metrics show beside the counts."""
         return Facts(
             ready=not self.missing(),
-            readable=self.devices.inventory is not None and not self.devices.error,
+            readable=self.board.inventory.value is not None and not self.board.devices_error.value,
             driver_stuck_s=self.backend.stuck_s(),
-            offer=self.plugin.offer,
-            config=self.config.current,
+            offer=self.board.offer.value,
+            config=self.board.configuration.value,
             streams=streams,
         )
 
     def _missing(self) -> Iterator[tuple[str, str]]:
-        inventory = self.devices.inventory
-        if self.devices.error and not (inventory and inventory.devices):
-            yield "devices", self.devices.error
+        inventory, error = self.board.inventory.value, self.board.devices_error.value
+        if error and not (inventory and inventory.devices):
+            yield "devices", error
         elif inventory is None:
             yield "devices", "not read yet"
-        elif self.devices.error and (stuck := self.backend.stuck_s()) > _STUCK_S:
+        elif error and (stuck := self.backend.stuck_s()) > _STUCK_S:
             yield "driver", f"it has not answered for {stuck:.0f} s"
-        if self.config.current is None:
+        if self.board.configuration.value is None:
             yield "configuration", "not known yet"
-        if not self.holders.known:
+        if not self.board.holds.value.known:
             yield "holders", "kubelet was not asked yet who holds what"
-        if self.plugin.offer is None:
+        if self.board.offer.value is None:
             yield "offer", "not made yet"
-        yield from self.plugin.unregistered().items()
+        yield from self.unregistered().items()
 
 
 def _line(subject: str, why: str) -> str:

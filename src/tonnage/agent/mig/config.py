@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.wanted_layout import MigWish, host_work_forbidden, unusable, wish_for
@@ -30,32 +30,25 @@ _FORBIDDEN: Final = (401, 403)
 
 
 class NodeMigConfig:
-    """Keeps `wish` up to date; None while the node asks for nothing, or that is not known.
+    """Publishes the layout that the node asks for.
 
     Nobody watches the ConfigMap before the node has a label.
     """
 
-    def __init__(
-        self, world: World, config: NodeConfig, asks: MigOptions, *, on_change: Callable[[], None]
-    ) -> None:
+    def __init__(self, world: World, board: NodeBoard, asks: MigOptions) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
-        self._config = config
+        self._board = board
         self._where = asks.config_map
         self._host_programs = asks.host_root is not None
-        self._on_change = on_change
         self._wake = asyncio.Event()
         self._maps: Informer[ConfigMap] | None = None
         self._synced = False
         self._denied = False
         self._read: tuple[str, MigConfigs, str] = ("", {}, "")
         """A text, what it says, and what is wrong with it: nothing is read twice."""
-        self.wish: MigWish | None = None
-
-    def look(self) -> None:
-        """The Node may be another one now."""
-        self._wake.set()
+        board.node.subscribe(self._wake.set)
 
     async def run(self) -> None:
         """Follow both until cancelled."""
@@ -66,15 +59,15 @@ class NodeMigConfig:
                 label = self._label()
                 if label and self._maps is None:
                     self._follow(group)
-                self._set(self._wished(label) if label else None)
+                self._board.mig_wish.publish(self._wished(label) if label else None)
                 await self._wake.wait()
                 self._wake.clear()
 
     def _label(self) -> str:
         """The label's value. A Node object that is away for a moment asks for nothing new."""
-        node = self._config.node
+        node, wish = self._board.node.value, self._board.mig_wish.value
         if node is None:
-            return "" if self.wish is None else self.wish.config
+            return "" if wish is None else wish.config
         return node.metadata.labels.get(MIG_CONFIG_LABEL, "")
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
@@ -116,7 +109,7 @@ class NodeMigConfig:
         if self._denied:
             return unusable(label, where, f"{where} may not be read by this agent")
         if not self._synced or self._maps is None:
-            return self.wish
+            return self._board.mig_wish.value
         namespace, _, name = self._where.partition("/")
         found = self._maps.get(name, namespace)
         if found is None:
@@ -162,8 +155,3 @@ class NodeMigConfig:
             except ConfigError as error:
                 self._read = text, {}, places(error)
         return self._read[1], self._read[2]
-
-    def _set(self, wish: MigWish | None) -> None:
-        if wish != self.wish:
-            self.wish = wish
-            self._on_change()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import words
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.change import MigChange
@@ -17,6 +17,7 @@ from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
 from tonnage.model.errors import HardwareError
+from tonnage.model.mig.layouts import MigWork
 from tonnage.ports.node import HostView
 from tonnage.wire.decode import decoded_json
 
@@ -32,14 +33,14 @@ _RESTART_S: Final = 600.0
 class MigHost:
     """Remembers on disk which services it stopped, before it does: whoever comes after starts them again."""
 
-    def __init__(self, world: World, programs: HostView, changing: Callable[[], bool]) -> None:
+    def __init__(self, world: World, board: NodeBoard, programs: HostView) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
         self._checkpoints = world.checkpoints
         self._performer = world.performer
         self._programs = programs
-        self._changing = changing
+        self._board = board
         self._turn = asyncio.Lock()
         self._recalled = False
         self.stopped: tuple[str, ...] = ()
@@ -62,7 +63,7 @@ class MigHost:
     async def run(self) -> None:
         """While nothing is changed, start what is not yet started again, until cancelled."""
         while True:
-            if not self._changing():
+            if self._board.mig_work.value is not MigWork.CHANGING:
                 await self._start()
             await self._clock.sleep(_AGAIN_S)
 

@@ -4,47 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
-from tonnage.agent.config.selection import NodeConfig
-from tonnage.agent.mig.state import MigStanding
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.mig.layouts import MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 class MigLabel:
-    """Keeps label and annotation like `standing`; while that is None they stay as they are.
+    """Keeps label and annotation like the standing; while that is None they stay as they are.
 
-    Of a node that asks for no layout, and is not being changed (`busy`), both are taken away.
+    Of a node that asks for no layout, and is not being changed, both are taken away.
     """
 
-    def __init__(
-        self,
-        world: World,
-        config: NodeConfig,
-        standing: Callable[[], MigStanding | None],
-        busy: Callable[[], bool],
-    ) -> None:
+    def __init__(self, world: World, board: NodeBoard) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._performer = world.performer
-        self._config = config
-        self._standing = standing
-        self._busy = busy
+        self._board = board
         self._dirty = asyncio.Event()
         self._complaint = ""
-
-    def look(self) -> None:
-        """One of both may say something else now."""
-        self._dirty.set()
+        for topic in (board.node, board.mig_work, board.mig_standing):
+            topic.subscribe(self._dirty.set)
 
     async def run(self) -> None:
         """Write after every change until cancelled; a refusal is logged once and tried again."""
@@ -67,10 +56,11 @@ class MigLabel:
 
     def _patch(self) -> JsonObject | None:
         """What is to be written; None for nothing."""
-        standing, node = self._standing(), self._config.node
+        standing, node = self._board.mig_standing.value, self._board.node.value
         if node is None:
             return None
-        asked = bool(node.metadata.labels.get(MIG_CONFIG_LABEL)) or self._busy()
+        busy = self._board.mig_work.value is not MigWork.NONE
+        asked = bool(node.metadata.labels.get(MIG_CONFIG_LABEL)) or busy
         if asked and standing is None:
             return None
         state, reason = (str(standing.state), standing.reason) if asked and standing is not None else ("", "")

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
-from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.config import NodeMigConfig
 from tonnage.agent.mig.eviction import PodEvictions
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.label import MigLabel
-from tonnage.agent.mig.manager import NodeMig
+from tonnage.agent.mig.manager import MigWays, NodeMig
 from tonnage.agent.mig.pause import NodePauses
-from tonnage.agent.plugin.holders import Holders
-from tonnage.agent.status.node_condition import Finding
-from tonnage.agent.world import World
-from tonnage.model.mig.layouts import MigOptions, MigState, MigWork
+from tonnage.agent.world import MigPermits, World
+from tonnage.model.mig.layouts import MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
-from tonnage.ports.node import DeviceReader, HostView
+from tonnage.model.node.condition_report import ConditionReport
+from tonnage.ports.node import DeviceReader
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
@@ -32,49 +31,32 @@ _SAYS: Final = {
 class NodeMigLayout:
     """The loops as one."""
 
-    CONDITION: ClassVar[str] = "MIGConfigApplied"
-
     def __init__(
         self,
         world: World,
+        board: NodeBoard,
         hardware: DeviceReader,
         devices: NodeDevices,
-        config: NodeConfig,
-        holders: Holders,
-        asks: MigOptions,
+        ledger: HoldLedger,
+        permits: MigPermits,
     ) -> None:
-        self._asked = NodeMigConfig(world, config, asks, on_change=self.look)
-        self._mig = NodeMig(
-            *(world, hardware, devices, holders),
-            lambda: self._asked.wish,
-            on_change=self._changed,
-        )
-        if asks.evict:
-            self._mig.evict = PodEvictions(world).evict
-        self._pauses = NodePauses(world, config, asks, lambda: self._mig.work)
-        if asks.cordon or asks.pause:
-            self._mig.settled = self._pauses.settled
-        self._mig.on_work = self._pauses.look
-        self._config = config
+        asks = permits.options
+        self._board = board
         self._unasked = False
-        self._label = MigLabel(world, config, lambda: self._mig.standing, self._busy)
-        self.on_change: Callable[[], None] | None = None
-        """Called when `finding` says something else."""
-        config.on_node = self._node_changed
-
-    @property
-    def withheld(self) -> Mapping[str, tuple[int, ...]]:
-        """See `NodeMig.withheld`."""
-        return self._mig.withheld
-
-    def look(self) -> None:
-        """What is asked for, devices or holders may be others now."""
-        self._mig.look()
-
-    def let_run(self, world: World, programs: HostView, *, boot: str = "") -> None:
-        """Have changes do on the host what the ConfigMap asks for; in a `boot`, also restart the node."""
-        self._mig.host = MigHost(world, programs, lambda: self._mig.work is MigWork.CHANGING)
-        self._mig.boot = boot
+        board.node.subscribe(self._look_at_node)  # first: whoever is asked no more has nothing to label
+        board.mig_standing.subscribe(self._report)
+        self._asked = NodeMigConfig(world, board, asks)
+        pauses = NodePauses(world, board, asks)
+        host = None if permits.programs is None else MigHost(world, board, permits.programs)
+        ways = MigWays(
+            evict=PodEvictions(world).evict if asks.evict else None,
+            settled=pauses.settled if asks.cordon or asks.pause else None,
+            host=host,
+            boot=permits.boot,
+        )
+        self._mig = NodeMig(world, board, hardware, devices, ledger, ways)
+        label = MigLabel(world, board)
+        self._loops = [loop for loop in (self._asked, self._mig, label, pauses, host) if loop is not None]
 
     async def restore(self) -> None:
         """See `NodeMig.restore`."""
@@ -83,38 +65,27 @@ class NodeMigLayout:
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for loop in (self._asked, self._mig, self._label, self._pauses, self._mig.host):
-                if loop is not None:
-                    group.create_task(loop.run())
+            for loop in self._loops:
+                group.create_task(loop.run())
 
-    def finding(self) -> Finding:
+    def _look_at_node(self) -> None:
+        node = self._board.node.value
+        busy = self._board.mig_work.value is not MigWork.NONE
+        self._unasked = node is not None and not node.metadata.labels.get(MIG_CONFIG_LABEL) and not busy
+        if self._unasked:
+            self._board.mig_standing.publish(None)  # of what is asked for next it says nothing
+        self._report()
+
+    def _report(self) -> None:
         """The condition; nothing is said on a node that never had a layout to make."""
-        standing = self._mig.standing
-        if standing is None and self._unasked:
+        standing = self._board.mig_standing.value
+        if standing is not None:
+            status, reason = _SAYS[standing.state]
+            text = f"{standing.config}: {standing.reason or 'every GPU is as it says'}"
+            report = ConditionReport(status, reason, text)
+        elif self._unasked:
             gone = f"the node has no label {MIG_CONFIG_LABEL} any more"
-            return Finding("True", "NothingAsked", gone, quiet=True)
-        if standing is None:
-            return Finding("Unknown", "MIGNeverAsked", "")
-        status, reason = _SAYS[standing.state]
-        return Finding(status, reason, f"{standing.config}: {standing.reason or 'every GPU is as it says'}")
-
-    def _node_changed(self) -> None:
-        node = self._config.node
-        before = self._unasked
-        self._unasked = (
-            node is not None and not node.metadata.labels.get(MIG_CONFIG_LABEL) and not self._busy()
-        )
-        if self._unasked and (not before or self._mig.standing is not None):
-            self._mig.standing = None  # of what is asked for next it says nothing
-            self._changed()
-        self._asked.look()
-        self._label.look()
-        self._pauses.look()
-
-    def _busy(self) -> bool:
-        return self._mig.work is not MigWork.NONE
-
-    def _changed(self) -> None:
-        self._label.look()
-        if self.on_change is not None:
-            self.on_change()
+            report = ConditionReport("True", "NothingAsked", gone, quiet=True)
+        else:
+            report = ConditionReport("Unknown", "MIGNeverAsked")
+        self._board.mig_condition.publish(report)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
-from tonnage.agent.mig.state import MigStanding, what_stands, words
+from tonnage.agent.mig.state import what_stands, words
 from tonnage.agent.mig.steps import MigSteps, StepsEnd
-from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import MigChange, change_to
@@ -36,7 +37,7 @@ from tonnage.decide.node.mig.wanted_layout import MigWish, goals_of, remark_on
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
+from tonnage.model.mig.layouts import DividedGpu, MigStanding, MigState, MigWork
 from tonnage.model.reasons.mig import MigObstacle
 from tonnage.ports.node import DeviceReader
 
@@ -51,42 +52,46 @@ _ASK_AGAIN_S: Final = 5.0
 _LONGEST: Final = 1024
 
 
-class NodeMig:
-    """Divides GPUs as `wish` says; `on_change` follows another `standing`.
+@dataclass(frozen=True, slots=True)
+class MigWays:
+    """What a change may do beside dividing GPUs.
 
-    What a change works on is in `withheld`, from before its first step until it has ended: GPUs by uuid, with
-    the ids of the GPU instances that stay. Nobody is given anything else of them meanwhile.
+    `evict` asks a pod (namespace, name) to leave, and says what came of it; None: pods are waited for.
+    `settled` pauses on the Node what the work asks for, and says why not; None: nothing is ever paused.
+    `host` does what a change asks of the node's host. In a `boot`, by its id, the host may also be restarted.
+    """
+
+    evict: Callable[[str, str], Awaitable[str]] | None = None
+    settled: Callable[[], Awaitable[str]] | None = None
+    host: MigHost | None = None
+    boot: str = ""
+
+
+class NodeMig:
+    """Divides GPUs as the wish says, and publishes how the node stands to it.
+
+    What a change works on is withheld, from before its first step until it has ended: GPUs by uuid, with the
+    ids of the GPU instances that stay. Nobody is given anything else of them meanwhile.
     """
 
     def __init__(
         self,
         world: World,
+        board: NodeBoard,
         hardware: DeviceReader,
         devices: NodeDevices,
-        holders: Holders,
-        wish: Callable[[], MigWish | None],
-        *,
-        on_change: Callable[[], None],
+        ledger: HoldLedger,
+        ways: MigWays,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
         self._hardware = hardware
+        self._board = board
         self._devices = devices
-        self._holders = holders
-        self._wish = wish
-        self._on_change = on_change
+        self._ledger = ledger
+        self._ways = ways
         self._journal = MigJournal(world)
-        self.evict: Callable[[str, str], Awaitable[str]] | None = None
-        """Asks a pod (namespace, name) to leave, and says what came of it; None: they are waited for."""
-        self.settled: Callable[[], Awaitable[str]] | None = None
-        """Pauses on the Node what the work asks for, and says why not; None: nothing is ever paused."""
-        self.host: MigHost | None = None
-        """Who does what a change asks of the node's host."""
-        self.boot = ""
-        """The id of the machine's boot, if the node may be restarted for a change; `host` does it."""
-        self.on_work: Callable[[], None] = lambda: None
-        """Called when `work` may be another one."""
         self._draining: Mapping[str, tuple[int, ...]] = {}
         """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
@@ -94,20 +99,9 @@ class NodeMig:
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
-        self._steps = MigSteps(world, hardware, devices, holders)
-        self.standing: MigStanding | None = None
-
-    @property
-    def withheld(self) -> Mapping[str, tuple[int, ...]]:
-        """What a change under way works on."""
-        return self._draining if self._journal.change is None else self._journal.change.kept
-
-    @property
-    def work(self) -> MigWork:
-        """What is being done for the layout now."""
-        if self._journal.change is not None:
-            return MigWork.CHANGING
-        return MigWork.EVICTING if self._draining else MigWork.NONE
+        self._steps = MigSteps(world, board, hardware)
+        for topic in (board.inventory, board.devices_error, board.holds, board.mig_wish):
+            topic.subscribe(self._wake.set)
 
     async def restore(self) -> None:
         """Learn what an earlier agent began; to be done before any device is offered.
@@ -119,10 +113,7 @@ class NodeMig:
         except (HardwareError, ValueError) as error:
             _LOG.error("MIG journal not usable: node=%s error=%s", self._node, error)
             self._events.post("Warning", "MigJournalLost", f"the layout of before is forgotten: {error}")
-
-    def look(self) -> None:
-        """Label, configuration, devices or holders may be others now."""
-        self._wake.set()
+        self._publish_work()
 
     async def run(self) -> None:
         """Run until cancelled; a change under way is left to the next agent."""
@@ -147,12 +138,13 @@ class NodeMig:
 
     async def _turn(self) -> None:
         """Compare, and change what is not as it shall be."""
-        wish, inventory = self._wish(), self._devices.inventory
-        if wish is None or inventory is None or self._devices.error or not self._holders.known:
+        board = self._board
+        wish, inventory, held = board.mig_wish.value, board.inventory.value, board.holds.value
+        if wish is None or inventory is None or board.devices_error.value or not held.known:
             self._seen, self._failures, self._due = None, 0, None  # whoever ends this wakes us
             self._drain({})
             return
-        now = (wish, inventory, self._holders.holds)
+        now = (wish, inventory, held.holds)
         due = self._due is not None and self._clock.monotonic() >= self._due
         if self._seen is not None and self._seen[0] != wish:
             self._failures, self._due = 0, None
@@ -166,7 +158,7 @@ class NodeMig:
 
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
         gpus = await self._hardware.divided()
-        goals = goals_of(wish, inventory, gpus, self._holders.holds)
+        goals = goals_of(wish, inventory, gpus, self._board.holds.value)
         if not isinstance(goals, tuple):
             self._due = self._clock.monotonic() + _LOOK_AGAIN_S
             self._drain({})
@@ -184,17 +176,17 @@ class NodeMig:
 
     async def _waits(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
         """Whether somebody is in the way; then it is said who, and pods are asked to leave if they may be."""
-        users = in_the_way(change, gpus, self._holders.holds)
+        users = in_the_way(change, gpus, self._board.holds.value)
         if not users:
             return False
         self._due = self._clock.monotonic() + _LOOK_AGAIN_S
         said = [str(user) for user in users]
-        if self.evict is not None:
+        if (evict := self._ways.evict) is not None:
             self._due = self._clock.monotonic() + _ASK_AGAIN_S
             self._drain(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
-            why = await self.settled() if self.settled is not None else ""
-            answers = {pod: f"not evicted: {why}" if why else await self.evict(*pod) for pod in pods}
+            why = await self._settled()
+            answers = {pod: f"not evicted: {why}" if why else await evict(*pod) for pod in pods}
             said = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
         self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(said)}"))
         return True
@@ -203,12 +195,19 @@ class NodeMig:
         """Offer nothing of these GPUs but what stays: who is evicted would be back at once."""
         if kept != self._draining:
             self._draining = kept
-            self._withhold()
+            self._publish_work()
 
-    def _withhold(self) -> None:
-        """What is withheld, or the work, is another one now."""
-        self._devices.refresh_withheld()
-        self.on_work()
+    def _publish_work(self) -> None:
+        """What is withheld first: devices are not given out any more when others hear of the work."""
+        change = self._journal.change
+        self._board.withheld.publish(self._draining if change is None else change.kept)
+        if change is not None:
+            self._board.mig_work.publish(MigWork.CHANGING)
+        else:
+            self._board.mig_work.publish(MigWork.EVICTING if self._draining else MigWork.NONE)
+
+    async def _settled(self) -> str:
+        return "" if self._ways.settled is None else await self._ways.settled()
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
@@ -262,11 +261,11 @@ class NodeMig:
         """Whether it may begin, once nobody is given what it destroys."""
         try:
             self._draining = {}
-            self._withhold()
+            self._publish_work()
             await self._clock.sleep(_WITHDRAW_S)
-            async with self._holders.answering:
+            async with self._ledger.answering:
                 pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
-            if self.settled is not None and (why := await self.settled()):
+            if why := await self._settled():
                 raise HardwareError(Problem(why))
             if await self._waits(change, await self._hardware.divided()):
                 return StepsEnd(Event.IN_USE)
@@ -277,7 +276,7 @@ class NodeMig:
         return StepsEnd(Event.FREE)
 
     async def _forward(self, change: MigChange) -> StepsEnd:
-        if self.host is not None and (why := await self.host.prepare(change, self._journal.note)):
+        if (host := self._ways.host) is not None and (why := await host.prepare(change, self._journal.note)):
             return StepsEnd(Event.REFUSED, why)
         return await self._steps.take(change)
 
@@ -317,17 +316,18 @@ class NodeMig:
 
     async def _restart(self, change: MigChange, wrong: str) -> str:
         """Restart the node, if it may be, which ends this agent; the next one goes on. Why it is not."""
-        if self.host is None or not self.boot:
+        host, boot = self._ways.host, self._ways.boot
+        if host is None or not boot:
             return wrong
-        if obstacle := restart_obstacle(change, self.boot, self._holders.holds):
+        if obstacle := restart_obstacle(change, boot, self._board.holds.value):
             return f"{wrong}; {obstacle.message}"
         try:
             # Before the restart, which ends this agent: the next one must not restart the node once more.
-            await self._journal.write(replace(change, rebooted=self.boot))
+            await self._journal.write(replace(change, rebooted=boot))
         except HardwareError:
             return wrong
         self._say(MigStanding(change.config, MigState.REBOOTING, wrong))
-        return f"{wrong}; {await self.host.restart(self.boot, self._journal.note)}"
+        return f"{wrong}; {await host.restart(self._ways.boot, self._journal.note)}"
 
     async def _noted(self, change: MigChange) -> None:
         """Going back must not wait for a disk: who comes after would go forward, and back again."""
@@ -339,8 +339,8 @@ class NodeMig:
     async def _end(self) -> None:
         """Offer what there is now: first the devices are read anew, then nothing is withheld."""
         change = self._journal.change
-        if self.host is not None and change is not None and change.begun:
-            await self.host.finish(change, self._journal.note)
+        if (host := self._ways.host) is not None and change is not None and change.begun:
+            await host.finish(change, self._journal.note)
         await self._devices.rescan()
         while True:
             try:
@@ -350,7 +350,7 @@ class NodeMig:
                 config = "" if self._journal.change is None else self._journal.change.config
                 self._say(MigStanding(config, MigState.PENDING, f"waits: {words(error)}"))
                 await self._clock.sleep(_BACK_OFF_S[0])
-        self._withhold()
+        self._publish_work()
 
     def _fail(self, config: str, reason: str) -> None:
         """Say it, and try again later."""
@@ -362,9 +362,8 @@ class NodeMig:
 
     def _say(self, standing: MigStanding) -> None:
         standing = replace(standing, reason=standing.reason[:_LONGEST])
-        if standing == self.standing:
+        if standing == self._board.mig_standing.value:
             return
-        self.standing = standing
         text = f"{standing.config}: {standing.state} {standing.reason}".strip()
         if standing.state is MigState.FAILED:
             _LOG.error("MIG layout: node=%s %s", self._node, text)
@@ -372,7 +371,7 @@ class NodeMig:
         else:
             _LOG.info("MIG layout: node=%s %s", self._node, text)
             self._events.post("Normal", f"MigConfig{standing.state.title()}", text)
-        self._on_change()
+        self._board.mig_standing.publish(standing)
 
 
 def _uuids(change: MigChange) -> str:

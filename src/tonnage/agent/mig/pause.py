@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
-from tonnage.agent.config.selection import NodeConfig
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
 from tonnage.model.actions.cluster import PatchNode
@@ -26,31 +25,26 @@ _MOST_NAMED: Final = 5
 
 
 class NodePauses:
-    """Follows `work`: what is done to the GPUs. The Node itself says what is paused, over any crash."""
+    """Follows what is done to the GPUs. The Node itself says what is paused, over any crash."""
 
-    def __init__(
-        self, world: World, config: NodeConfig, asks: MigOptions, work: Callable[[], MigWork]
-    ) -> None:
+    def __init__(self, world: World, board: NodeBoard, asks: MigOptions) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._events = world.events
         self._performer = world.performer
-        self._config = config
+        self._board = board
         self._asks = asks
-        self._work = work
         self._turn = asyncio.Lock()
         self._wake = asyncio.Event()
         self._failures = 0
-
-    def look(self) -> None:
-        """The work, or the Node, may be another one now."""
-        self._wake.set()
+        for topic in (board.node, board.mig_work):
+            topic.subscribe(self._wake.set)
 
     async def run(self) -> None:
         """Keep it until cancelled; what is refused is tried again with growing pauses."""
         while self._api is not None:
-            node = self._config.node
+            node = self._board.node.value
             seen = node is not None and self._patch(_now(node)) is not None
             if seen and (why := await self.apply()):
                 _LOG.warning("pauses of a MIG change not written: node=%s error=%s", self._node, why)
@@ -95,13 +89,13 @@ class NodePauses:
         patch = self._patch(await self._fresh())
         if patch is not None:
             await self._performer.perform(PatchNode(self._node, patch))
-            told = "restored" if self._work() is MigWork.NONE else "paused"
+            told = "restored" if self._board.mig_work.value is MigWork.NONE else "paused"
             _LOG.info("MIG change: node=%s %s patch=%s", self._node, told, patch)
             self._events.post("Normal", f"Mig{told.title()}", f"for the MIG layout the node is {told}")
 
     def _patch(self, node: NodeNow) -> JsonObject | None:
         """What is to be written to this Node."""
-        work = self._work()
+        work = self._board.mig_work.value
         if work is MigWork.NONE:
             return restore(node)
         if work is MigWork.EVICTING:  # which may take for ever

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.errors import ConfigError, HardwareError, TonnageError
-from tonnage.model.mig.layouts import DividedGpu, MigState
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.ports.node import DeviceReader
 
 _MOST_PROBLEMS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class MigStanding:
-    """How the node stands to the layout that it shall have; `reason` is empty after a plain success."""
-
-    config: str
-    state: MigState
-    reason: str = ""
 
 
 async def what_stands(change: MigChange, hardware: DeviceReader) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import words
-from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.steps import permitted_step
@@ -40,12 +39,11 @@ class StepsEnd:
 class MigSteps:
     """Takes them over the node's driver. `stubborn` are GPUs that took no other mode without a reset."""
 
-    def __init__(self, world: World, hardware: DeviceReader, devices: NodeDevices, holders: Holders) -> None:
+    def __init__(self, world: World, board: NodeBoard, hardware: DeviceReader) -> None:
         self._clock = world.clock
         self._performer = world.performer
+        self._board = board
         self._hardware = hardware
-        self._devices = devices
-        self._holders = holders
         self.stubborn: set[str] = set()
 
     async def take(self, change: MigChange) -> StepsEnd:
@@ -76,5 +74,5 @@ class MigSteps:
         )
 
     def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | MigObstacle | None:
-        inventory = self._devices.inventory or Inventory()
-        return permitted_step(change, gpus, self._holders.holds, inventory, self.stubborn)
+        inventory = self._board.inventory.value or Inventory()
+        return permitted_step(change, gpus, self._board.holds.value, inventory, self.stubborn)

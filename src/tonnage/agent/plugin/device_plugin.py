@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from tonnage.agent.cdi import NodeCdi
-from tonnage.agent.config.selection import ConfigInForce, NodeConfig
-from tonnage.agent.devices import NodeDevices
-from tonnage.agent.mps import NodeMps
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.cdi import CdiSpecs
+from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.plugin.topologies import Topologies
 from tonnage.agent.world import World
-from tonnage.decide.node.advertise import Uses, advertise, uses_of
 from tonnage.decide.node.allocate import allocate, not_offered
+from tonnage.decide.node.device_holds import DeviceHolds, Uses
 from tonnage.decide.node.inject import inject
-from tonnage.decide.node.mps.daemons import daemons_of, gated
+from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
-from tonnage.decide.node.share import share
 from tonnage.loop.ticks import next_beat
-from tonnage.model.devices.inventory import Inventory
-from tonnage.model.devices.mps import MpsState
 from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
@@ -42,18 +38,6 @@ _LOG: Final = logging.getLogger(__name__)
 _LOOK_S: Final = 0.2
 """Where nobody tells that sockets vanished or kubelet restarted."""
 _BACK_OFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What the node offers, and all that it follows from."""
-
-    inventory: Inventory
-    config: ConfigInForce
-    plan: NodePlan
-    holds: tuple[Hold, ...]
-    advertised: tuple[Advertisement, ...]
-    mps: Mapping[ResourceName, MpsState] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,27 +59,29 @@ class _Trouble:
 
 
 class DevicePlugin:
-    """Makes the plugin sockets follow devices, configuration and holders. `on_offer` follows a new offer."""
+    """Makes the plugin sockets follow devices, configuration and holders, and publishes the offer.
+
+    `specs` are asked before CDI devices are named; None: they are somebody else's matter.
+    """
 
     def __init__(
         self,
         world: World,
+        board: NodeBoard,
         sockets: PluginSockets,
-        devices: NodeDevices,
-        config: NodeConfig,
+        ledger: HoldLedger,
         holders: Holders,
-        *,
-        on_offer: Callable[[Offer], None],
+        specs: CdiSpecs | None,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
         self._metrics = world.metrics
         self._started = world.started
+        self._board = board
         self._sockets = sockets
-        self._devices = devices
-        self._config = config
+        self._ledger = ledger
         self._holders = holders
-        self._on_offer = on_offer
+        self._specs = specs
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
@@ -103,14 +89,10 @@ class DevicePlugin:
         self._group: asyncio.TaskGroup | None = None
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
-        self.offer: Offer | None = None
-        self.cdi: NodeCdi | None = None
-        """Asked before CDI devices are named; None: their specs are somebody else's matter."""
-        self.mps: NodeMps | None = None
-        """Says how the daemons stand without which devices cannot be used through MPS; None: nobody does."""
+        for topic in (board.inventory, board.configuration, board.holds, board.mps):
+            topic.subscribe(self._refresh)
 
-    def refresh(self) -> None:
-        """Devices, configuration or holders changed."""
+    def _refresh(self) -> None:
         self._stale = True
         self._wake.set()
 
@@ -126,8 +108,8 @@ class DevicePlugin:
                 watched = self._sockets.watch(self._wake.set)  # first: what comes after it is told
                 self._metrics.turned("plugin")
                 self._look()
-                if self.offer is not None:
-                    await self._act(self.offer)
+                if (offer := self._board.offer.value) is not None:
+                    await self._act(offer)
                     if not watched and self._sockets.watch(self._wake.set):
                         self._wake.set()  # the folder is new: somebody may have been in it already
                     if not (self._started.is_set() or self.unregistered()):
@@ -137,40 +119,40 @@ class DevicePlugin:
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
     ) -> tuple[Injection, ...] | Reason:
         """What the containers get; noted before it is answered. Raises HardwareError when that fails."""
-        async with self._holders.answering:  # one after another, so that each sees what the one before took
+        async with self._ledger.answering:  # one after another, so that each sees what the one before took
             await self._holders.confirm(resource, {slot for ids in requests for slot in ids})
             self._look()
-            offered = self.offer and self.offer.plan.resource(resource)
-            if self.offer is None or not offered:
+            offer = self._board.offer.value
+            offered = offer and offer.plan.resource(resource)
+            if offer is None or not offered:
                 return not_offered(resource)
-            given, refusal = self._decide(self.offer, offered, requests)
-            answers = tuple(inject(one, self.offer.config.config, self.offer.plan.access) for one in given)
-            if refusal is None and self.cdi is not None:
-                refusal = await self.cdi.lacking(answers)
+            given, refusal = self._decide(offer, offered, requests)
+            answers = tuple(inject(one, offer.config.config, offer.plan.access) for one in given)
+            if refusal is None and self._specs is not None:
+                refusal = await self._specs.lacking(answers)
             if refusal is not None:
                 _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(refusal))
                 return refusal
-            if await self._holders.take(given):
-                self.refresh()
+            await self._holders.take(given)
         return answers
 
     def _decide(
-        self, offer: Offer, offered: PlannedResource, requests: Sequence[Sequence[str]]
+        self, offer: NodeOffer, offered: PlannedResource, requests: Sequence[Sequence[str]]
     ) -> tuple[list[Allocation], Reason | None]:
         given: list[Allocation] = []
-        holds, plan = self._holders.holds, offer.plan
-        uses = self._uses(plan, holds)
+        held, plan = self._board.holds.value, offer.plan
+        uses = self._uses(plan, held)
         for ids in requests:
-            decided = allocate(offered, ids, holds, plan.whole_of, uses, self._holders.held)
+            decided = allocate(offered, ids, held, plan.whole_of, uses)
             if isinstance(decided, Reason):
                 return given, decided
             given.append(decided)
         return given, None
 
-    def _uses(self, plan: NodePlan, holds: tuple[Hold, ...]) -> Uses:
+    def _uses(self, plan: NodePlan, held: DeviceHolds) -> Uses:
         """The uses of these holds, worked out once."""
-        if self._used is None or self._used[0] is not plan or self._used[1] is not holds:
-            self._used = plan, holds, uses_of(holds, plan.whole_of)
+        if self._used is None or self._used[0] is not plan or self._used[1] is not held.holds:
+            self._used = plan, held.holds, held.uses(plan.whole_of)
         return self._used[2]
 
     async def counted_answer(
@@ -196,10 +178,11 @@ class DevicePlugin:
     def _preferred(
         self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
     ) -> tuple[str, ...]:
-        offered = self.offer and self.offer.plan.resource(resource)
-        if self.offer is None or not offered:
+        offer = self._board.offer.value
+        offered = offer and offer.plan.resource(resource)
+        if offer is None or not offered:
             return tuple(dict.fromkeys((*required, *available)))[:size]
-        policy = self.offer.config.config.shared_policy
+        policy = offer.config.config.shared_policy
         doubtful = self._holders.doubtful(resource)  # kubelet may have forgotten whose they are
         if doubtful:
             known = [slot for slot in available if slot not in doubtful or slot in required]
@@ -212,7 +195,8 @@ class DevicePlugin:
     def unregistered(self) -> dict[ResourceName, str]:
         """Why kubelet does not know a resource that is offered, by resource; empty once it knows all."""
         kubelet, reasons = self._sockets.kubelet(), dict[ResourceName, str]()
-        for name in (shown.resource for shown in self.offer.advertised) if self.offer else ():
+        offer = self._board.offer.value
+        for name in (shown.resource for shown in offer.advertised) if offer else ():
             standing, trouble = self._standing.get(name), self._trouble.get(name)
             if trouble is not None:
                 reasons[name] = trouble.error
@@ -235,30 +219,18 @@ class DevicePlugin:
 
     def _look(self) -> None:
         """Compute the offer anew if anything that it follows from changed."""
-        inventory, config = self._devices.inventory, self._config.current
-        if not self._stale or inventory is None or config is None or not self._holders.known:
+        board = self._board
+        inventory, config, held = board.inventory.value, board.configuration.value, board.holds.value
+        if not self._stale or inventory is None or config is None or not held.known:
             return
         self._stale = False
-        old, holds = self.offer, self._holders.holds
-        mps = self.mps.states if self.mps is not None else {}
-        same = old is not None and old.inventory is inventory and old.config is config
-        if old is not None and same and old.mps is mps:
-            plan = old.plan
-        else:
-            plan = share(inventory, config.config)
-            plan = gated(plan, daemons_of(plan, inventory, config.config), mps)
-        if not same:
+        mps, old = board.mps.value, board.offer.value
+        plan = plan_of(inventory, config, mps, old)
+        if old is None or not old.is_of(inventory, config):
             self._topologies.follow(plan, inventory)
-        offer = Offer(inventory, config, plan, holds, advertise(plan, holds, self._uses(plan, holds)), mps)
-        self._holders.contested = any(
-            shown.slots is not resource.slots
-            for resource, shown in zip(plan.resources, offer.advertised, strict=True)
-        )
-        self.offer = offer  # also one that is equal: what it was made of is compared by identity
-        if offer != old:
-            self._on_offer(offer)
+        board.offer.publish(offer_of(inventory, config, plan, held, mps, uses=self._uses(plan, held)))
 
-    async def _act(self, offer: Offer) -> None:
+    async def _act(self, offer: NodeOffer) -> None:
         kubelet = self._sockets.kubelet()
         served = {
             name: Served(standing.advertised, self._sockets.present(name), standing.kubelet)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.agent.plugin.device_plugin import Offer
 from tonnage.agent.status.device import cut, devices_of
 from tonnage.decide.node.mps.daemons import most_clients
+from tonnage.decide.node.offer import NodeOffer
 from tonnage.documents.node.gpu_status import (
     ConfigStatus,
     KubeletStatus,
@@ -30,7 +30,7 @@ _NOTHING_SEEN: Final = NodeSoftware()
 
 
 def status_of(
-    offer: Offer, samples: Iterable[Sample] = (), software: NodeSoftware = _NOTHING_SEEN, *, at: str
+    offer: NodeOffer, samples: Iterable[Sample] = (), software: NodeSoftware = _NOTHING_SEEN, *, at: str
 ) -> NodeGPUStatusBody:
     """The status as it follows from what the node offers and runs and devices read; long lists are cut."""
     devices = devices_of(offer, samples)
@@ -56,7 +56,7 @@ def status_of(
     )
 
 
-def _resources(offer: Offer) -> list[ResourceStatus]:
+def _resources(offer: NodeOffer) -> list[ResourceStatus]:
     config = offer.config.config
     return [
         ResourceStatus.model_construct(
@@ -99,7 +99,7 @@ def _kubelet(software: NodeSoftware) -> KubeletStatus:
     )
 
 
-def _mps(offer: Offer, state: MpsState) -> MpsStatus:
+def _mps(offer: NodeOffer, state: MpsState) -> MpsStatus:
     """The daemon as it stands, whatever was configured since."""
     capability = {device.uuid: device.compute_capability for device in offer.inventory.devices}
     return MpsStatus.model_construct(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tonnage.agent.plugin.device_plugin import Offer
+from tonnage.decide.node.offer import NodeOffer
 from tonnage.documents.node.gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Device, MigDevice, Sample
 from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link, PciLevel
@@ -18,7 +18,7 @@ _MOST_IDS: Final = 64
 _LONGEST_REASON: Final = 2048
 
 
-def devices_of(offer: Offer, samples: Iterable[Sample] = ()) -> list[DeviceStatus]:
+def devices_of(offer: NodeOffer, samples: Iterable[Sample] = ()) -> list[DeviceStatus]:
     """Every device of the node in index order; long lists of holders are cut."""
     used = {sample.uuid: sample.whole(MEMORY_IN_USE) for sample in samples}
     slots = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
-from tonnage.agent.config.selection import ConfigInForce
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.cluster import PatchNodeStatus
@@ -19,10 +19,13 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.node.condition_report import ConditionReport
 
 _LOG: Final = logging.getLogger(__name__)
 HEALTHY: Final = "GPUsHealthy"
 CONFIGURED: Final = "GPUConfigApplied"
+MPS_READY: Final = "MPSReady"
+MIG_APPLIED: Final = "MIGConfigApplied"
 CHECKPOINT: Final = "node-conditions"
 _AGAIN_S: Final = 300.0
 _TICK_S: Final = 5.0
@@ -30,29 +33,16 @@ _NOT_OFTENER_S: Final = 0.5
 _LONGEST: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What the condition says; `status` is True, False or Unknown.
-
-    `quiet`: only where this agent, or one before it, has said something else there.
-    """
-
-    status: str
-    reason: str
-    message: str
-    quiet: bool = False
-
-
-def health_of(inventory: Inventory | None, error: str) -> Finding:
+def health_of(inventory: Inventory | None, error: str) -> ConditionReport:
     """`GPUsHealthy` as it follows from the devices.
 
     >>> health_of(None, "").status
     'Unknown'
     """
     if error:
-        return Finding("False", "DevicesNotReadable", _cut(error))
+        return ConditionReport("False", "DevicesNotReadable", _cut(error))
     if inventory is None:
-        return Finding("Unknown", "DevicesNotReadYet", "the devices are being read")
+        return ConditionReport("Unknown", "DevicesNotReadYet", "the devices are being read")
     faulty = [f"{device.uuid}: {device.reason}" for device in inventory.devices if not device.healthy]
     parts = [
         f"{mig.uuid}: {mig.reason}"
@@ -63,55 +53,64 @@ def health_of(inventory: Inventory | None, error: str) -> Finding:
     ]
     total = len(inventory.devices)
     if not faulty and not parts:
-        return Finding("True", "AllGPUsHealthy", f"{total} of {total} GPUs may be used")
+        return ConditionReport("True", "AllGPUsHealthy", f"{total} of {total} GPUs may be used")
     reason = "NoGPUHealthy" if len(faulty) == total else "SomeGPUsUnhealthy"
     head = f"{total - len(faulty)} of {total} GPUs may be used"
-    return Finding("False", reason, _cut("; ".join([head, *faulty, *parts])))
+    return ConditionReport("False", reason, _cut("; ".join([head, *faulty, *parts])))
 
 
-def applied(current: ConfigInForce | None) -> Finding:
+def applied(current: ConfigInForce | None) -> ConditionReport:
     """`GPUConfigApplied`: which device-plugin configuration runs, and why not the one that was asked for.
 
     >>> applied(None).status
     'Unknown'
     """
     if current is None:
-        return Finding("Unknown", "ConfigNotReadYet", "the configuration is being read")
+        return ConditionReport("Unknown", "ConfigNotReadYet", "the configuration is being read")
     runs = [f"in force: {current.choice.source}"]
     if current.device_list:
         runs.append(f"deviceListStrategy auto is {current.device_list}")
     if current.error:
-        return Finding("False", "ConfigRefused", _cut("\n".join([current.error, *runs])))
+        return ConditionReport("False", "ConfigRefused", _cut("\n".join([current.error, *runs])))
     remarks = [f"overlooked: {remark}" for remark in current.config.remarks]
     said = "\n".join([*runs, *remarks])
-    return Finding("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(said))
+    return ConditionReport("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(said))
 
 
 class NodeConditions:
-    """Keeps conditions like what they say, by type. An API server that refuses is asked again now and then.
+    """Keeps conditions like the board. An API server that refuses is asked again now and then.
 
     When each last changed is on disk: the agent may not read its Node for that.
     """
 
-    def __init__(self, world: World, say: Mapping[str, Callable[[], Finding]]) -> None:
+    def __init__(self, world: World, board: NodeBoard) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._begun = world.started
         self._checkpoints = world.checkpoints
         self._performer = world.performer
-        self._say = say
+        self._board = board
         self._dirty = asyncio.Event()
         self._since: dict[str, tuple[str, str]] = {}
         """The status of each that was written last, and since when it has been so."""
-        self._written: dict[str, Finding] = {}
+        self._written: dict[str, ConditionReport] = {}
         self._complaint = ""
         self._retries = Retries()
         self._due = 0.0
+        facts = (board.inventory, board.devices_error, board.configuration)
+        for topic in (*facts, board.mps_condition, board.mig_condition):
+            topic.subscribe(self._dirty.set)
 
-    def look(self) -> None:
-        """They may say something else now."""
-        self._dirty.set()
+    def _reports(self) -> dict[str, ConditionReport]:
+        """What each condition says, by type."""
+        board = self._board
+        return {
+            HEALTHY: health_of(board.inventory.value, board.devices_error.value),
+            CONFIGURED: applied(board.configuration.value),
+            MPS_READY: board.mps_condition.value,
+            MIG_APPLIED: board.mig_condition.value,
+        }
 
     async def run(self) -> None:
         """Write after every change until cancelled."""
@@ -124,16 +123,17 @@ class NodeConditions:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                found = {kind: say() for kind, say in self._say.items()}
-                known = {kind: finding for kind, finding in found.items() if self._told(kind, finding)}
+                known = {
+                    kind: report for kind, report in self._reports().items() if self._is_written(kind, report)
+                }
                 again = self._clock.monotonic() >= self._due
-                changed = {kind for kind, finding in known.items() if self._written.get(kind) != finding}
+                changed = {kind for kind, report in known.items() if self._written.get(kind) != report}
                 if known and (again or (changed and not self._complaint)):
                     await self._write(known)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
-    def _told(self, kind: str, finding: Finding) -> bool:
-        return finding.status != "Unknown" and (not finding.quiet or kind in self._since)
+    def _is_written(self, kind: str, report: ConditionReport) -> bool:
+        return report.status != "Unknown" and (not report.quiet or kind in self._since)
 
     async def _tick(self) -> None:
         while True:
@@ -141,7 +141,7 @@ class NodeConditions:
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
-    async def _write(self, found: Mapping[str, Finding]) -> None:
+    async def _write(self, found: Mapping[str, ConditionReport]) -> None:
         at = timestamp(self._clock.now())
         since = dict(self._since)
         for kind, finding in found.items():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Final
 
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import World
 from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.ticks import next_beat
-from tonnage.model.node.runtime_config import NodeRuntime
-from tonnage.model.node.software import KubeletPolicies
 from tonnage.ports.node import SoftwareView
 
 _BEATS: Final = 60
@@ -19,22 +17,12 @@ _BEATS: Final = 60
 
 
 class SoftwareWatch:
-    """Keeps `current` up to date; `on_change` is called after it changed."""
+    """Publishes it."""
 
-    def __init__(
-        self,
-        world: World,
-        files: SoftwareView,
-        versions: Callable[[], tuple[str, str]],
-        *,
-        on_change: Callable[[], None],
-    ) -> None:
-        """`versions` are kubelet's and the runtime's as the Node says them, empty while it does not."""
+    def __init__(self, world: World, board: NodeBoard, files: SoftwareView) -> None:
         self._world = world
+        self._board = board
         self._files = files
-        self._versions = versions
-        self._on_change = on_change
-        self.current = node_software(NodeRuntime(), KubeletPolicies(reason="its files are not looked at yet"))
 
     async def run(self) -> None:
         """Run until cancelled; where nothing is published, nothing is looked at."""
@@ -47,8 +35,6 @@ class SoftwareWatch:
             )  # first, too: to look loads modules, which the status waits for
             if beat % _BEATS == 0:
                 seen, policies = await self._files.look(), await self._files.policies()
-            kubelet, runtime = self._versions()
-            found = node_software(replace(seen, kubelet=kubelet, runtime=runtime), policies)
-            if found != self.current:
-                self.current = found
-                self._on_change()
+            kubelet, runtime = self._board.node_versions.value
+            software = node_software(replace(seen, kubelet=kubelet, runtime=runtime), policies)
+            self._board.software.publish(software)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
-from tonnage.agent.plugin.device_plugin import Offer
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import World
+from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
-from tonnage.model.node.software import NodeSoftware
 from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
@@ -27,31 +26,20 @@ _RETRY_S: Final = 5.0
 class StatusPublisher:
     """Keeps the object like the offer; what somebody deleted or changed comes back in five minutes."""
 
-    def __init__(
-        self, world: World, backend: DeviceReader, software: Callable[[], NodeSoftware] = NodeSoftware
-    ) -> None:
-        """`software` is what the node runs, at any moment."""
-        self._software = software
+    def __init__(self, world: World, board: NodeBoard, backend: DeviceReader) -> None:
+        self._board = board
         self._backend = backend
         self._node = world.node
         self._api = world.api
         self._performer = world.performer
         self._clock = world.clock
         self._begun = world.started
-        self._offer: Offer | None = None
         self._dirty = asyncio.Event()
         self._complaint = ""
         self._written: JsonObject | None = None
         """What the object says, but for the time; None where that is not known, or to be written again."""
-
-    def show(self, offer: Offer) -> None:
-        """The offer to publish from now on."""
-        self._offer = offer
-        self._dirty.set()
-
-    def look(self) -> None:
-        """The rest of it may say something else now."""
-        self._dirty.set()
+        for topic in (board.offer, board.software):
+            topic.subscribe(self._dirty.set)
 
     async def run(self) -> None:
         """Publish after every change until cancelled; a refusal is logged once and tried again."""
@@ -63,8 +51,8 @@ class StatusPublisher:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                if self._offer is not None:
-                    await self._publish(self._offer)
+                if (offer := self._board.offer.value) is not None:
+                    await self._publish(offer)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
@@ -77,17 +65,18 @@ class StatusPublisher:
                 self._written = None
             self._dirty.set()
 
-    async def _samples(self) -> tuple[Sample, ...]:
+    async def _sample(self) -> tuple[Sample, ...]:
         """What the devices read now; nothing when they cannot, which the scan reports already."""
         try:
             return await self._backend.sample((MEMORY_IN_USE,))
         except (HardwareError, ConfigError):
             return ()
 
-    async def _publish(self, offer: Offer) -> None:
+    async def _publish(self, offer: NodeOffer) -> None:
         from tonnage.agent.status.body import status_of  # its models take time to load: after registration
 
-        body = status_of(offer, await self._samples(), self._software(), at="").to_json()
+        self._board.samples.publish(await self._sample())
+        body = status_of(offer, self._board.samples.value, self._board.software.value, at="").to_json()
         if body == self._written:
             return
         self._written = None

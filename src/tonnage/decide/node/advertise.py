@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Iterable
+from dataclasses import replace
 
-from tonnage.model.devices.sharing import Advertisement, Hold, NodePlan, PlannedResource, Slot
+from tonnage.decide.node.device_holds import DeviceHolds, Use, Uses
+from tonnage.model.devices.sharing import Advertisement, Hold, HoldKind, NodePlan, PlannedResource, Slot
 from tonnage.model.names import parse_device_id
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A way in which a device is given out. Uses of one device that differ exclude each other.
-
-    `part` is the uuid of the MIG device that is used, where only that part of the device is.
-    """
-
-    resource: str
-    replicated: bool
-    part: str = ""
-
-
-Uses = dict[str, dict[Use, Hold]]
-"""By the physical device's uuid: each use it is in, with one of the holds that say so."""
-
-
-def uses_of(holds: Iterable[Hold], whole_of: Mapping[str, str] = MappingProxyType({})) -> Uses:
-    """The uses that each physical device is in. `whole_of` is that of every MIG device, by uuid."""
-    uses: Uses = {}
-    known: set[tuple[str, str, bool]] = set()
-    for hold in holds:
-        for text in hold.ids:
-            device = parse_device_id(text)
-            key = hold.resource, device.uuid, device.replica is not None
-            if key in known:  # another replica of it
-                continue
-            known.add(key)
-            whole = whole_of.get(device.uuid)
-            use = Use(hold.resource, device.replica is not None, "" if whole is None else device.uuid)
-            uses.setdefault(whole or device.uuid, {}).setdefault(use, hold)
-    return uses
 
 
 def conflict(resource: PlannedResource, slot: Slot, uses: Uses) -> Hold | None:
@@ -63,7 +30,7 @@ def advertise(plan: NodePlan, holds: Iterable[Hold], uses: Uses | None = None) -
 
     `uses` are those of the holds, where they are known already.
     """
-    uses = uses_of(holds, plan.whole_of) if uses is None else uses
+    uses = DeviceHolds.of(holds).uses(plan.whole_of) if uses is None else uses
     return tuple(Advertisement(resource.name, _shown(resource, uses)) for resource in plan.resources)
 
 
@@ -87,4 +54,5 @@ def describe(hold: Hold) -> str:
     'nvidia.com/gpu by ml/train'
     """
     owner = "/".join(part for part in (hold.namespace, hold.pod) if part)
-    return f"{hold.resource} by {owner}" if owner else hold.resource
+    name = f"claim {hold.resource}" if hold.kind is HoldKind.CLAIM else hold.resource
+    return f"{name} by {owner}" if owner else name

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.decide.node.advertise import Uses, conflict, describe, uses_of
-from tonnage.model.devices.sharing import Allocation, Hold, PlannedResource, Slot
+from tonnage.decide.node.advertise import conflict, describe
+from tonnage.decide.node.device_holds import DeviceHolds, Uses
+from tonnage.model.devices.sharing import Allocation, PlannedResource, Slot
 from tonnage.model.reasons.allocation import (
     CdiNamesMissing,
     DeviceReason,
@@ -29,21 +30,19 @@ _MOST_NAMED: Final = 5
 def allocate(
     resource: PlannedResource,
     ids: Sequence[str],
-    holds: Collection[Hold],
+    held: DeviceHolds,
     whole_of: Mapping[str, str] = MappingProxyType({}),
     uses: Uses | None = None,
-    held: Mapping[tuple[str, str], Hold] | None = None,
 ) -> Allocation | Reason:
     """The devices behind `ids`, replicas of one device counted once, or why not.
 
     `whole_of` is the physical device of every MIG device of the node, by uuid. `uses` are those of the holds,
-    and `held` the holds by (resource, id), where they are known already.
+    where they are known already.
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
     asked, slots = set(ids), resource.by_id
-    uses = uses_of(holds, whole_of) if uses is None else uses
-    held = {(hold.resource, slot): hold for hold in holds for slot in hold.ids} if held is None else held
+    uses = held.uses(whole_of) if uses is None else uses
     name, subject = resource.name, f"Resource {resource.name}"
     if not ids:
         return NoDevices(subject=subject, message=_invalid(name, "no devices requested"), resource=name)
@@ -90,9 +89,7 @@ def without_spec(names: Sequence[str], problems: Sequence[str]) -> CdiNamesMissi
     )
 
 
-def _refusal_of(
-    resource: PlannedResource, slot: Slot, uses: Uses, held: Mapping[tuple[str, str], Hold]
-) -> DeviceReason | None:
+def _refusal_of(resource: PlannedResource, slot: Slot, uses: Uses, held: DeviceHolds) -> DeviceReason | None:
     """What stands against one device."""
     name, subject = resource.name, f"Resource {resource.name}"
     if not slot.healthy:
@@ -105,7 +102,7 @@ def _refusal_of(
         return HeldUnderAnotherName(
             subject=subject, message=message, resource=name, device=slot.id, holder=holder
         )
-    if (hold := held.get((name, slot.id))) and hold.forgotten:
+    if (hold := held.by_id.get((name, slot.id))) and hold.forgotten:
         holder = describe(hold)
         message = _invalid(name, f"device {slot.id} is held as {holder}, which kubelet has forgotten")
         return HeldAndForgotten(

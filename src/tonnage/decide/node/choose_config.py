@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import Problem
 from tonnage.model.names import CONFIG_LABEL
 from tonnage.model.node.plugin_settings import FALLBACKS
@@ -22,6 +23,17 @@ class Choice:
     text: str
     source: str
     key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigInForce:
+    """What the node runs, and why it is not what was asked for (empty when it is)."""
+
+    config: PluginConfig
+    choice: Choice
+    error: str = ""
+    device_list: str = ""
+    """What `deviceListStrategy: auto` came to, and why; empty where it is not asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tonnage.model.devices.sharing import Allocation, Hold
+from tonnage.model.devices.sharing import Allocation, Hold, HoldKind
 
 UNSEEN_S: Final = 10.0
 """How long an answered allocation may be in none of kubelet's books before it counts as never made.
@@ -57,11 +57,17 @@ class Entry:
     seen: bool = False
     owner: Owner = Owner()
     forgotten: bool = False
+    kind: HoldKind = HoldKind.DEVICE_PLUGIN
+
+    @property
+    def never_shown(self) -> bool:
+        """Whether it should be in kubelet's books, and never was."""
+        return self.kind is HoldKind.DEVICE_PLUGIN and not self.seen
 
     @property
     def is_open(self) -> bool:
         """Whether kubelet's word on the answer is still awaited."""
-        return not (self.seen or self.forgotten)
+        return self.never_shown and not self.forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +166,13 @@ def settle(
     """The ledger without what is over: once in kubelet's books and gone; or never there, for `UNSEEN_S` or
     while no living pod can be the one that it was for.
 
-    Evidence asked for before an allocation was answered says nothing about it.
+    Evidence asked for before an allocation was answered says nothing about it, and none says anything about
+    an entry of another kind than a device plugin's: kubelet's books have only those.
     """
+    others = tuple(entry for entry in ledger if entry.kind is not HoldKind.DEVICE_PLUGIN)
+    if others:
+        own = tuple(entry for entry in ledger if entry.kind is HoldKind.DEVICE_PLUGIN)
+        return (*settle(own, evidence, now=now, census=census, living=living), *others)
     uids = {name: uid for uid, name in living.names.items()} if living else {}
     earlier = _by_slot(evidence.reserved)
     books = {**(earlier if evidence.read else {}), **_by_slot(evidence.shown)}
@@ -254,8 +265,15 @@ def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     """Every hold: kubelet's, with the pod that has it, and those that only the ledger knows."""
     known = _union((_remembered(entry) for entry in ledger if entry.forgotten), evidence.holds)
     slots = {(hold.resource, slot) for hold in known for slot in hold.ids}
-    noted = dict.fromkeys((entry.resource, entry.id) for entry in ledger)
-    return (*known, *(Hold(name, (slot,)) for name, slot in noted if (name, slot) not in slots))
+    noted = {(entry.resource, entry.id): entry for entry in ledger}
+    return (*known, *(_noted(entry) for slot, entry in noted.items() if slot not in slots))
+
+
+def _noted(entry: Entry) -> Hold:
+    """Of an answer whose pod kubelet has not said; who has a device otherwise is known when it is given."""
+    if entry.kind is HoldKind.DEVICE_PLUGIN:
+        return Hold(entry.resource, (entry.id,))
+    return replace(_remembered(entry), forgotten=False)
 
 
 def unconfirmed(
@@ -300,7 +318,9 @@ def _remembered(entry: Entry) -> Hold:
     owner = entry.owner
     container = owner.containers[0] if len(owner.containers) == 1 else ""
     return Hold(
-        entry.resource, (entry.id,), owner.namespace, owner.pod or owner.uid, container, forgotten=True
+        *(entry.resource, (entry.id,), owner.namespace, owner.pod or owner.uid, container),
+        forgotten=True,
+        kind=entry.kind,
     )
 
 

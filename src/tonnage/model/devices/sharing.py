@@ -187,11 +187,19 @@ class Advertisement:
     slots: tuple[Slot, ...] = ()
 
 
+class HoldKind(StrEnum):
+    """By what a device was given out: kubelet's device plugin, or a ResourceClaim that was prepared."""
+
+    DEVICE_PLUGIN = "device-plugin"
+    CLAIM = "claim"
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Devices that a container has. `pod` may be a uid, or empty when only the allocation is known.
 
-    `forgotten`: kubelet has lost the books that said so, and would give them out again.
+    `resource` is the name under which they were given out: of a claim its own, `namespace/name`. Then `ids`
+    are uuids. `forgotten`: kubelet has lost the books that said so, and would give them out again.
     """
 
     resource: str
@@ -200,6 +208,7 @@ class Hold:
     pod: str = ""
     container: str = ""
     forgotten: bool = False
+    kind: HoldKind = HoldKind.DEVICE_PLUGIN
 
 
 @dataclass(frozen=True, slots=True)

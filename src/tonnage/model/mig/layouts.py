@@ -66,6 +66,15 @@ class MigState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class MigStanding:
+    """How the node stands to the layout that it shall have; `reason` is empty after a plain success."""
+
+    config: str
+    state: MigState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeInstance:
     """What containers use of a GPU instance: so many of its compute slices, under a uuid."""
 

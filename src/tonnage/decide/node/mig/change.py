@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.compute import Split
 from tonnage.decide.node.mig.geometry import Spot
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
@@ -17,10 +18,8 @@ from tonnage.model.actions.devices import (
     ResetGpu,
     SetMigMode,
 )
-from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
-from tonnage.model.names import parse_device_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,9 @@ class MigChange:
         return frozenset(part.spot for shape in shapes for part in shape.parts)
 
 
-def gpu_of(gpu: DividedGpu, holds: Iterable[Hold]) -> MigGpu:
+def gpu_of(gpu: DividedGpu, held: DeviceHolds) -> MigGpu:
     """The GPU as plans are made for it."""
-    holders = _holders(gpu, holds)
+    holders = _holders(gpu, held)
     now = tuple(
         Instance(one.profile, one.start, "", tuple(sorted(holders.get(one.id, ()))), _split(one))
         for one in gpu.instances
@@ -186,22 +185,16 @@ def surplus(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
             yield one
 
 
-def _holders(gpu: DividedGpu, holds: Iterable[Hold]) -> dict[int, tuple[str, ...]]:
+def _holders(gpu: DividedGpu, held: DeviceHolds) -> dict[int, tuple[str, ...]]:
     """Pods, as `namespace/name`, by the id of the GPU instance that they use."""
-    holds = tuple(holds)
     return {
         one.id: tuple(
-            "/".join(filter(None, pod)) for pod in pods_with(holds, {each.uuid for each in one.computes})
+            "/".join(filter(None, pod)) for pod in pods_with(held, {each.uuid for each in one.computes})
         )
         for one in gpu.instances
     }
 
 
-def pods_with(holds: Iterable[Hold], uuids: set[str]) -> tuple[tuple[str, str], ...]:
+def pods_with(held: DeviceHolds, uuids: set[str]) -> tuple[tuple[str, str], ...]:
     """Who holds one of these devices."""
-    found = (
-        (hold.namespace, hold.pod)
-        for hold in holds
-        if any(parse_device_id(text).uuid in uuids for text in hold.ids)
-    )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((hold.namespace, hold.pod) for hold in held.with_devices(uuids)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import GpuShape, MigChange, create_step, mode_step, surplus
 from tonnage.decide.node.mig.obstacles import (
@@ -20,7 +21,6 @@ from tonnage.decide.node.mig.obstacles import (
 from tonnage.decide.node.mig.users import in_the_way
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep, ResetGpu
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 from tonnage.model.reasons.mig import MigObstacle
 
@@ -28,7 +28,7 @@ from tonnage.model.reasons.mig import MigObstacle
 def permitted_step(
     change: MigChange,
     gpus: Sequence[DividedGpu],
-    holds: Iterable[Hold],
+    held: DeviceHolds,
     inventory: Inventory,
     stubborn: Set[str],
 ) -> MigStep | MigObstacle | None:
@@ -40,7 +40,7 @@ def permitted_step(
     step = next_step(change, gpus)
     if step is None or isinstance(step, MigObstacle):
         return step
-    if not change.why and (users := in_the_way(change, gpus, holds)):
+    if not change.why and (users := in_the_way(change, gpus, held)):
         return device_in_use(users)
     if isinstance(step, ResetGpu) and step.uuid not in change.resets:
         boards = resets_of(inventory)

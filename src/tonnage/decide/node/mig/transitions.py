@@ -6,14 +6,14 @@ The stage of a change and what happened to it say which stage follows. `TRANSITI
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.actions.devices import MigStep, ResetGpu
-from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug, Problem
 from tonnage.model.reasons.mig import (
     MigBoardResetNeeded,
@@ -156,12 +156,12 @@ def refusal_of(step: MigStep | MigObstacle | None) -> Event:
     return Event.REFUSED
 
 
-def restart_obstacle(change: MigChange, boot: str, holds: Iterable[Hold]) -> MigObstacle | None:
+def restart_obstacle(change: MigChange, boot: str, held: DeviceHolds) -> MigObstacle | None:
     """Why the node, which is in boot `boot`, does not restart for a change; None: it may."""
     if change.rebooted not in ("", boot):
         message = "a restart of the node did not help"
         return MigRestartUseless(subject="MIG layout", message=message, lasting=True)
-    if holders := sorted({f"{hold.namespace}/{hold.pod}" for hold in holds}):
+    if holders := sorted({f"{hold.namespace}/{hold.pod}" for hold in held.holds}):
         named = ", ".join(holders[:_MOST_NAMED])
         message = f"a restart of the node may help, but its GPUs are used by {named}"
         return MigRestartHeldUp(subject="MIG layout", message=message, holders=tuple(holders))

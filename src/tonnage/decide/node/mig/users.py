@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import GpuShape, MigChange, pods_with, surplus
-from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.reasons.facts import MigUser
 
 
-def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[MigUser, ...]:
+def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], held: DeviceHolds) -> tuple[MigUser, ...]:
     """Who uses what the change would destroy, or a GPU that it would turn: pods, and processes of nobody."""
-    there, holds = {gpu.uuid: gpu for gpu in gpus}, tuple(holds)
+    there = {gpu.uuid: gpu for gpu in gpus}
     turned = {
         shape.uuid
         for shape in change.goal
@@ -22,21 +22,19 @@ def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Ho
     found: dict[MigUser, None] = {}
     for shape in change.goal:
         if (gpu := there.get(shape.uuid)) is not None:
-            found |= dict.fromkeys(_in_the_way(shape, gpu, holds, turned=shape.uuid in turned))
+            found |= dict.fromkeys(_in_the_way(shape, gpu, held, turned=shape.uuid in turned))
     return tuple(found)
 
 
-def _in_the_way(
-    shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...], *, turned: bool
-) -> Iterator[MigUser]:
+def _in_the_way(shape: GpuShape, gpu: DividedGpu, held: DeviceHolds, *, turned: bool) -> Iterator[MigUser]:
     touched = gpu.instances if turned else tuple(surplus(shape, gpu))
     for one in touched:
         name = one.computes[0].uuid if one.computes else f"{one.profile} of {gpu.uuid}"
         uuids = {each.uuid for each in one.computes}
-        yield from _users(name, pods_with(holds, uuids), [pid for gi, pid in gpu.users if gi == one.id])
+        yield from _users(name, pods_with(held, uuids), [pid for gi, pid in gpu.users if gi == one.id])
     if turned or touched:
         pids = [pid for gi, pid in gpu.users if gi is None]
-        yield from _users(gpu.uuid, pods_with(holds, {gpu.uuid}), pids)
+        yield from _users(gpu.uuid, pods_with(held, {gpu.uuid}), pids)
 
 
 def _users(device: str, pods: tuple[tuple[str, str], ...], pids: Iterable[int]) -> Iterator[MigUser]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu, goals_by_entries, goals_by_layout
 from tonnage.decide.node.mig.layouts import DISABLED
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import DividedGpu, MigConfigs, MigEntry
 from tonnage.model.reasons.mig import (
@@ -71,7 +71,7 @@ def host_work_forbidden(label: str, where: str) -> MigWish:
 
 
 def goals_of(
-    wish: MigWish, inventory: Inventory, divided: Iterable[DividedGpu], holds: Sequence[Hold]
+    wish: MigWish, inventory: Inventory, divided: Iterable[DividedGpu], held: DeviceHolds
 ) -> tuple[GpuGoal, ...] | MigConfigurationReason | MigLayoutRefused:
     """What becomes of every GPU; all that is wrong, if anything is.
 
@@ -81,7 +81,7 @@ def goals_of(
         return wish.refusal
     there = {gpu.uuid: gpu for gpu in divided}
     gpus = [
-        gpu_of(there[device.uuid], holds)
+        gpu_of(there[device.uuid], held)
         if device.uuid in there
         else MigGpu(device.index, device.product, device.uuid, enabled=bool(device.mig_enabled))
         for device in inventory.devices

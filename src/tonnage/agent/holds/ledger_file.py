@@ -7,11 +7,15 @@ from collections.abc import Iterable
 import msgspec
 
 from tonnage.decide.node.ledger import Entry, Ledger, Owner
+from tonnage.model.devices.sharing import HoldKind
 from tonnage.wire.decode import decoded_json
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """One entry; the owner's fields count only within the boot. `container` is for earlier versions."""
+    """One entry; the owner's fields count only within the boot. `container` is for earlier versions.
+
+    A row without `kind` is a device plugin's.
+    """
 
     resource: str
     id: str
@@ -24,6 +28,7 @@ class _Row(msgspec.Struct, frozen=True):
     container: str = ""
     containers: tuple[str, ...] = ()
     forgotten: bool = False
+    kind: HoldKind | msgspec.UnsetType = msgspec.UNSET
 
 
 def ledger_bytes(entries: Iterable[Entry], boot: str) -> bytes:
@@ -42,6 +47,7 @@ def ledger_bytes(entries: Iterable[Entry], boot: str) -> bytes:
                 container=entry.owner.containers[0] if len(entry.owner.containers) == 1 else "",
                 containers=entry.owner.containers,
                 forgotten=entry.forgotten,
+                kind=msgspec.UNSET if entry.kind is HoldKind.DEVICE_PLUGIN else entry.kind,
             )
             for entry in entries
         ]
@@ -71,6 +77,7 @@ def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()
             seen=row.seen,
             owner=_owner(row) if row.boot == boot else Owner(),
             forgotten=row.forgotten and row.boot == boot,
+            kind=HoldKind.DEVICE_PLUGIN if row.kind is msgspec.UNSET else row.kind,
         )
         for row in rows
     )
