@@ -18,12 +18,14 @@ from tonnage.agent.config.checkpoint import recalled as recalled_config
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import DeviceMemory
+from tonnage.agent.dump import board_of, dump_in
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.agent.status.node_condition import NodeConditions
+from tonnage.cli.node.dump import answered_dump
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.decide.node.health.checkpoint import recalled, remembered
@@ -78,6 +80,14 @@ class Found:
 
     async def add(self, _name: str, _row: bytes) -> bool:
         return False
+
+
+def agent_dump(data: bytes) -> None:
+    """What answers at an agent's socket: a dump, which makes a board, or none."""
+    with suppress(HardwareError):
+        answered_dump(data, "agent.sock")
+    with suppress(ValueError):
+        board_of(dump_in(data), FastClock())
 
 
 @contextmanager

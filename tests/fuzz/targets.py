@@ -17,6 +17,7 @@ Target = Callable[[bytes], None]
 TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = MappingProxyType(
     {
         "device-plugin-config": lambda: nullcontext(documents.device_plugin_config),
+        "agent-dump": lambda: nullcontext(memory.agent_dump),
         "config-kept-on-disk": lambda: nullcontext(memory.kept_config),
         "scenario": lambda: nullcontext(documents.scenario),
         "hardware": documents.hardware,

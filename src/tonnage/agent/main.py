@@ -190,6 +190,7 @@ async def _run(
                 group.create_task(run())
             group.create_task(end_without_devices(world.clock, board, options.overrides))
             group.create_task(_begin(world))
+            group.create_task(_serve_dumps(options, world, board))
             if listening is not None:
                 probes = Probes(world.metrics, board, backend, plugin.unregistered)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
@@ -210,6 +211,24 @@ def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
 def _socket_of(options: AgentOptions) -> Path | None:
     """Where kubelet takes registrations; None: at nobody's."""
     return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
+
+
+async def _serve_dumps(options: AgentOptions, world: World, board: NodeBoard) -> None:
+    """Let root ask for the board, once kubelet knows the devices."""
+    await world.started.wait()
+    from tonnage.adapters.agent_socket import SOCKET, AgentSocket
+
+    async def dump() -> bytes:
+        make = await asyncio.to_thread(_dump_maker)
+        return make(board, world.clock, node=world.node, agent=__version__)
+
+    await AgentSocket(options.root / STATE / SOCKET, dump).run()
+
+
+def _dump_maker() -> Callable[..., bytes]:
+    from tonnage.agent.dump import dump_of  # loads what only dumps need, so a thread does it
+
+    return dump_of
 
 
 async def _begin(world: World) -> None:

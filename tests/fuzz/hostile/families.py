@@ -82,6 +82,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
             (
                 *(
                     "config-map",
+                    "agent-dump",
                     "config-kept-on-disk",
                     "health-kept-on-disk",
                     "ledger-kept-on-disk",

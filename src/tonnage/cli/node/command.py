@@ -73,6 +73,7 @@ class Told(TypedDict):
     epilog=examples(
         "tonnage node --node-name $(hostname)      # as the DaemonSet starts it",
         "tonnage node --node-name a --standalone --root /tmp/a --devices scenario:a.yaml",
+        "tonnage node --root /tmp/a --dump         # what that agent knows",
     ),
 )
 @click.option(
@@ -227,9 +228,18 @@ class Told(TypedDict):
 @click.option(
     "--standalone", is_flag=True, help="Ask no API server: the config is --config, nothing is published."
 )
+@click.option(
+    "--dump",
+    is_flag=True,
+    help="Print what the agent that runs below --root knows, as JSON; for root and for the agent's user.",
+)
 @common_options(cluster=True)
-def command(common: Common, standalone: bool, **_: object) -> int:
+def command(common: Common, standalone: bool, dump: bool, root: Path, **_: object) -> int:
     """Until SIGTERM or Ctrl-C; sockets are removed then, allocations stay on disk for the next start."""
+    if dump:
+        from tonnage.cli.node.dump import show_dump
+
+        return show_dump(root)
     with _ended_by_signals():
         told = told_by(click.get_current_context())
         if told["driver_root"] is None and _DRIVER_ROOT.is_dir():

@@ -60,7 +60,7 @@ _ONE_CLUSTER: Final = "the agent speaks to the cluster that its pod is in"
 _ELSEWHERE: Final = ("kubeconfig", "context", "standalone")
 _REFUSED: Final = (
     *_ELSEWHERE,
-    "help",
+    *("help", "dump"),
     *(flag.flag.lstrip("-").replace("-", "_") for flag in REFUSED_FLAGS if flag.flag),
 )
 SIDES: Final[Mapping[str, Side]] = MappingProxyType(

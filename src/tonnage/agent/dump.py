@@ -1,0 +1,184 @@
+"""The board as JSON, for who looks for mistakes; and a board out of such a dump, to replay it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from tonnage.agent.board import Fact, NodeBoard, Topic
+from tonnage.decide.node.choose_config import ConfigInForce
+from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.decide.node.labels.node_labels import PublishedLabels
+from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
+from tonnage.model.devices.inventory import Inventory, Sample
+from tonnage.model.devices.mps import MpsState
+from tonnage.model.devices.sharing import Advertisement, Hold
+from tonnage.model.mig.hooks import HostWork
+from tonnage.model.mig.layouts import MigStanding, MigWork
+from tonnage.model.names import ResourceName
+from tonnage.model.node.condition_report import ConditionReport
+from tonnage.model.node.machine import Machine
+from tonnage.model.node.software import NodeSoftware
+from tonnage.ports.clock import Clock
+from tonnage.wire.decode import decoded_json
+from tonnage.wire.objects import Node, NodeSpec, ObjectMeta
+
+VERSION: Final = 1
+"""Another one after every change that a reader of the version before would misread."""
+T = TypeVar("T")
+
+
+class Seen(msgspec.Struct, Generic[T], frozen=True):
+    """A fact of the board; `age_s` is null where nothing was seen yet."""
+
+    value: T
+    age_s: float | None = None
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """Of the Node object what the agent goes by: its labels, and whether it is cordoned."""
+
+    labels: Mapping[str, str]
+    unschedulable: bool = False
+
+
+class HoldFacts(msgspec.Struct, frozen=True):
+    """Who holds what; `known` once kubelet was asked."""
+
+    holds: tuple[Hold, ...]
+    known: bool
+
+
+class OfferFacts(msgspec.Struct, frozen=True):
+    """What kubelet is told, and why some device is in no resource."""
+
+    advertised: tuple[Advertisement, ...]
+    problems: tuple[str, ...]
+
+
+class BoardFacts(msgspec.Struct, frozen=True):
+    """The board's topics under their own names: see `NodeBoard`."""
+
+    inventory: Seen[Inventory | None]
+    devices_error: Seen[str]
+    withheld: Seen[Mapping[str, tuple[int, ...]]]
+    configuration: Seen[ConfigInForce | None]
+    config_asked: Seen[bool]
+    node: Seen[NodeFacts | None]
+    node_versions: Seen[tuple[str, str]]
+    holds: Seen[HoldFacts]
+    offer: Seen[OfferFacts | None]
+    mps: Seen[Mapping[ResourceName, MpsState]]
+    mps_condition: Seen[ConditionReport]
+    mig_wish: Seen[MigWish | None]
+    mig_work: Seen[MigWork]
+    mig_standing: Seen[MigStanding | None]
+    mig_condition: Seen[ConditionReport]
+    software: Seen[NodeSoftware]
+    samples: Seen[tuple[Sample, ...]]
+    machine: Seen[Machine | None]
+    labels: Seen[PublishedLabels | None]
+
+
+class NodeDump(msgspec.Struct, frozen=True):
+    """A dump: its version, the agent's, the node, when it was made, and every fact of the board."""
+
+    version: int
+    agent: str
+    node: str
+    at: datetime
+    facts: BoardFacts
+
+
+def dump_of(board: NodeBoard, clock: Clock, *, node: str, agent: str) -> bytes:
+    """The board now, as JSON. Texts of configurations and what hooks are told are left out."""
+    now = clock.monotonic()
+    facts = {name: _seen(topic.fact, now) for name, topic in _topics(board).items()}
+    dump = NodeDump(VERSION, agent, node, clock.now(), BoardFacts(**facts))
+    return msgspec.json.encode(dump, enc_hook=_plain, order="deterministic")
+
+
+def dump_in(text: bytes) -> NodeDump:
+    """A dump of this version. Raises ValueError: it is none."""
+    dump: NodeDump = decoded_json(text, NodeDump)
+    if dump.version != VERSION:
+        raise ValueError(f"a dump of version {dump.version}, not {VERSION}")
+    return dump
+
+
+def board_of(dump: NodeDump, clock: Clock) -> NodeBoard:
+    """The board that was dumped, as of now by this clock. What the node offers is decided anew."""
+    facts, now = dump.facts, clock.monotonic()
+    seen: dict[str, Seen[Any]] = msgspec.structs.asdict(facts)
+    values: dict[str, Any] = {name: each.value for name, each in seen.items()}
+    values["holds"] = DeviceHolds.of(facts.holds.value.holds, known=facts.holds.value.known)
+    values["offer"] = None if facts.offer.value is None else _offer(facts)
+    if (known := facts.node.value) is not None:
+        meta = ObjectMeta(name=dump.node, labels=dict(known.labels))
+        values["node"] = Node(metadata=meta, spec=NodeSpec(unschedulable=known.unschedulable))
+    times = {name: None if each.age_s is None else now - each.age_s for name, each in seen.items()}
+    return NodeBoard(**{name: Topic(clock, value, times[name]) for name, value in values.items()})
+
+
+def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
+    """Every topic by its name."""
+    return {
+        "inventory": board.inventory,
+        "devices_error": board.devices_error,
+        "withheld": board.withheld,
+        "configuration": board.configuration,
+        "config_asked": board.config_asked,
+        "node": board.node,
+        "node_versions": board.node_versions,
+        "holds": board.holds,
+        "offer": board.offer,
+        "mps": board.mps,
+        "mps_condition": board.mps_condition,
+        "mig_wish": board.mig_wish,
+        "mig_work": board.mig_work,
+        "mig_standing": board.mig_standing,
+        "mig_condition": board.mig_condition,
+        "software": board.software,
+        "samples": board.samples,
+        "machine": board.machine,
+        "labels": board.labels,
+    }
+
+
+def _seen(fact: Fact[Any], now: float) -> Seen[Any]:
+    return Seen(_shown(fact.value), None if fact.seen_s is None else round(now - fact.seen_s, 3))
+
+
+def _offer(facts: BoardFacts) -> NodeOffer | None:
+    inventory, config, mps = facts.inventory.value, facts.configuration.value, facts.mps.value
+    if inventory is None or config is None:
+        return None
+    held = DeviceHolds.of(facts.holds.value.holds)
+    return offer_of(inventory, config, plan_of(inventory, config, mps), held, mps)
+
+
+def _shown(value: Any) -> Any:
+    """A fact as it is shown: without what may be secret, and what follows from other facts."""
+    match value:
+        case ConfigInForce():
+            return replace(value, choice=replace(value.choice, text=""))
+        case MigWish():
+            return replace(value, host=HostWork())
+        case Node():
+            return NodeFacts(value.metadata.labels, value.spec.unschedulable)
+        case DeviceHolds():
+            return HoldFacts(value.holds, value.known)
+        case NodeOffer():
+            return OfferFacts(value.advertised, value.plan.problems)
+    return value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"a dump has no {type(value).__name__}")
