@@ -133,7 +133,7 @@ class WorkersPlugin:
     def _end(self) -> None:
         """As Ctrl-C would: each tears down what it has set up. They are out of the terminal's reach.
 
-        Python loses an interrupt that comes while it collects garbage, so each is left without an answer, too.
+        Python loses an interrupt that comes while it collects garbage, so each is left without an answer too.
         """
         for worker in self._workers:
             worker.connection.close()
