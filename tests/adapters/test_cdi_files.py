@@ -57,7 +57,7 @@ def test_everything_of_the_driver_is_found_with_the_links_that_lead_to_it(root: 
     assert files.cuda_folder == FOLDER
     assert files.programs == (DriverFile("/usr/bin/nvidia-smi", "/opt/nv/smi"),)
     firmware = f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin"
-    assert files.data == (DriverFile(firmware, firmware),)
+    assert files.data_files == (DriverFile(firmware, firmware),)
     assert files.problems == ()
     assert find_driver_files(root, root, "") == files, "the library's own name has the version"
 
@@ -72,13 +72,13 @@ def test_what_graphics_need_is_found(root: Path) -> None:
         f"{modules}/drivers/nvidia_drv.so",
         f"{modules}/extensions/libglxserver_nvidia.so.{VERSION}",
     ]
-    before = {file.path for file in find_driver_files(root, root, VERSION).data}
+    before = {file.path for file in find_driver_files(root, root, VERSION).data_files}
     for path in (*paths, f"{modules}/extensions/libglxserver_nvidia.so.1.2.3", "usr/bin/nvidia-xconfig"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
     found = find_driver_files(root, root, VERSION)
-    assert {file.path for file in found.data} - before == {f"/{path}" for path in paths}
-    assert [file.names for file in found.data if file.names] == [
+    assert {file.path for file in found.data_files} - before == {f"/{path}" for path in paths}
+    assert [file.names for file in found.data_files if file.names] == [
         (f"/{modules}/extensions/libglxserver_nvidia.so",)
     ]
     assert "/usr/bin/nvidia-xconfig" in {file.path for file in found.programs}

@@ -18,7 +18,7 @@ from tonnage.adapters.vendors.driver_root import (
     LIBRARY,
     DriverLibrary,
     driver_root_of,
-    found,
+    library_files,
     resolved_inside,
 )
 from tonnage.adapters.vendors.nvml import NvmlBackend
@@ -74,7 +74,7 @@ def test_links_are_followed_inside_the_root(
 def test_a_fifo_in_the_place_of_the_library_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "usr/lib64").mkdir(parents=True)
     os.mkfifo(tmp_path / "usr/lib64" / LIBRARY)
-    assert not list(found(tmp_path))
+    assert not list(library_files(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_fifo_in_the_place_of_the_library_is_not_opened(tmp_path: Path) -> Non
     ],
 )
 def test_the_library_is_found_where_systems_have_it(tmp_path: Path, layout: Layout, files: list[str]) -> None:
-    assert list(found(lay(tmp_path, layout))) == [tmp_path / file for file in files]
+    assert list(library_files(lay(tmp_path, layout))) == [tmp_path / file for file in files]
 
 
 def driver(devices: int, *, starts: int = 0) -> bytes:

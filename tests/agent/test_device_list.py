@@ -73,7 +73,7 @@ async def test_nothing_is_looked_at_where_auto_is_not_asked_for(tmp_path: Path, 
 async def test_the_node_and_its_files_are_followed_and_changes_are_events(tmp_path: Path, clock: Any) -> None:
     node = Node(tmp_path, clock)
     assert (await node.settled())[0] == "envvar"
-    node.lists.told(NEW)
+    node.lists.observe(NEW)
     assert await node.settled() == ("cdi-cri", "cdi-cri: kubelet 1.35.8 and containerd 2.2.1 have CDI")
     assert node.posted == []
     node.files.seen = NodeRuntime(configs=(OFF,))
@@ -83,21 +83,21 @@ async def test_the_node_and_its_files_are_followed_and_changes_are_events(tmp_pa
     ((reason, text),) = node.posted
     assert reason == "DeviceListStrategyChanged"
     assert "auto is envvar now, not cdi-cri: containerd 2.2.1 has CDI switched off" in text
-    node.lists.told(OLD)
+    node.lists.observe(OLD)
     assert (await node.settled())[0] == "envvar"
     assert len(node.posted) == 1
 
 
 async def test_what_it_came_to_outlives_a_restart_in_which_nobody_tells(tmp_path: Path, clock: Any) -> None:
     node = Node(tmp_path, clock)
-    node.lists.told(NEW)
+    node.lists.observe(NEW)
     await node.settled()
     again = Node(tmp_path, clock)
     strategy, why = await again.settled()
     assert (strategy, why.startswith("cdi-cri: as before: ")) == ("cdi-cri", True)
-    again.lists.told({"kubeletVersion": "v1.35.8"})
+    again.lists.observe({"kubeletVersion": "v1.35.8"})
     assert (await again.settled())[0] == "cdi-cri"
-    again.lists.told(OLD)
+    again.lists.observe(OLD)
     assert (await again.settled())[0] == "envvar"
 
 
@@ -105,10 +105,10 @@ async def test_before_kubelet_knows_the_devices_what_was_kept_is_taken_without_a
     tmp_path: Path, clock: Any
 ) -> None:
     node = Node(tmp_path, clock)
-    node.lists.told(NEW)
+    node.lists.observe(NEW)
     await node.settled()
     again = Node(tmp_path, clock, started=asyncio.Event())
-    again.lists.told(OLD)
+    again.lists.observe(OLD)
     assert await again.settled() == ("cdi-cri", "cdi-cri: as before")
     assert again.files.looks == 0
     again.started.set()
@@ -123,7 +123,7 @@ async def test_what_was_kept_and_makes_no_sense_is_forgotten(tmp_path: Path, clo
 async def test_a_disk_that_refuses_stops_nothing(tmp_path: Path, clock: Any) -> None:
     (tmp_path / "state").write_text("in the way")
     node = Node(tmp_path / "state", clock)
-    node.lists.told(NEW)
+    node.lists.observe(NEW)
     assert (await node.settled())[0] == "cdi-cri"
 
 

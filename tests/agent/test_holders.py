@@ -95,7 +95,7 @@ class Bench:
 
     async def start(self) -> None:
         self.task = asyncio.create_task(self.holders.run())
-        await self.until(lambda: self.board.holds.value.known)
+        await self.until(lambda: self.board.holds.value.settled)
 
     async def stop(self) -> None:
         if self.task is not None:

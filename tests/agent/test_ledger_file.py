@@ -31,8 +31,8 @@ def test_what_was_written_comes_back_as_of_now(ledger: tuple[Entry, ...], boot: 
 
 
 def test_after_a_boot_nobody_owns_anything() -> None:
-    written = ledger_bytes((Entry("r", "a", 3, 1.0, seen=True, owner=Owner("k", "u")),), "one")
-    assert ledger_of(written, "other", 9.0) == (Entry("r", "a", 0, 9.0, seen=True),)
+    written = ledger_bytes((Entry("r", "a", 3, 1.0, listed=True, owner=Owner("k", "u")),), "one")
+    assert ledger_of(written, "other", 9.0) == (Entry("r", "a", 0, 9.0, listed=True),)
 
 
 def test_a_row_has_the_names_that_earlier_agents_read() -> None:

@@ -259,7 +259,7 @@ class Loops:
         board.inventory.publish(self.inventory)
         board.devices_error.publish(self.error)
         board.configuration.publish(self.config)
-        board.holds.publish(DeviceHolds(known=self.known))
+        board.holds.publish(DeviceHolds(settled=self.known))
         board.offer.publish(self.offer)
         backend = cast(DeviceBackend, SimpleNamespace(stuck_s=lambda: self.stuck_s))
         return Probes(self.metrics, board, backend, lambda: self.unregistered)

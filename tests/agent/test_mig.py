@@ -135,7 +135,7 @@ async def test_mig_4_killed_before_or_after_any_effect_it_ends_done_or_as_it_was
             entry = (wish.entries or ())[0]
             assert now.enabled == entry.enabled
             names = [_name(profile, size) for profile, _, sizes in parts for size in sizes]
-            assert {name: names.count(name) for name in names} == dict(entry.wanted)
+            assert {name: names.count(name) for name in names} == dict(entry.counts)
         else:
             assert agent.state == MigState.FAILED, agent.said
             assert "no resources" in agent.said[-1][1] or "agents ended" in agent.said[-1][1]

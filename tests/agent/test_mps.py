@@ -138,7 +138,7 @@ class Agent:
 
     def hold(self, *resources: str) -> None:
         holds = tuple(Hold(name, ("GPU-0::0",), "ml", "a", "c") for name in resources)
-        self.board.holds.publish(DeviceHolds(holds, known=True))
+        self.board.holds.publish(DeviceHolds(holds, settled=True))
 
     @property
     def report(self) -> ConditionReport:
@@ -347,6 +347,6 @@ async def test_an_agent_that_is_killed_at_any_step_leaves_nothing_for_ever(
             await agent.until(lambda: agent.why() == "")
             assert machine.exclusive == BOTH
         else:
-            await agent.until(lambda: agent.loop._known and not agent.loop._standing)
+            await agent.until(lambda: agent.loop._recalled and not agent.loop._standing)
             assert machine.exclusive == set()
             assert machine.running == {}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.diagnose.explain.explain import explain
-from tonnage.diagnose.scheduler_message import TAINTS, said
+from tonnage.diagnose.scheduler_message import TAINTS, parsed_message
 from tonnage.model.reasons.pods import ConditionDiffers
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import snapshot_from_documents
@@ -74,14 +74,14 @@ VICTIMS = "0/3 nodes are available: 3 No preemption victims found for incoming p
     ],
 )
 def test_messages_of_all_releases(message: str, counts: object, whole: str, preemption: str) -> None:
-    found = said(message)
+    found = parsed_message(message)
     assert (found.counts, found.whole, found.preemption) == (counts, whole, preemption)
 
 
 @given(st.text(st.sampled_from("0/3 nodesarvilb:,.1 {}'()"), max_size=200))
 def test_no_words_are_an_error(text: str) -> None:
-    said(text)
-    said(f"0/3 nodes are available: {text}")
+    parsed_message(text)
+    parsed_message(f"0/3 nodes are available: {text}")
 
 
 def told(message: str, *, taints: bool) -> Explanation:

@@ -95,7 +95,7 @@ def explained(name: str, snapshot: Snapshot) -> Explanation:
 )
 def test_a_family_is_told_in_a_few_words(inventory: Inventory, kind: FamilyKind, told: str) -> None:
     family = family_of(board_of(inventory.devices, inventory.links))
-    assert (family.kind, family.told) == (kind, told)
+    assert (family.kind, family.summary) == (kind, told)
 
 
 def test_amds_machines_are_families_of_their_own() -> None:

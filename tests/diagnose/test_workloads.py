@@ -165,7 +165,7 @@ def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
         pod("w-1-b", owner),
         *waiting,
     )
-    assert [(g.told.verdict, g.names) for g in told.pods] == [
+    assert [(g.explanation.verdict, g.names) for g in told.pods] == [
         (Verdict.NOT_NOW, ("w-1-c", "w-1-d", "w-1-e")),
         (Verdict.FITS, ("w-1-a", "w-1-b")),
     ]

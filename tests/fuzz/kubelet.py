@@ -153,7 +153,7 @@ class Node:
     def forget(self) -> None:
         """Containers end at once, or the ledger would grow with every input."""
         self._ledger._entries = {}
-        self._board.holds.publish(DeviceHolds(known=True))
+        self._board.holds.publish(DeviceHolds(settled=True))
 
 
 class Memory:

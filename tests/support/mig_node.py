@@ -181,7 +181,7 @@ class Agent:
 
     @holds.setter
     def holds(self, holds: tuple[Hold, ...]) -> None:
-        self.board.holds.publish(DeviceHolds(holds, known=True))
+        self.board.holds.publish(DeviceHolds(holds, settled=True))
 
     @property
     def withheld(self) -> Mapping[str, tuple[int, ...]]:

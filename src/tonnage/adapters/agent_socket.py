@@ -79,15 +79,15 @@ def ask_agent(file: Path, *, patience_s: float = _PATIENCE_S) -> bytes:
         HardwareError: there is none, it does not answer in time, or the socket is another user's.
     """
     where = str(file)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-        asked.settimeout(patience_s)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(patience_s)
         try:
             with _short(file) as name:
-                asked.connect(name)
-            if not _is_own(asked):
+                client.connect(name)
+            if not _is_own(client):
                 remedy = "look who listens there: ss -xlp"
                 raise HardwareError(Problem("the agent's socket is another user's", where, remedy=remedy))
-            return _received(asked, where)
+            return _received(client, where)
         except TimeoutError:
             why = f"it has said nothing for {patience_s:g} s"
             remedy = "see its log, and its probe /healthz; a second SIGTERM ends it at once"
@@ -98,9 +98,9 @@ def ask_agent(file: Path, *, patience_s: float = _PATIENCE_S) -> bytes:
             raise HardwareError(file_problem("cannot be asked", file, error)) from None
 
 
-def _received(asked: socket.socket, where: str) -> bytes:
+def _received(client: socket.socket, where: str) -> bytes:
     parts, size = [], 0
-    while part := asked.recv(1 << 16):
+    while part := client.recv(1 << 16):
         parts.append(part)
         size += len(part)
         if size > MAX_BYTES:

@@ -52,7 +52,7 @@ class FolderCheckpoints:
         self._folder = folder
         self._deadline_s = deadline_s
         self._lock = threading.Lock()
-        self._asked = 0
+        self._requested = 0
         self._written: dict[str, int] = {}
         self._added: dict[str, _Added] = {}
         self._overdue: asyncio.Future[Any] | None = None
@@ -78,8 +78,8 @@ class FolderCheckpoints:
         """Let a thread write; the number that it gets says what was asked for before what."""
         if self._overdue is not None and not self._overdue.done():
             raise HardwareError(self._late(name))
-        self._asked += 1
-        writing = asyncio.get_running_loop().run_in_executor(None, write, self._asked)
+        self._requested += 1
+        writing = asyncio.get_running_loop().run_in_executor(None, write, self._requested)
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody's
         await asyncio.wait({writing}, timeout=self._deadline_s)
         if not writing.done():
@@ -183,9 +183,9 @@ def _chained(before: bytes, row: bytes) -> bytes:
 def _rows(raw: bytes, digest: bytes) -> Iterator[bytes]:
     """Those whose sums follow from the first."""
     for line in raw.split(b"\n")[:-1]:
-        found, _, row = line.partition(b" ")
+        sum_of_row, _, row = line.partition(b" ")
         digest = _chained(digest, row)
-        if found != digest:
+        if sum_of_row != digest:
             return
         yield row
 
@@ -218,10 +218,10 @@ def write_atomic(file: Path, content: bytes, *, mode: int = 0o600, lasting: bool
         raise HardwareError(file_problem("cannot be written", file, error)) from None
 
 
-def file_problem(what: str, file: Path, error: OSError) -> Problem:
+def file_problem(action: str, file: Path, error: OSError) -> Problem:
     """A refusal of the file system in words, with what to do about the usual ones."""
     why = os.strerror(error.errno) if error.errno else str(error)
-    return Problem(f"{file.name} {what}", str(file), why, _REMEDIES.get(error.errno or 0, ""))
+    return Problem(f"{file.name} {action}", str(file), why, _REMEDIES.get(error.errno or 0, ""))
 
 
 def payload_of(raw: bytes) -> bytes | None:

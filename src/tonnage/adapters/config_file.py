@@ -23,10 +23,10 @@ class MountedConfigFile:
     def stamp(self) -> str:
         """Identifies the file that is there, or says why none is; a mounted ConfigMap swaps links."""
         try:
-            found = self._place.stat()
+            status = self._place.stat()
         except OSError as error:
             return f"errno {error.errno}"
-        return f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
     async def read(self) -> str | Problem:
         """Its text, at most 1 MiB of UTF-8."""

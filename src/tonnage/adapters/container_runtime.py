@@ -46,8 +46,8 @@ class RuntimeFiles:
         )  # after registration, or where auto is asked for
         from tonnage.adapters.node_facts.runtime import runtime_configs
 
-        seen = (tuple(runtime_configs(NodeFiles(root))) for root in self._roots)
-        configs = next((found for found in seen if found), ())
+        by_root = (tuple(runtime_configs(NodeFiles(root))) for root in self._roots)
+        configs = next((own for own in by_root if own), ())
         return NodeRuntime(configs=configs, unwritable=_unwritable(self._roots[0] / SPEC_FOLDER))
 
 

@@ -224,7 +224,7 @@ def loop_flags(folder: ControlPlaneFolder, program: str) -> list[str]:
     return flags
 
 
-def _free_ports(wanted: int) -> tuple[int, int, int]:
+def _free_ports(api_port: int) -> tuple[int, int, int]:
     """Of the API server, etcd's clients and its peers: free a moment ago.
 
     Raises:
@@ -233,7 +233,7 @@ def _free_ports(wanted: int) -> tuple[int, int, int]:
     sockets = [socket.socket() for _ in range(3)]
     try:
         for number, probe in enumerate(sockets):
-            port = wanted if number == 0 else 0
+            port = api_port if number == 0 else 0
             # A port whose connections have just ended counts as free for Go's listeners.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((LOOPBACK, port))
@@ -242,8 +242,8 @@ def _free_ports(wanted: int) -> tuple[int, int, int]:
     except OSError as error:
         raise ConfigError(
             Problem(
-                f"port {wanted} cannot be taken",
-                f"{LOOPBACK}:{wanted}",
+                f"port {api_port} cannot be taken",
+                f"{LOOPBACK}:{api_port}",
                 error.strerror or str(error),
                 "choose another port with --port (0 takes a free one)",
             )

@@ -84,13 +84,13 @@ def _target(place: Path) -> str | None:
 
 
 def _others(place: Path, shown: str) -> str:
-    found = place.lstat()
-    if found.st_uid not in (0, os.geteuid()):
-        return f"{shown} belongs to user {found.st_uid}"
+    status = place.lstat()
+    if status.st_uid not in (0, os.geteuid()):
+        return f"{shown} belongs to user {status.st_uid}"
     own_group = (
-        os.geteuid() != 0 and found.st_gid == os.getegid()
+        os.geteuid() != 0 and status.st_gid == os.getegid()
     )  # a user's folders, pretended to be a node's
     others = stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP
-    if not stat.S_ISLNK(found.st_mode) and found.st_mode & others:
-        return f"{shown} is writable by others than root (mode {stat.S_IMODE(found.st_mode):04o})"
+    if not stat.S_ISLNK(status.st_mode) and status.st_mode & others:
+        return f"{shown} is writable by others than root (mode {stat.S_IMODE(status.st_mode):04o})"
     return ""

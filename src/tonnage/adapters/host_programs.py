@@ -15,7 +15,7 @@ from tonnage.model.errors import HardwareError, Problem
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _IN_FOLDER: Final = 'cd "$1" && shift && exec "$@"'
 _LONGEST: Final = 300
-_KEPT: Final = 1 << 16
+_OUTPUT_LIMIT: Final = 1 << 16
 
 
 class ChrootPrograms:
@@ -46,24 +46,24 @@ class ChrootPrograms:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
-                limit=_KEPT,
+                limit=_OUTPUT_LIMIT,
             )
         except OSError as error:
             raise HardwareError(Problem(f"{command} does not run", why=str(error))) from None
-        said = asyncio.create_task(_tail(process))
+        output = asyncio.create_task(_tail(process))
         try:
             await asyncio.wait_for(process.wait(), timeout_s)
         except TimeoutError:
-            what = f"{command} has not ended within {timeout_s:.0f} s"
-            raise HardwareError(Problem(what)) from None
+            problem = f"{command} has not ended within {timeout_s:.0f} s"
+            raise HardwareError(Problem(problem)) from None
         finally:
             if process.returncode is None:  # all of it, also when nobody waits any more
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
             with suppress(TimeoutError):  # a child of its own may keep the pipe
-                await asyncio.wait_for(said, 1.0)
-        text = said.result() if said.done() and not said.cancelled() else ""
+                await asyncio.wait_for(output, 1.0)
+        text = output.result() if output.done() and not output.cancelled() else ""
         if process.returncode:
             why = " ".join(text.split())[-_LONGEST:] or "it says nothing"
             raise HardwareError(Problem(f"{command} failed ({process.returncode})", why=why))
@@ -73,7 +73,7 @@ class ChrootPrograms:
 async def _tail(process: asyncio.subprocess.Process) -> str:
     """The last of what it says."""
     assert process.stdout is not None
-    kept = b""
-    while part := await process.stdout.read(_KEPT):
-        kept = (kept + part)[-_KEPT:]
-    return kept.decode(errors="replace")
+    tail = b""
+    while part := await process.stdout.read(_OUTPUT_LIMIT):
+        tail = (tail + part)[-_OUTPUT_LIMIT:]
+    return tail.decode(errors="replace")

@@ -65,11 +65,11 @@ def _pci_device(folder: Path) -> PciDevice:
 def _cpu(text: str) -> Cpu | None:
     """The first processor of /proc/cpuinfo."""
     lines = (line.partition(":") for line in text.split("\n\n", 1)[0].splitlines())
-    said = {name.strip(): value.strip() for name, _, value in lines}
-    vendor = said.get("vendor_id") or said.get("CPU implementer") or ""
+    fields = {name.strip(): value.strip() for name, _, value in lines}
+    vendor = fields.get("vendor_id") or fields.get("CPU implementer") or ""
     if not vendor:
         return None
-    return Cpu(vendor, _number(said.get("cpu family", "")), _number(said.get("model", "")))
+    return Cpu(vendor, _number(fields.get("cpu family", "")), _number(fields.get("model", "")))
 
 
 def _number(text: str) -> int | None:
@@ -79,14 +79,14 @@ def _number(text: str) -> int | None:
 def _variables(text: str) -> Iterator[tuple[str, str]]:
     """The assignments of os-release, without a shell's quotes; a line that is none is left out."""
     for line in text.splitlines():
-        found = _VARIABLE.fullmatch(line.strip())
-        if found is None:
+        match = _VARIABLE.fullmatch(line.strip())
+        if match is None:
             continue
         try:
-            words = shlex.split(found[2])
+            words = shlex.split(match[2])
         except ValueError:
             continue
-        yield found[1], " ".join(words)
+        yield match[1], " ".join(words)
 
 
 def _text(file: Path) -> str:

@@ -80,11 +80,11 @@ class RuntimeConfigFiles:
                 write_atomic(place, edit.after.encode(), mode=mode)
 
     def _read(self, path: str) -> ConfigFile:
-        found = self._files.read(path)
-        if found.content is None:
-            return ConfigFile(path, trouble=found.trouble)
+        content = self._files.read(path)
+        if content.content is None:
+            return ConfigFile(path, trouble=content.trouble)
         try:
-            text = found.content.decode()
+            text = content.content.decode()
         except UnicodeDecodeError as error:
             return ConfigFile(path, trouble=f"byte {error.start + 1} is no UTF-8")
         return ConfigFile(path, text, self._link(path))

@@ -76,7 +76,7 @@ class CdiSpecs:
         self._names = frozenset[str]()
         self._made: tuple[Inventory, PluginConfig, bool] | None = None
         self._stamp = ""
-        self._said: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
         self._withdrawn = False
         self.problems: tuple[str, ...] = ()
         """What is not in the specs, and why; empty when all is."""
@@ -86,12 +86,12 @@ class CdiSpecs:
 
         Specs are brought up to date first, so that a device is named only once it can be found.
         """
-        wanted = {name for one in injections for name in _named(one)}
-        if not wanted:
+        names = {name for injection in injections for name in _cdi_names(injection)}
+        if not names:
             return None
-        if not wanted <= self._names or not self._fresh():
+        if not names <= self._names or not self._fresh():
             await self.update()
-        missing = sorted(wanted - self._names)
+        missing = sorted(names - self._names)
         if not missing:
             return None
         return without_spec(missing, self.problems)
@@ -131,12 +131,12 @@ class CdiSpecs:
         self, inventory: Inventory, config: PluginConfig, readable: bool
     ) -> tuple[frozenset[str], tuple[str, ...], bool]:
         """(qualified names that specs have, what is left out and why, whether no file refused)."""
-        wanted = wants_cdi(config)
+        needed = wants_cdi(config)
         before = {kind: await self._content(spec_file(kind)) for kind in _KINDS}
         managed = self._withdrawn or bool(before[CDI_MANAGEMENT_KIND])
         specs: dict[str, CdiSpec] = {}
         problems: list[str] = []
-        if readable and (wanted or managed or any(before.values())):
+        if readable and (needed or managed or any(before.values())):
             files = await self._files.driver_files(inventory.driver_version, config)
             made = cdi_specs(inventory, files, config)
             if managed:
@@ -146,13 +146,13 @@ class CdiSpecs:
                 problem.what + f": {problem.why}" for spec in specs.values() for problem in spec.left_out
             ]
             problems += files.problems
-        elif not readable and wanted:
+        elif not readable and needed:
             problems.append(self._board.devices_error.value)
         names: set[str] = set()
         whole = True
         for kind, content in before.items():
             spec = specs.get(kind)
-            if spec is None and not content and not wanted:
+            if spec is None and not content and not needed:
                 continue
             try:
                 names |= await self._keep(kind, spec, content)
@@ -185,17 +185,17 @@ class CdiSpecs:
 
     def _report(self, problems: tuple[str, ...]) -> None:
         for problem in problems:
-            if problem not in self._said:
+            if problem not in self._reported:
                 _LOG.warning("not in the CDI spec: node=%s why=%s", self._node, problem)
                 self._events.post("Warning", "CdiSpecIncomplete", problem)
-        self._said = problems
+        self._reported = problems
 
 
-def _same(one: tuple[Inventory, PluginConfig, bool], other: tuple[Inventory, PluginConfig, bool]) -> bool:
-    return one[0] is other[0] and one[1] is other[1] and one[2] == other[2]
+def _same(basis: tuple[Inventory, PluginConfig, bool], other: tuple[Inventory, PluginConfig, bool]) -> bool:
+    return basis[0] is other[0] and basis[1] is other[1] and basis[2] == other[2]
 
 
-def _named(injection: Injection) -> Iterable[str]:
+def _cdi_names(injection: Injection) -> Iterable[str]:
     yield from injection.cdi_devices
     for value in injection.annotations.values():
         yield from value.split(",")

@@ -99,8 +99,8 @@ class NodeDevices:
         _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
         policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
         shown = self._board.inventory.value
-        known = self._scanned or shown or Inventory()
-        self._remember(struck(self._state, event, known, policy, now=now))
+        inventory = self._scanned or shown or Inventory()
+        self._remember(struck(self._state, event, inventory, policy, now=now))
         if shown is not None and self._scanned is not None:
             self._show(judged(self._scanned, self._state))
 
@@ -225,9 +225,9 @@ class DeviceMemory:
 
 def _reasons(inventory: Inventory) -> dict[str, str]:
     """Why each device may not be used, empty where it may; and so of the parts of those that may."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for device in inventory.devices:
-        found[device.uuid] = "" if device.healthy else device.reason or "unhealthy"
+        reasons[device.uuid] = "" if device.healthy else device.reason or "unhealthy"
         if device.healthy:
-            found |= {mig.uuid: "" if mig.healthy else mig.reason or "unhealthy" for mig in device.migs}
-    return found
+            reasons |= {mig.uuid: "" if mig.healthy else mig.reason or "unhealthy" for mig in device.migs}
+    return reasons

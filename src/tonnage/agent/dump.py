@@ -98,7 +98,7 @@ class NodeDump(msgspec.Struct, frozen=True):
 def dump_of(board: NodeBoard, clock: Clock, *, node: str, agent: str) -> bytes:
     """The board now, as JSON. Texts of configurations and what hooks are told are left out."""
     now = clock.monotonic()
-    facts = {name: _seen(topic.fact, now) for name, topic in _topics(board).items()}
+    facts = {name: _dumped(topic.fact, now) for name, topic in _topics(board).items()}
     dump = NodeDump(VERSION, agent, node, clock.now(), BoardFacts(**facts))
     return msgspec.json.encode(dump, enc_hook=_plain, order="deterministic")
 
@@ -114,14 +114,14 @@ def dump_in(text: bytes) -> NodeDump:
 def board_of(dump: NodeDump, clock: Clock) -> NodeBoard:
     """The board that was dumped, as of now by this clock. What the node offers is decided anew."""
     facts, now = dump.facts, clock.monotonic()
-    seen: dict[str, Seen[Any]] = msgspec.structs.asdict(facts)
-    values: dict[str, Any] = {name: each.value for name, each in seen.items()}
-    values["holds"] = DeviceHolds.of(facts.holds.value.holds, known=facts.holds.value.known)
+    dumped: dict[str, Seen[Any]] = msgspec.structs.asdict(facts)
+    values: dict[str, Any] = {name: fact.value for name, fact in dumped.items()}
+    values["holds"] = DeviceHolds.of(facts.holds.value.holds, settled=facts.holds.value.known)
     values["offer"] = None if facts.offer.value is None else _offer(facts)
-    if (known := facts.node.value) is not None:
-        meta = ObjectMeta(name=dump.node, labels=dict(known.labels))
-        values["node"] = Node(metadata=meta, spec=NodeSpec(unschedulable=known.unschedulable))
-    times = {name: None if each.age_s is None else now - each.age_s for name, each in seen.items()}
+    if (node_facts := facts.node.value) is not None:
+        meta = ObjectMeta(name=dump.node, labels=dict(node_facts.labels))
+        values["node"] = Node(metadata=meta, spec=NodeSpec(unschedulable=node_facts.unschedulable))
+    times = {name: None if fact.age_s is None else now - fact.age_s for name, fact in dumped.items()}
     return NodeBoard(**{name: Topic(clock, value, times[name]) for name, value in values.items()})
 
 
@@ -150,7 +150,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
     }
 
 
-def _seen(fact: Fact[Any], now: float) -> Seen[Any]:
+def _dumped(fact: Fact[Any], now: float) -> Seen[Any]:
     return Seen(_shown(fact.value), None if fact.seen_s is None else round(now - fact.seen_s, 3))
 
 
@@ -172,7 +172,7 @@ def _shown(value: Any) -> Any:
         case Node():
             return NodeFacts(value.metadata.labels, value.spec.unschedulable)
         case DeviceHolds():
-            return HoldFacts(value.holds, value.known)
+            return HoldFacts(value.holds, value.settled)
         case NodeOffer():
             return OfferFacts(value.advertised, value.plan.problems)
     return value

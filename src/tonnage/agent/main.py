@@ -196,8 +196,8 @@ async def _run(
                 group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
-        for each in (sockets, kubelet_holds, daemons, backend):
-            await each.close()
+        for closing in (sockets, kubelet_holds, daemons, backend):
+            await closing.close()
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:

@@ -62,7 +62,7 @@ class NodeMps:
         self._board = board
         self._daemons = daemons
         self._wake = asyncio.Event()
-        self._known = False
+        self._recalled = False
         """Whether it is known what an earlier agent left."""
         self._used = False
         self._basis: tuple[Inventory, ConfigInForce] | None = None
@@ -112,42 +112,46 @@ class NodeMps:
         while True:
             await next_beat(self._clock)
             now = self._clock.monotonic()
-            if any(now >= one.due_at or self._ended(one) for one in self._standing.values() if not one.busy):
+            if any(
+                now >= standing.due_at or self._ended(standing)
+                for standing in self._standing.values()
+                if not standing.busy
+            ):
                 self._wake.set()
 
-    def _ended(self, one: Standing) -> str:
-        return self._daemons.ended(one.daemon) if one.alive else ""
+    def _ended(self, standing: Standing) -> str:
+        return self._daemons.ended(standing.daemon) if standing.alive else ""
 
     def _turn(self, group: asyncio.TaskGroup) -> None:
         """Begin what is to be done now."""
-        for name, one in tuple(self._standing.items()):
-            if not one.busy and (why := self._ended(one)):
-                self._put(name, died(one, why[:_LONGEST], now=self._clock.monotonic()))
-        wanted = self._wanted()
-        if wanted is None:
+        for name, standing in tuple(self._standing.items()):
+            if not standing.busy and (why := self._ended(standing)):
+                self._put(name, died(standing, why[:_LONGEST], now=self._clock.monotonic()))
+        daemons = self._required()
+        if daemons is None:
             return
         held = self._board.holds.value.resources
         now = self._clock.monotonic()
-        for step in next_steps(wanted, self._standing, held, now=now):
+        for step in next_steps(daemons, self._standing, held, now=now):
             name = step.daemon.resource
             before = self._standing.get(name) or Standing(step.daemon)
             daemon = step.daemon if isinstance(step, StartDaemon) else before.daemon
             self._used = True
             self._put(name, replace(before, daemon=daemon, busy=True))
             group.create_task(self._take(step))
-        for root in {daemon.root for daemon in wanted}:
-            ready = all(self._serves(daemon) for daemon in wanted if daemon.root == root)
+        for root in {daemon.root for daemon in daemons}:
+            ready = all(self._serves(daemon) for daemon in daemons if daemon.root == root)
             if self._marked.get(root) != ready:
                 self._marked[root] = ready
                 group.create_task(self._mark(root))
 
-    def _wanted(self) -> tuple[MpsDaemon, ...] | None:
+    def _required(self) -> tuple[MpsDaemon, ...] | None:
         """None while it is not known what is wanted, what was left, or which devices there are."""
         board = self._board
         inventory, config = board.inventory.value, board.configuration.value
         if inventory is None or config is None or board.devices_error.value:
             return None
-        if not self._known or not board.holds.value.known:
+        if not self._recalled or not board.holds.value.settled:
             return None
         if self._basis is None or self._basis[0] is not inventory or self._basis[1] is not config:
             self._basis = inventory, config
@@ -183,7 +187,7 @@ class NodeMps:
             after = self._failed(step, before, why[:_LONGEST])
         if after is None:
             self._standing.pop(name)
-            self._told(name, before.state, None)
+            self._publish(name, before.state, None)
             await self._forget()
         else:
             self._put(name, replace(after, busy=False))
@@ -229,14 +233,14 @@ class NodeMps:
     def _put(self, name: ResourceName, after: Standing) -> None:
         before = self._standing.get(name)
         self._standing[name] = after
-        self._told(name, before.state if before else None, after.state)
+        self._publish(name, before.state if before else None, after.state)
 
-    def _told(self, name: ResourceName, before: MpsState | None, after: MpsState | None) -> None:
+    def _publish(self, name: ResourceName, before: MpsState | None, after: MpsState | None) -> None:
         """Let others know how a daemon stands, if that changed."""
-        known = self._board.mps.value
-        if before == after and name in known:
+        states_before = self._board.mps.value
+        if before == after and name in states_before:
             return
-        states = {other: state for other, state in known.items() if other != name}
+        states = {other: state for other, state in states_before.items() if other != name}
         if after is not None and (before is None or before.why != after.why):
             self._report(name, before, after)
         self._board.mps.publish(MappingProxyType(states if after is None else {**states, name: after}))
@@ -257,7 +261,7 @@ class NodeMps:
     async def _end(self) -> None:
         """End daemons in order, side by side; what cannot be ended in time is killed, and left on disk."""
 
-        async def one(standing: Standing) -> ResourceName | None:
+        async def end_daemon(standing: Standing) -> ResourceName | None:
             try:
                 await self._stop(standing.daemon)
             except HardwareError as error:
@@ -267,7 +271,7 @@ class NodeMps:
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDING_S):
-                done = await asyncio.gather(*(one(each) for each in self._standing.values()))
+                done = await asyncio.gather(*(end_daemon(state) for state in self._standing.values()))
                 for name in done:
                     if name is not None:
                         del self._standing[name]
@@ -283,7 +287,7 @@ class NodeMps:
         except (HardwareError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
         self._standing = {daemon.resource: Standing(daemon) for daemon in left}
-        self._known = True
+        self._recalled = True
         self._board.mps_condition.publish(self._condition())
 
     async def _forget(self) -> None:
@@ -296,7 +300,7 @@ class NodeMps:
     async def _save(self) -> None:
         """Raises HardwareError: it is not on disk."""
         async with self._saving:
-            payload = json.dumps(remembered(one.daemon for one in self._standing.values())).encode()
+            payload = json.dumps(remembered(standing.daemon for standing in self._standing.values())).encode()
             if payload != self._saved:
                 await self._performer.perform(SaveCheckpoint(CHECKPOINT, payload))
                 self._saved = payload

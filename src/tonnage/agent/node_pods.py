@@ -81,11 +81,11 @@ class NodePods:
         """
         if self._api is None:
             return None
-        wanted = frozenset(uids)
-        known = {uid: _is_over(pod) for pod in self._informer or () for uid in _uids(pod)}
-        ended = frozenset(uid for uid in wanted if known.get(uid))
-        self._over = (self._over & wanted) | ended
-        self._doubtful = wanted - self._over - known.keys()
+        sought = frozenset(uids)
+        over_by_uid = {uid: _is_over(pod) for pod in self._informer or () for uid in _uids(pod)}
+        ended = frozenset(uid for uid in sought if over_by_uid.get(uid))
+        self._over = (self._over & sought) | ended
+        self._doubtful = sought - self._over - over_by_uid.keys()
         if self._doubtful and self._synced:
             self._doubt.set()
         return self._over

@@ -91,8 +91,8 @@ def wrong_options(options: AgentOptions) -> Iterator[Problem]:
     if options.devices != "nvml" and not options.devices.removeprefix("scenario:").strip():
         yield Problem("no file after scenario:", "--devices", remedy="write scenario:FILE")
     elif options.devices != "nvml" and not options.devices.startswith("scenario:"):
-        what = f"unknown devices {options.devices[:100]!r}"
-        yield Problem(what, "--devices", remedy="write nvml or scenario:FILE")
+        text = f"unknown devices {options.devices[:100]!r}"
+        yield Problem(text, "--devices", remedy="write nvml or scenario:FILE")
     yield from _wrong_flags(options)
 
 
@@ -101,8 +101,8 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     from tonnage.decide.node.choose_config import unknown_fallbacks
 
     if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
-        what = f"no absolute path: {options.kubelet_socket[:60]!r}"
-        yield Problem(what, "--kubelet-socket", remedy="write one that begins with /, or nothing")
+        text = f"no absolute path: {options.kubelet_socket[:60]!r}"
+        yield Problem(text, "--kubelet-socket", remedy="write one that begins with /, or nothing")
     if options.labels not in tuple(LabelPlace):
         remedy = f"one of {', '.join(LabelPlace)}"
         yield Problem(f"nowhere to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)

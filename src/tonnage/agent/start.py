@@ -31,12 +31,14 @@ async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterabl
     while board.inventory.value is None or board.devices_error.value:
         error, current = board.devices_error.value, board.configuration.value
         if error and board.config_asked.value and current is not None and current.config.fail_on_init_error:
-            what = "the devices cannot be read, and failOnInitError is true"
+            text = "the devices cannot be read, and failOnInitError is true"
             remedy = (
                 "see tonnage doctor on the node; with failOnInitError: false the agent waits for the driver"
             )
-            flags = (each.where for each in overrides if each.path == ("flags", "failOnInitError"))
-            raise HardwareError(Problem(what, next(flags, current.choice.source), error, remedy))
+            flags = (
+                override.where for override in overrides if override.path == ("flags", "failOnInitError")
+            )
+            raise HardwareError(Problem(text, next(flags, current.choice.source), error, remedy))
         await next_beat(clock)
 
 

@@ -54,7 +54,7 @@ class Binaries:
         return self.elsewhere.get(program, self.folder) / program
 
 
-def chosen_minor(environment: Mapping[str, str], wanted: str = DEFAULT_MINOR) -> str:
+def chosen_minor(environment: Mapping[str, str], default: str = DEFAULT_MINOR) -> str:
     """`$KUBERNETES_VERSION` as a minor version, else `wanted`.
 
     Raises:
@@ -64,11 +64,11 @@ def chosen_minor(environment: Mapping[str, str], wanted: str = DEFAULT_MINOR) ->
     '1.37'
     """
     named = environment.get(VERSION_VARIABLE, "")
-    minor = ".".join((named or wanted).removeprefix("v").split(".")[:2])
+    minor = ".".join((named or default).removeprefix("v").split(".")[:2])
     if minor not in PATCHES or named.removeprefix("v") not in ("", minor, PATCHES[minor]):
         raise ConfigError(
             Problem(
-                f"no genuine Kubernetes {(named or wanted)[:20]}",
+                f"no genuine Kubernetes {(named or default)[:20]}",
                 f"${VERSION_VARIABLE}" if named else "the scenario's serverVersion",
                 f"pinned are {', '.join(PATCHES.values())}",
                 f"{VERSION_VARIABLE}={DEFAULT_MINOR}, or a folder of your own in ${FOLDER_VARIABLE}",

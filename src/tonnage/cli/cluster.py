@@ -98,6 +98,6 @@ def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
     """Those of `kinds` that could not be read; said on stderr, as what follows lacks them."""
     unread = tuple(kind for kind in kinds if kind in snapshot.missing)
     if unread:
-        told = f"not read: {', '.join(unread)}. What follows is told without them."
-        say(told, err=True)
+        warning = f"not read: {', '.join(unread)}. What follows is told without them."
+        say(warning, err=True)
     return unread

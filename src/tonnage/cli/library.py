@@ -63,8 +63,8 @@ def load_lab(name: str) -> FoundLab:
 
     path = labs_folder() / name / LAB_FILE
     if name not in lab_names():
-        given = Path(name)
-        path = given / LAB_FILE if given.is_dir() else given
+        typed = Path(name)
+        path = typed / LAB_FILE if typed.is_dir() else typed
         if not path.is_file():
             raise _unknown("lab", name, lab_names(), "tonnage lab list")
     folder = path.parent.resolve()
@@ -77,18 +77,18 @@ def _files_in(folder: Path) -> set[str]:
     Raises:
         ConfigError: there are too many.
     """
-    found: set[Path] = set()
+    places: set[Path] = set()
     leaving: set[Path] = set()
     for place in folder.rglob("*"):
         if not Path(os.path.realpath(place)).is_relative_to(folder):
             leaving.update(place.parents)
         elif place.is_file():
-            found.add(place)
-        if len(found) > _MOST_FILES:
+            places.add(place)
+        if len(places) > _MOST_FILES:
             why, remedy = f"more than {_MOST_FILES} files", "give the lab a folder of its own"
             raise ConfigError(Problem("no folder of a lab", str(folder), why, remedy))
     leaving -= {folder, *folder.parents}
-    return {str(file.relative_to(folder)) for file in found if leaving.isdisjoint(file.parents)}
+    return {str(file.relative_to(folder)) for file in places if leaving.isdisjoint(file.parents)}
 
 
 def load_scenario(name: str) -> Scenario:
@@ -133,9 +133,9 @@ def read_bytes(path: Path, largest: int) -> bytes:
     return content
 
 
-def _unknown(noun: str, name: str, known: tuple[str, ...], remedy: str) -> ConfigError:
-    near = get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; {remedy}"
+def _unknown(noun: str, name: str, names: tuple[str, ...], remedy: str) -> ConfigError:
+    near = get_close_matches(name.lower(), names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}; {remedy}"
     if "/" in name or name.endswith((".yaml", ".yml")):
         missing = "a folder" if Path(name).is_dir() else "no such file"
         return ConfigError(Problem(f"no {noun} there", name[:1000], missing, hint))

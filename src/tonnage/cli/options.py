@@ -44,10 +44,10 @@ def _known_version(_: click.Context, __: click.Parameter, value: str | None) -> 
     if value is None:
         return None
     parts = value.removeprefix("v").split(".")
-    known = len(parts) in (2, 3) and all(
+    valid = len(parts) in (2, 3) and all(
         part.isascii() and part.isdigit() and len(part) < 5 for part in parts
     )
-    if not known or parts[0] != "1" or not _OLDEST_MINOR <= int(parts[1]) <= _NEWEST_MINOR:
+    if not valid or parts[0] != "1" or not _OLDEST_MINOR <= int(parts[1]) <= _NEWEST_MINOR:
         raise click.BadParameter(
             f"{value[:20]} is not known here; 1.{_OLDEST_MINOR} to 1.{_NEWEST_MINOR} are"
         )
@@ -117,17 +117,17 @@ class Words(click.ParamType[tuple[str, ...]]):
 
     name = "words"
 
-    def __init__(self, known: Iterable[str]) -> None:
-        self.known = tuple(known)
+    def __init__(self, choices: Iterable[str]) -> None:
+        self.choices = tuple(choices)
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
         words = value if isinstance(value, tuple) else tuple(str(value).split(","))
         for word in words:
-            if word not in self.known:
-                near = get_close_matches(word[:_LONGEST_WORD], self.known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(self.known)}"
+            if word not in self.choices:
+                near = get_close_matches(word[:_LONGEST_WORD], self.choices, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(self.choices)}"
                 self.fail(f"{word[:_LONGEST_WORD]!r} is not known: {hint}", param, ctx)
         return words
 
@@ -197,8 +197,8 @@ def common_options(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapped(**values: Any) -> Any:
-            given = {name: values.pop(name) for name in names if name in values}
-            return function(common=Common(**given), **values)
+            common_values = {name: values.pop(name) for name in names if name in values}
+            return function(common=Common(**common_values), **values)
 
         # The help lists first what is applied last.
         for option in reversed(options):

@@ -18,13 +18,13 @@ from tonnage.model.errors import ConfigError, Problem
 def find_runtime(state: StateFolder, usual: Path) -> Path | None:
     """The folder, `usual` unless the state folder says another; None if it is not this user's own."""
     try:
-        said = (state.path / RUNTIME).read_text(encoding="utf-8").strip()
+        recorded = (state.path / RUNTIME).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
-        said = ""
+        recorded = ""
     except (OSError, UnicodeError) as error:
         where, remedy = str(state.path / RUNTIME), "remove it, then tonnage up again"
         raise ConfigError(Problem("unreadable", where, str(error), remedy)) from error
-    folder = Path(said or usual)
+    folder = Path(recorded or usual)
     return folder if _is_own(folder) else None
 
 
@@ -60,7 +60,7 @@ def _made_or_beside(path: Path) -> Path:
 def _is_own(folder: Path) -> bool:
     """Whether it is a folder of this user's, and no link to one."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

@@ -31,7 +31,7 @@ from tonnage.model.json import parsed_json
 _PLANE: Final = "control-plane"
 _DATABASE: Final = "cluster.db"
 _SCENARIO: Final = "scenario.yaml"
-_KEPT: Final = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", _SCENARIO)
+_SAVED_FILES: Final = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", _SCENARIO)
 """What outlives the process."""
 RUNTIME: Final = "runtime"
 _OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", RUNTIME, _PLANE)
@@ -92,7 +92,9 @@ class StateFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in (*_OWN, *_KEPT))
+            foreign = sorted(
+                entry.name for entry in self.path.iterdir() if entry.name not in (*_OWN, *_SAVED_FILES)
+            )
             if foreign:
                 raise self._foreign(foreign)
             self._lock = self._acquire()
@@ -115,7 +117,7 @@ class StateFolder:
             os.close(descriptor)
             if self.owner() is not None:
                 break
-        raise self._taken()
+        raise self._already_running()
 
     def publish(self, running: Running, kubeconfig: str) -> None:
         """Say where the cluster is; the kubeconfig is readable by its owner alone."""
@@ -181,7 +183,7 @@ class StateFolder:
             else:
                 (self.path / name).unlink(missing_ok=True)
 
-    def _taken(self) -> ConfigError:
+    def _already_running(self) -> ConfigError:
         pid = self.owner() or 0
         process = f"process {pid}" if pid else "another process"
         return ConfigError(
@@ -213,8 +215,8 @@ def private_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "belongs to another user, or is a link", str(path))
         path.chmod(0o700)
     except OSError as error:

@@ -47,17 +47,17 @@ def command(
     """Exit status 1 when the GPUs asked about are not the best set of their size."""
     from tonnage.diagnose.topo.topology import comparison, fleet_topology
 
-    wanted = _indices(gpus) if gpus is not None else None
+    indices = _indices(gpus) if gpus is not None else None
     if devices is not None:
-        found = asyncio.run(_this_machine(devices, driver_root))
-        return _show_node(common, found, comparison(found, _on(found, wanted)) if wanted else None)
+        topology = asyncio.run(_this_machine(devices, driver_root))
+        return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
     snapshot = asyncio.run(snapshot_of(common))
     unread_of(snapshot, "NodeGPUStatus", "Node")
     fleet = fleet_topology(snapshot)
-    if node is None and wanted is None:
+    if node is None and indices is None:
         return _show_fleet(common, fleet)
-    found = _node(fleet, node)
-    return _show_node(common, found, comparison(found, _on(found, wanted)) if wanted else None)
+    topology = _node(fleet, node)
+    return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
 
 
 def _indices(text: str) -> tuple[int, ...]:
@@ -67,22 +67,22 @@ def _indices(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _on(topology: NodeTopology, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    missing = sorted(set(wanted) - set(topology.board.indices))
+def _on(topology: NodeTopology, indices: tuple[int, ...]) -> tuple[int, ...]:
+    missing = sorted(set(indices) - set(topology.board.indices))
     if missing:
         there = ", ".join(map(str, topology.board.indices)) or "none"
         names = ", ".join(map(str, missing))
         raise ConfigError(Problem(f"no GPU {names}", f"node {topology.node}", remedy=f"there are {there}"))
-    return wanted
+    return indices
 
 
 def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
     names = [*(topology.node for topology in fleet.nodes), *fleet.silent]
     if name is None:
         raise click.UsageError("--gpus of which node? Give its name")
-    found = next((topology for topology in fleet.nodes if topology.node == name), None)
-    if found is not None:
-        return found
+    match = next((topology for topology in fleet.nodes if topology.node == name), None)
+    if match is not None:
+        return match
     if name in fleet.silent:
         why = "it has GPUs, and no agent of Tonnage says how they are joined (NodeGPUStatus)"
         remedy = "install the agent there, or run tonnage topo --devices nvml on the node"
@@ -122,7 +122,7 @@ def _show_fleet(common: Common, fleet: FleetTopology) -> int:
             topology.node,
             str(len(topology.rows)),
             ", ".join(topology.family.products) or "-",
-            topology.family.told,
+            topology.family.summary,
             ", ".join(sorted({str(r.numa_node) for r in topology.rows if r.numa_node is not None})) or "-",
             topology.fastest_pair or "-",
         )
@@ -149,8 +149,8 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         emit(node_json(topology, compared), common.output)
     else:
         products = ", ".join(topology.family.products)
-        told = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.told}", ""]
-        told += [*matrix_lines(topology), "", *best_lines(topology)]
-        told += ["", *comparison_lines(compared)] if compared is not None else []
-        say(printable(lines(told).rstrip()))
+        rows = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.summary}", ""]
+        rows += [*matrix_lines(topology), "", *best_lines(topology)]
+        rows += ["", *comparison_lines(compared)] if compared is not None else []
+        say(printable(lines(rows).rstrip()))
     return 0 if compared is None or compared.is_best else 1

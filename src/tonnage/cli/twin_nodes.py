@@ -39,12 +39,12 @@ def node_folder(state: Path, node: str, *, where: str) -> Path:
     runtime = find_runtime(StateFolder(state), runtime_folder(os.environ, state, os.getuid()))
     files = [] if runtime is None else sorted(runtime.glob(f"*/{HARDWARE}"))
     folders = (file.parent for file in files[:_MOST_NODES])
-    found = {_name_of(folder): folder for folder in folders}
-    if node not in found:
-        known = ", ".join(sorted(found)[:10])
-        why = f"its nodes: {known}" if known else "none runs here"
+    by_name = {_name_of(folder): folder for folder in folders}
+    if node not in by_name:
+        names = ", ".join(sorted(by_name)[:10])
+        why = f"its nodes: {names}" if names else "none runs here"
         raise ConfigError(Problem(f"no node of the embedded cluster: {node[:63]}", where, why, "tonnage up"))
-    return found[node]
+    return by_name[node]
 
 
 def _name_of(folder: Path) -> str:

@@ -29,16 +29,16 @@ def wait_for(
     if not ending:
         return None
     alike = () if any(p.status.terminating for p in ending) else _alternatives(node, resource, ending)
-    names = (_named(p, pod.namespace, now) for p in alike or ending)
-    told = f"{len(ending)} of {listed(names)}" if alike else listed(names)
-    told = f"all of {told}" if len(ending) > 1 and not alike else told
-    return _edit(node, ending, told)
+    names = (_pod_with_end(p, pod.namespace, now) for p in alike or ending)
+    pods_text = f"{len(ending)} of {listed(names)}" if alike else listed(names)
+    pods_text = f"all of {pods_text}" if len(ending) > 1 and not alike else pods_text
+    return _edit(node, ending, pods_text)
 
 
 def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> Edit | None:
     """Wait until one pod of the node, `namespace/name`, ends; None when it is elsewhere."""
     ending = tuple(other for other in node.pods if f"{other.namespace}/{other.name}" == name)
-    return _edit(node, ending, _named(ending[0], pod.namespace, now)) if ending else None
+    return _edit(node, ending, _pod_with_end(ending[0], pod.namespace, now)) if ending else None
 
 
 def ends_by(pod: Pod) -> datetime | None:
@@ -46,8 +46,8 @@ def ends_by(pod: Pod) -> datetime | None:
     if pod.status.gone_by is not None:
         return pod.status.gone_by
     own = _own_end(pod)
-    known = [end for end in (own, pod.job_ends) if end is not None]
-    return min(known, default=None)
+    ends = [end for end in (own, pod.job_ends) if end is not None]
+    return min(ends, default=None)
 
 
 def _own_end(pod: Pod) -> datetime | None:
@@ -71,23 +71,23 @@ def until(pod: Pod, now: datetime | None) -> str:
     return f"it ends by {utc(by)}, {why}"
 
 
-def _edit(node: NodeView, ending: tuple[Pod, ...], told: str) -> Edit:
+def _edit(node: NodeView, ending: tuple[Pod, ...], pods_text: str) -> Edit:
     def on_view(view: View) -> View:
         return view.with_node(view.nodes[node.name].without(ending))
 
-    waits_for = f"{told} on {node.name}"
+    waits_for = f"{pods_text} on {node.name}"
     action = f"wait for {waits_for} to end, or end {'it' if len(ending) == 1 else 'them'}"
     leaving = all(pod.status.terminating for pod in ending)
     if leaving:
         action = f"wait for {waits_for} to end"
-    known = all(ends_by(pod) is not None for pod in ending)
-    cost = (_SOON_COST if leaving else _COST - known) + len(ending)
+    timed = all(ends_by(pod) is not None for pod in ending)
+    cost = (_SOON_COST if leaving else _COST - timed) + len(ending)
     return Edit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
 
 
-def _named(pod: Pod, namespace: str, now: datetime | None) -> str:
-    told = until(pod, now)
-    return own(f"{pod.namespace}/{pod.name}", namespace) + (f" ({told})" if told else "")
+def _pod_with_end(pod: Pod, namespace: str, now: datetime | None) -> str:
+    ending = until(pod, now)
+    return own(f"{pod.namespace}/{pod.name}", namespace) + (f" ({ending})" if ending else "")
 
 
 def _enough(node: NodeView, resource: str, short: int) -> Iterator[Pod]:

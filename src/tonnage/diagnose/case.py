@@ -23,7 +23,7 @@ class Case:
     view: View
     decision: Decision
     classes: tuple[NodeClass, ...]
-    asked: Pod
+    original: Pod
     """The pod with what it asks of another scheduler, which hides that from the default one's rules."""
     candidates: tuple[str, ...] = ()
     """The nodes of which the scheduler may take any, where scores decide."""

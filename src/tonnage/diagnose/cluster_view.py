@@ -108,10 +108,10 @@ class Grounds:
         if self.ready is None:
             self.ready = self.shared.of(snapshot)
             return self.ready
-        known = self.ready.view.snapshot
-        changed = _differ(_grounds(known), _grounds(snapshot))
+        earlier = self.ready.view.snapshot
+        changed = _differ(_grounds(earlier), _grounds(snapshot))
         if self.ready.engine is None:
-            changed = changed or _differ((known.pods, known.claims), (snapshot.pods, snapshot.claims))
+            changed = changed or _differ((earlier.pods, earlier.claims), (snapshot.pods, snapshot.claims))
         return self.shared.of(snapshot) if changed else self.ready
 
 
@@ -122,20 +122,20 @@ def _grounds(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return any(one is not other for one, other in zip(some, others, strict=True))
+    return any(left is not other for left, other in zip(some, others, strict=True))
 
 
 def _states_of(view: View) -> tuple[int, ...]:
     """A number for what a node says about itself when it is closed."""
-    known: dict[object, int] = {}
+    numbers: dict[object, int] = {}
     states = ((node.node.ills, node.node.cordon, at_work(node.node)) for node in view.nodes.values())
-    return tuple(known.setdefault(state, len(known)) for state in states)
+    return tuple(numbers.setdefault(state, len(numbers)) for state in states)
 
 
 def marks_of(view: View) -> tuple[int, ...]:
     """A number for what a node offers and what its labels and agent say of its GPUs; unread nodes alone."""
-    known: dict[object, int] = {}
-    found: list[int] = []
+    numbers: dict[object, int] = {}
+    marks: list[int] = []
     for name, node in view.nodes.items():
         key: object = name
         if not node.node.problems and not any(pod.problems for pod in node.pods):
@@ -144,5 +144,5 @@ def marks_of(view: View) -> tuple[int, ...]:
             )
             status = view.snapshot.gpu.get(name)
             key = offered, layer_of(node.node, status), mark_of(status, node)
-        found.append(known.setdefault(key, len(known)))
-    return tuple(found)
+        marks.append(numbers.setdefault(key, len(numbers)))
+    return tuple(marks)

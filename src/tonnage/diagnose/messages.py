@@ -56,15 +56,15 @@ def heard_in(text: str) -> tuple[Heard, ...]:
     if not text.strip():
         return ()
     numbers = {int(match["number"]): match for match in _CUDA_NUMBER.finditer(text)}
-    found: list[Heard] = []
+    heard: list[Heard] = []
     for message in messages():
         matches = (pattern.search(text) for pattern in message.patterns)
-        match = next((one for one in matches if one is not None), None)
+        match = next((candidate for candidate in matches if candidate is not None), None)
         match = match or next((numbers[n] for n in message.cuda if n in numbers), None)
-        if match is not None and message.code not in {one.message.code for one in found}:
+        if match is not None and message.code not in {candidate.message.code for candidate in heard}:
             named = {name: value for name, value in match.groupdict().items() if value and name != "number"}
-            found.append(Heard(message, _line(text, match), message.symptom(named)))
-    return tuple(found)
+            heard.append(Heard(message, _line(text, match), message.symptom(named)))
+    return tuple(heard)
 
 
 def heard_lines(heard: Heard) -> list[str]:
@@ -72,11 +72,13 @@ def heard_lines(heard: Heard) -> list[str]:
     message = heard.message
     number = heard.symptom.xid if isinstance(heard.symptom, GpuXid) else None
     xid = xids().get(whole_number(number or "") or 0)
-    told = f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
+    xid_text = (
+        f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
+    )
     return [
         f"{message.code} (layer: {message.layer})",
         f"  said: {heard.words}",
-        f"  means: {message.meaning}{f' ({told})' if told else ''}",
+        f"  means: {message.meaning}{f' ({xid_text})' if xid_text else ''}",
         f"  look at: {message.check}",
         f"  do: {message.remedy}",
     ]

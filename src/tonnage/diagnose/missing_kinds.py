@@ -32,8 +32,8 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
             case "Namespace" if any(_by_labels(pod) for pod in (case.pod, *snapshot.pods)):
                 yield _reason(case, kind, "an affinity term chooses namespaces by their labels"), True
             case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
-                told = "a node's device plugin may give out one of a shared resource at most"
-                yield _reason(case, kind, told, Layer.PLUGIN), True
+                message = "a node's device plugin may give out one of a shared resource at most"
+                yield _reason(case, kind, message, Layer.PLUGIN), True
             case kind if kind in OF_CLAIMS and case.pod.claims:
                 yield _reason(case, kind, "its resource claims cannot be decided without them"), True
             case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" if case.pod.volumes:
@@ -62,41 +62,41 @@ def nodes_not_given(case: Case) -> bool:
 def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     """Kinds that a pod names one of, and of which some list of objects has none at all."""
     pod, snapshot = case.pod, case.view.snapshot
-    known = snapshot.missing | snapshot.complete
+    listed = snapshot.missing | snapshot.complete
     if nodes_not_given(case) and not (case.decision.held or case.decision.gates):
         yield _reason(case, "Node", "where it could run is not known"), True
-    if new and pod.runtime_class and not snapshot.runtime_classes and "RuntimeClass" not in known:
-        told = f"whether its runtime class {pod.runtime_class} exists, and what it adds, is not known"
-        yield _reason(case, "RuntimeClass", told, Layer.ADMISSION), True
-    if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in known:
-        told = "it brings a priority, and only its class may give it one"
-        yield _reason(case, "PriorityClass", told, Layer.ADMISSION), True
+    if new and pod.runtime_class and not snapshot.runtime_classes and "RuntimeClass" not in listed:
+        message = f"whether its runtime class {pod.runtime_class} exists, and what it adds, is not known"
+        yield _reason(case, "RuntimeClass", message, Layer.ADMISSION), True
+    if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in listed:
+        message = "it brings a priority, and only its class may give it one"
+        yield _reason(case, "PriorityClass", message, Layer.ADMISSION), True
     if case.decision.halted_by == VOLUMES:
-        yield from _volumes_not_given(case, known)
+        yield from _volumes_not_given(case, listed)
     accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
     own = pod.service_account not in ("", "default")
-    if new and own and not accounts and "ServiceAccount" not in known:
-        told = f"whether its service account {pod.service_account} exists is not known"
-        yield _reason(case, "ServiceAccount", told, Layer.ADMISSION), False
+    if new and own and not accounts and "ServiceAccount" not in listed:
+        message = f"whether its service account {pod.service_account} exists is not known"
+        yield _reason(case, "ServiceAccount", message, Layer.ADMISSION), False
     named = pod.priority_class and not pod.priority_class.startswith("system-")
-    if new and named and not snapshot.priority_classes and "PriorityClass" not in known:
-        told = f"whether its priority class {pod.priority_class} exists is not known"
-        yield _reason(case, "PriorityClass", told, Layer.ADMISSION), False
+    if new and named and not snapshot.priority_classes and "PriorityClass" not in listed:
+        message = f"whether its priority class {pod.priority_class} exists is not known"
+        yield _reason(case, "PriorityClass", message, Layer.ADMISSION), False
 
 
-def _volumes_not_given(case: Case, known: frozenset[str]) -> Iterator[tuple[Reason, bool]]:
+def _volumes_not_given(case: Case, listed: frozenset[str]) -> Iterator[tuple[Reason, bool]]:
     """The first kind on which it hangs that the pod's volume claims stop it."""
     snapshot, text = case.view.snapshot, case.decision.conflict
     if not snapshot.volume_claims:
-        kind, told = "PersistentVolumeClaim", "whether its volume claims exist is not known"
+        kind, message = "PersistentVolumeClaim", "whether its volume claims exist is not known"
     elif text == UNBOUND and not snapshot.storage_classes:
-        kind, told = "StorageClass", "when its volume claims are bound is not known"
+        kind, message = "StorageClass", "when its volume claims are bound is not known"
     elif text.startswith("persistentvolume ") and not snapshot.volumes:
-        kind, told = "PersistentVolume", "whether its volumes exist is not known"
+        kind, message = "PersistentVolume", "whether its volumes exist is not known"
     else:
         return
-    if kind not in known:
-        yield _reason(case, kind, told), True
+    if kind not in listed:
+        yield _reason(case, kind, message), True
 
 
 def _before_it_exists(case: Case, kind: str, verdict: Verdict) -> Iterator[tuple[Reason, bool]]:
@@ -125,10 +125,10 @@ def _by_labels(pod: Pod) -> bool:
     return any(term.namespace_selector is not None for term in terms)
 
 
-def _reason(case: Case, kind: str, told: str, layer: Layer = Layer.SCHEDULER) -> Reason:
+def _reason(case: Case, kind: str, message: str, layer: Layer = Layer.SCHEDULER) -> Reason:
     return KindNotRead(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"objects of kind {kind} were not read: {told}",
+        message=f"objects of kind {kind} were not read: {message}",
         remedy=f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces",
         source="the API server's refusal",
         layer=layer,

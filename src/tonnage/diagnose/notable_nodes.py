@@ -27,11 +27,11 @@ class Remarkable:
 
 def remarkable_of(view: View) -> Remarkable:
     """Found by looking at every node once."""
-    known = view.snapshot.gpu
+    statuses = view.snapshot.gpu
     nodes = {name: node.node for name, node in view.nodes.items()}
     return Remarkable(
-        tuple(name for name in nodes if name in known and known[name].problems),
-        tuple(name for name in nodes if name in known and known[name].single_requests),
+        tuple(name for name in nodes if name in statuses and statuses[name].problems),
+        tuple(name for name in nodes if name in statuses and statuses[name].single_requests),
         tuple(name for name, node in nodes.items() if node.labels.get(MIG_STATE) == "failed"),
         tuple(
             name

@@ -30,31 +30,36 @@ _SOURCE: Final = "API server, pod validation"
 def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[FieldError]:
     """`where` is the path of the spec."""
     resources = mapping(spec.get("resources"))
-    limits, asked = _read(resources.get("limits")), _read(resources.get("requests"))
-    rows = {one.where: {**one.limits, **one.requests} for one in manifest.amounts}
+    limits, own_requests = _read(resources.get("limits")), _read(resources.get("requests"))
+    rows = {
+        written_amounts.where: {**written_amounts.limits, **written_amounts.requests}
+        for written_amounts in manifest.amounts
+    }
     together, at_first = (_together(part, spec, where) for part in (rows, _as_written(spec, where)))
-    requests = {**limits, **at_first, **asked} if limits else asked
+    requests = {**limits, **at_first, **own_requests} if limits else own_requests
     whole = WrittenAmounts("", f"{where}.resources", limits, requests)
     for error in quantities.of(whole):
         yield replace(error, reason=replace(error.reason, subject="Pod"))
     for name, amount in together.items():
         if name in requests and parse_quantity(amount) > parse_quantity(requests[name]):
             text = f"must be greater than or equal to aggregate container requests of {amount}"
-            told = f"the pod asks for {requests[name]} of {name}, and its containers for {amount}"
-            yield _error(f"{where}.resources.requests[{name}]", requests[name], text, told)
-    for index, written in enumerate(one for one in manifest.amounts if ".containers[" in one.where):
+            message = f"the pod asks for {requests[name]} of {name}, and its containers for {amount}"
+            yield _error(f"{where}.resources.requests[{name}]", requests[name], text, message)
+    for index, written in enumerate(
+        written_amounts for written_amounts in manifest.amounts if ".containers[" in written_amounts.where
+    ):
         for name, amount in sorted(written.limits.items()):
             if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
                 text = f"must be less than or equal to pod limits of {limits[name]}"
-                told = f"the limit of {name} of {written.container} is {amount}, the pod's {limits[name]}"
-                yield _error(f"{where}.resources.containers[{index}][{name}].limits", amount, text, told)
+                message = f"the limit of {name} of {written.container} is {amount}, the pod's {limits[name]}"
+                yield _error(f"{where}.resources.containers[{index}][{name}].limits", amount, text, message)
 
 
-def _error(path: str, value: str, text: str, told: str) -> FieldError:
+def _error(path: str, value: str, text: str, message: str) -> FieldError:
     remedy = "give the pod at least what its containers have"
     reason = PodLevelResource(
         subject="Pod",
-        message=told,
+        message=message,
         remedy=remedy,
         source=_SOURCE,
         field=path,
@@ -64,25 +69,25 @@ def _error(path: str, value: str, text: str, told: str) -> FieldError:
 
 def _read(value: JsonValue) -> dict[str, str]:
     """Canonical; what is no quantity is told elsewhere."""
-    found = {}
+    amounts = {}
     for name, text in mapping(value).items():
         try:
             if name in _NAMES:
-                found[name] = canonical_quantity(str(text))
+                amounts[name] = canonical_quantity(str(text))
         except ValueError:
             continue
-    return found
+    return amounts
 
 
 def _as_written(spec: JsonObject, where: str) -> dict[str, dict[str, str]]:
     """What each container asks for before any limit range: by that a pod's own requests are completed."""
     return {
         f"{where}.{part}[{index}].resources": {
-            **_read(mapping(one.get("resources")).get("limits")),
-            **_read(mapping(one.get("resources")).get("requests")),
+            **_read(mapping(container.get("resources")).get("limits")),
+            **_read(mapping(container.get("resources")).get("requests")),
         }
         for part in ("initContainers", "containers")
-        for index, one in mappings(spec.get(part))
+        for index, container in mappings(spec.get(part))
     }
 
 
@@ -90,18 +95,18 @@ def _together(rows: Mapping[str, Mapping[str, str]], spec: JsonObject, where: st
     """What all containers ask for at a time, side-cars with them; a limit alone counts as a request."""
     always = {
         f"{where}.initContainers[{index}].resources"
-        for index, one in mappings(spec.get("initContainers"))
-        if one.get("restartPolicy") == "Always"
+        for index, container in mappings(spec.get("initContainers"))
+        if container.get("restartPolicy") == "Always"
     }
     first = [(path in always, row) for path, row in rows.items() if ".initContainers[" in path]
     own = [row for path, row in rows.items() if ".initContainers[" not in path]
-    found = {}
+    totals = {}
     for name in _NAMES:
         texts = [row[name] for row in rows.values() if name in row]
         if texts:
             most = _most(name, own, first)
-            found[name] = write_quantity(most, quantity_format(texts[0]))
-    return found
+            totals[name] = write_quantity(most, quantity_format(texts[0]))
+    return totals
 
 
 def _most(name: str, own: list[Mapping[str, str]], first: list[tuple[bool, Mapping[str, str]]]) -> Fraction:

@@ -62,12 +62,12 @@ def _may_exceed(name: str) -> bool:
 def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[FieldError]:
     where = f"{written.where}.{field}"
     for why in wrong_in_container_resource(name):
-        told = f"{name[:100]} is no resource that a container can ask for"
+        message = f"{name[:100]} is no resource that a container can ask for"
         near = name.removeprefix("requests.").removeprefix("limits.")
         remedy = f"write {near}" if near != name else "write domain/name, such as nvidia.com/gpu"
         reason = ResourceNameInvalid(
             subject=f"Container {written.container}",
-            message=told,
+            message=message,
             remedy=remedy,
             source=_SOURCE,
             resource=name,
@@ -104,20 +104,20 @@ def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterat
 
 
 def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) -> Iterator[FieldError]:
-    asked, allowed = parse_quantity(text), parse_quantity(limit)
+    requested, allowed = parse_quantity(text), parse_quantity(limit)
     where = f"{written.where}.requests"
-    if not _may_exceed(name) and asked != allowed:
-        told = f"{name} is {text} under requests and {limit} under limits; for a device they must be equal"
+    if not _may_exceed(name) and requested != allowed:
+        message = f"{name} is {text} under requests and {limit} under limits; for a device they must be equal"
         error, remedy = f"must be equal to {name} limit of {limit}", f"write {name} once, under limits"
-    elif asked > allowed:
-        told = f"{name} is {text} under requests and only {limit} under limits"
+    elif requested > allowed:
+        message = f"{name} is {text} under requests and only {limit} under limits"
         error = f"must be less than or equal to {name} limit of {limit}"
         remedy = f"raise the limit of {name} to {text}, or lower the request"
     else:
         return
     reason = RequestLimitUnequal(
         subject=f"Container {written.container}",
-        message=told,
+        message=message,
         remedy=remedy,
         source=_SOURCE,
         resource=name,
@@ -130,11 +130,11 @@ def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) ->
 
 def _without_limit(written: WrittenAmounts, name: str, text: str) -> FieldError:
     where = f"{written.where}.limits"
-    told = f"{name} stands under requests alone; a device needs a limit"
+    message = f"{name} stands under requests alone; a device needs a limit"
     remedy = f"put {name}: {text} under limits (the request then follows by itself)"
     reason = LimitMissing(
         subject=f"Container {written.container}",
-        message=told,
+        message=message,
         remedy=remedy,
         source=_SOURCE,
         resource=name,

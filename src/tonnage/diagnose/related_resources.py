@@ -16,15 +16,15 @@ _NEAR: Final = 0.85
 
 def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:
     """Resources of the same vendor that stand for the same kind of device, and the nodes that offer them."""
-    found: dict[str, list[str]] = {}
+    nodes_by_name: dict[str, list[str]] = {}
     related: dict[str, bool] = {}
     for name, node in view.nodes.items():
         for other, amount in node.node.allocatable.items():
             if other not in related:
                 related[other] = _is_related(other, resource)
             if related[other] and amount > 0:
-                found.setdefault(other, []).append(name)
-    return {other: tuple(nodes) for other, nodes in sorted(found.items())}
+                nodes_by_name.setdefault(other, []).append(name)
+    return {other: tuple(nodes) for other, nodes in sorted(nodes_by_name.items())}
 
 
 def related_on(node: Node, resource: str) -> tuple[str, ...]:
@@ -43,17 +43,17 @@ def misspelt(resource: str, offered: Iterable[str]) -> str:
     return next(iter(get_close_matches(resource.lower(), names, n=1, cutoff=_NEAR)), "")
 
 
-def is_same_device(one: str, other: str) -> bool:
+def is_same_device(name: str, other: str) -> bool:
     """Whether two names differ only by sharing.
 
     >>> is_same_device("nvidia.com/gpu", "nvidia.com/gpu.shared")
     True
     """
-    return one != other and one.removesuffix(SHARED_SUFFIX) == other.removesuffix(SHARED_SUFFIX)
+    return name != other and name.removesuffix(SHARED_SUFFIX) == other.removesuffix(SHARED_SUFFIX)
 
 
-def _is_related(one: str, other: str) -> bool:
+def _is_related(name: str, other: str) -> bool:
     """Whether two names of one vendor stand for the same kind of device."""
-    if one == other or one.partition("/")[0] != other.partition("/")[0]:
+    if name == other or name.partition("/")[0] != other.partition("/")[0]:
         return False
-    return is_same_device(one, other) or "mig-" in one or "mig-" in other
+    return is_same_device(name, other) or "mig-" in name or "mig-" in other

@@ -47,7 +47,7 @@ class Said:
     preemption: str = ""
 
 
-def said(message: str) -> Said:
+def parsed_message(message: str) -> Said:
     """The parts of a message; one that has another form stands in `whole`.
 
     >>> said("0/3 nodes are available: 1 Too many pods, 2 node(s) had taint {a: b}, that the pod didn't "

@@ -15,7 +15,7 @@ _ONCE: Final = ("Job", "CronJob")
 def kept_pods(manifest: Manifest, snapshot: Snapshot) -> frozenset[str]:
     """Names of the pods that the workload of a manifest, or what made it, keeps up."""
     namespace = manifest.pod.namespace
-    above = {one.key: one.owner for one in snapshot.workloads if one.owner is not None}
+    above = {workload.key: workload.owner for workload in snapshot.workloads if workload.owner is not None}
     root = _root(WorkloadKey(manifest.kind.split(".")[0], namespace, manifest.name), above)
     if root.kind in (*_ONCE, "Pod"):
         return frozenset()

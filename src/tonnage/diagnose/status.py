@@ -60,8 +60,8 @@ class FleetRow:
     @property
     def health(self) -> str:
         """`healthy`, or every trouble."""
-        told = "; ".join(self.troubles) or "healthy"
-        return f"{told} (cordoned)" if self.cordoned else told
+        state = "; ".join(self.troubles) or "healthy"
+        return f"{state} (cordoned)" if self.cordoned else state
 
     def to_json(self) -> JsonObject:
         """The row as `status -o json` prints it."""
@@ -100,15 +100,15 @@ def _resources(view: NodeView, status: GpuStatus | None) -> list[str]:
     names |= (
         {device.resource for device in status.devices if device.resource} if status is not None else set()
     )
-    kept = sorted(
+    resources = sorted(
         name
         for name in names
         if (node.capacity.get(name, 0) or node.allocatable.get(name, 0))
         and (view.requested.get(name, 0) or not _is_former(node, name, status))
     )
-    if not kept and status is not None and status.devices:
+    if not resources and status is not None and status.devices:
         return sorted(names) or [""]
-    return kept
+    return resources
 
 
 def _is_former(node: Node, resource: str, status: GpuStatus | None) -> bool:
@@ -161,10 +161,13 @@ def _mode(node: Node, resource: str, devices: Iterable[GpuDevice]) -> str:
 def _which(node: Node, ill: list[GpuDevice]) -> str:
     """KUB-2: which devices, by index, and since when the agent calls the node's devices unhealthy."""
     numbers = [str(device.index) for device in ill if device.index is not None]
-    told = [f"GPU {', '.join(numbers)}"] if numbers else []
-    since = next((one.since for one in node.ills if one.type == GPUS_HEALTHY and one.since), None)
-    told += [f"since {utc(since)}"] if since is not None else []
-    return f" ({'; '.join(told)})" if told else ""
+    parts = [f"GPU {', '.join(numbers)}"] if numbers else []
+    since = next(
+        (condition.since for condition in node.ills if condition.type == GPUS_HEALTHY and condition.since),
+        None,
+    )
+    parts += [f"since {utc(since)}"] if since is not None else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _troubles(node: Node, resource: str, devices: list[GpuDevice], status: GpuStatus | None) -> Iterator[str]:

@@ -29,14 +29,14 @@ def summary(classes: tuple[NodeClass, ...]) -> str:
     What cannot be read of a node refuses nothing there: some other reason does.
     """
     counts: Counter[str] = Counter()
-    for one in classes:
-        met = (reason for reason in one.told.reasons if not reason.hidden)
-        for said in {reason.phrase for reason in met if not isinstance(reason, Unreadable)}:
-            counts[said] += len(one.members)
-    told = ", ".join(
+    for node_class in classes:
+        met = (reason for reason in node_class.first.reasons if not reason.hidden)
+        for text in {reason.phrase for reason in met if not isinstance(reason, Unreadable)}:
+            counts[text] += len(node_class.members)
+    counts_text = ", ".join(
         f"{count} {phrase}" for phrase, count in sorted(counts.items(), key=lambda c: (-c[1], c[0]))
     )
-    return f"no node of {sum(len(one.members) for one in classes)} takes it: {told}"
+    return f"no node of {sum(len(node_class.members) for node_class in classes)} takes it: {counts_text}"
 
 
 def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> str:
@@ -45,27 +45,27 @@ def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> 
     It is about the reason with that number of each. `namespace` is the pod's own, whose pods are named
     without it.
     """
-    reasons = [one.told.reasons[number] for one in classes]
+    reasons = [node_class.first.reasons[number] for node_class in classes]
     first = reasons[0]
-    alone = all(len(one.members) == 1 for one in classes)
+    alone = all(len(node_class.members) == 1 for node_class in classes)
     if len({reason.message for reason in reasons}) == 1 and (alone or not _differs(first)):
         return first.message
     match first:
         case InsufficientResource():
             free = [reason.free for reason in _of_amounts(reasons)]
             by = _held_by(classes, number, first.resource, namespace)
-            return f"{_asked(first)}, {_range(first.resource, free)} free on each{by}"
+            return f"{_request_text(first)}, {_range(first.resource, free)} free on each{by}"
         case ResourceTooLarge():
             whole = [reason.allocatable for reason in _of_amounts(reasons)]
-            return f"{_asked(first)}, the whole nodes have {_range(first.resource, whole)} allocatable"
-        case NodeAffinityMismatch() if len({_wanted(reason) for reason in reasons}) == 1:
-            values = sorted({value for one in classes for value in _actual(one, number)})
-            return f"wants {_wanted(first)}; the nodes have {listed(values)}"
+            return f"{_request_text(first)}, the whole nodes have {_range(first.resource, whole)} allocatable"
+        case NodeAffinityMismatch() if len({_requirements_text(reason) for reason in reasons}) == 1:
+            values = sorted({value for node_class in classes for value in _actual(node_class, number)})
+            return f"wants {_requirements_text(first)}; the nodes have {listed(values)}"
         case _:
             return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
 
 
-def _asked(reason: AmountReason) -> str:
+def _request_text(reason: AmountReason) -> str:
     return f"asks {written_amount(reason.resource, reason.requested)} {reason.resource}"
 
 
@@ -73,11 +73,11 @@ def _held_by(classes: Sequence[NodeClass], number: int, resource: str, namespace
     """Who holds the resource, the first by name of node; empty when nobody does."""
     named: list[str] = []
     total = 0
-    for one in classes:
-        held = next((h for h in one.held if h.resource == resource), None)
-        found = held.pods if held else tuple(_holders(one.told.reasons[number]))
-        named += [own(name, namespace) for name in found]
-        total += held.total if held else len(found)
+    for node_class in classes:
+        held = next((h for h in node_class.held if h.resource == resource), None)
+        holders = held.pods if held else tuple(_holders(node_class.first.reasons[number]))
+        named += [own(name, namespace) for name in holders]
+        total += held.total if held else len(holders)
     shown = ", ".join(named[:MOST_NAMED])
     more = total - min(len(named), MOST_NAMED)
     return (f"; held by {shown}" + (f" and {more} more" if more else "")) if named else ""
@@ -121,20 +121,23 @@ def _failing(reason: Reason) -> tuple[FailingRequirement, ...]:
     return reason.failing if isinstance(reason, NodeAffinityMismatch) else ()
 
 
-def _wanted(reason: Reason) -> str:
-    return "; ".join(str(Requirement(each.key, each.operator, each.values)) for each in _failing(reason))
+def _requirements_text(reason: Reason) -> str:
+    return "; ".join(
+        str(Requirement(requirement.key, requirement.operator, requirement.values))
+        for requirement in _failing(reason)
+    )
 
 
 def _differs(reason: Reason) -> bool:
     """Whether nodes of one class tell this reason in words of their own."""
     held = isinstance(reason, InsufficientResource) and reason.holders is not None
-    return held or any(each.key == _NAME for each in _failing(reason))
+    return held or any(requirement.key == _NAME for requirement in _failing(reason))
 
 
-def _actual(one: NodeClass, number: int) -> Iterator[str]:
+def _actual(node_class: NodeClass, number: int) -> Iterator[str]:
     """What the nodes of a class have instead of what is wanted."""
-    for each in _failing(one.told.reasons[number]):
-        if each.key == _NAME:
-            yield from one.members
+    for requirement in _failing(node_class.first.reasons[number]):
+        if requirement.key == _NAME:
+            yield from node_class.members
         else:
-            yield "no such label" if each.actual is None else each.actual
+            yield "no such label" if requirement.actual is None else requirement.actual

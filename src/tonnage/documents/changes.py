@@ -151,9 +151,9 @@ class ChangeDocument(Document):
     replay: _Nothing | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> ChangeDocument:
-        given = [name for name, value in self if value is not None]
-        if len(given) != 1:
+    def _exactly_one_kind(self) -> ChangeDocument:
+        set_kinds = [name for name, value in self if value is not None]
+        if len(set_kinds) != 1:
             names = ", ".join(field.alias or name for name, field in type(self).model_fields.items())
             raise FieldError("a change is just one of its kinds", remedy=f"one of {names}")
         return self
@@ -171,7 +171,7 @@ class ChangesDocument(Document):
 
     @model_validator(mode="after")
     def _names(self) -> ChangesDocument:
-        names = [one.name for one in self.alternatives]
+        names = [alternative.name for alternative in self.alternatives]
         if not names:
             raise FieldError("no alternative", remedy="name one: alternatives: [{name: a, changes: []}]")
         again = next((name for name in names if names.count(name) > 1 or name == "before"), None)
@@ -189,59 +189,61 @@ def parse_changes(text: str, *, source: str, namespace: str = "default") -> tupl
     located = parse_yaml(text, source=source)
     document = validate(located, ChangesDocument)
     problems: list[Problem] = []
-    found = []
-    for number, one in enumerate(document.alternatives):
+    alternatives = []
+    for number, alternative in enumerate(document.alternatives):
         changes: list[m.Change] = []
-        for index, change in enumerate(one.changes):
+        for index, change in enumerate(alternative.changes):
             path: FieldPath = ("alternatives", number, "changes", index)
             try:
                 changes.append(_change(change, located, path, namespace))
             except ValueError as error:
                 problems.append(Problem(str(error), located.where(path)))
-        found.append(m.Alternative(one.name, tuple(changes)))
+        alternatives.append(m.Alternative(alternative.name, tuple(changes)))
     if problems:
         raise ConfigError(*problems)
-    return tuple(found)
+    return tuple(alternatives)
 
 
-def _change(one: ChangeDocument, located: Located, path: FieldPath, namespace: str) -> m.Change:
+def _change(document: ChangeDocument, located: Located, path: FieldPath, namespace: str) -> m.Change:
     where = located.where(path)
-    if one.set_mig is not None:
-        mig = one.set_mig
+    if document.set_mig is not None:
+        mig = document.set_mig
         layout = mig.layout if isinstance(mig.layout, str) else written_layout(mig.layout)
         return m.SetMig(chosen_nodes(mig.nodes), layout, mig.devices, mig.strategy, where)
-    if one.set_sharing is not None:
-        sharing = one.set_sharing
+    if document.set_sharing is not None:
+        sharing = document.set_sharing
         nodes = chosen_nodes(sharing.nodes)
         return m.SetSharing(nodes, sharing.replicas, sharing.rename, sharing.resource, where)
-    if one.add_nodes is not None:
-        return _added(one.add_nodes, where)
-    if one.add_workload is not None:
-        return m.AddWorkload(one.add_workload.file, one.add_workload.replicas, where=where)
-    workload = one.scale or one.remove_workload
+    if document.add_nodes is not None:
+        return _added(document.add_nodes, where)
+    if document.add_workload is not None:
+        return m.AddWorkload(document.add_workload.file, document.add_workload.replicas, where=where)
+    workload = document.scale or document.remove_workload
     if workload is not None:
-        replicas = one.scale.replicas if one.scale is not None else 0
+        replicas = document.scale.replicas if document.scale is not None else 0
         return m.Scale(workload.kind, workload.namespace or namespace, workload.name, replicas, where)
-    return _plain(one, where)
+    return _plain(document, where)
 
 
-def _plain(one: ChangeDocument, where: str) -> m.Change:
-    if one.drain is not None:
-        return m.Drain(chosen_nodes(one.drain.nodes), where)
-    if one.cordon is not None:
-        return m.Cordon(chosen_nodes(one.cordon.nodes), where=where)
-    if one.uncordon is not None:
-        return m.Cordon(chosen_nodes(one.uncordon.nodes), undo=True, where=where)
-    if one.remove_nodes is not None:
-        return m.RemoveNodes(chosen_nodes(one.remove_nodes.nodes), where)
+def _plain(document: ChangeDocument, where: str) -> m.Change:
+    if document.drain is not None:
+        return m.Drain(chosen_nodes(document.drain.nodes), where)
+    if document.cordon is not None:
+        return m.Cordon(chosen_nodes(document.cordon.nodes), where=where)
+    if document.uncordon is not None:
+        return m.Cordon(chosen_nodes(document.uncordon.nodes), undo=True, where=where)
+    if document.remove_nodes is not None:
+        return m.RemoveNodes(chosen_nodes(document.remove_nodes.nodes), where)
     return m.Replay(where)
 
 
-def _added(one: _AddNodes, where: str) -> m.AddNodes:
-    given = {"cpu": one.cpu, "memory": one.memory, "pods": one.pods}
-    amounts = {name: amount_of(name, value) for name, value in given.items() if value is not None}
-    taints = tuple(parse_taint(text) for text in one.taints)
-    return m.AddNodes(one.count, one.like, one.product, one.gpus, amounts, one.labels, taints, where)
+def _added(nodes: _AddNodes, where: str) -> m.AddNodes:
+    quantities = {"cpu": nodes.cpu, "memory": nodes.memory, "pods": nodes.pods}
+    amounts = {name: amount_of(name, value) for name, value in quantities.items() if value is not None}
+    taints = tuple(parse_taint(text) for text in nodes.taints)
+    return m.AddNodes(
+        nodes.count, nodes.like, nodes.product, nodes.gpus, amounts, nodes.labels, taints, where
+    )
 
 
 def amount_of(name: str, value: str | int) -> int:

@@ -116,10 +116,12 @@ class Hardware(Document):
     def _distinct(self) -> Hardware:
         uuids = [device.uuid for device in self.devices]
         indices = [str(index) for _, index in self.indexed()]
-        for what, values in (("uuid", uuids), ("index", indices)):
+        for field, values in (("uuid", uuids), ("index", indices)):
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
-                raise FieldError(f"{what} {', '.join(twice)} given twice", remedy=f"give each its own {what}")
+                raise FieldError(
+                    f"{field} {', '.join(twice)} given twice", remedy=f"give each its own {field}"
+                )
         return self
 
     def indexed(self) -> tuple[tuple[HardwareDevice, int], ...]:

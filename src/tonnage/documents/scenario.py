@@ -260,11 +260,11 @@ def proportional(weights: tuple[int, ...], total: int) -> tuple[int, ...]:
     ((1, 2, 1), (1, 0), (0, 6))
     """
     counts = [0] * len(weights)
-    wanted = [index for index, weight in enumerate(weights) if weight] or list(range(len(weights)))
-    for index in wanted[:total]:
+    positive = [index for index, weight in enumerate(weights) if weight] or list(range(len(weights)))
+    for index in positive[:total]:
         counts[index] = 1
     for _ in range(total - sum(counts)):
-        best = max(wanted, key=lambda index: ((weights[index] or 1) / (counts[index] + 1), -index))
+        best = max(positive, key=lambda index: ((weights[index] or 1) / (counts[index] + 1), -index))
         counts[best] += 1
     return tuple(counts)
 
@@ -323,13 +323,13 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
             why=f"at most {MAX_LIGHT_NODES} can be pretended",
         )
     if scenario.server_version not in SERVER_VERSIONS:
-        known = f"one of {', '.join(SERVER_VERSIONS)}"
+        versions = f"one of {', '.join(SERVER_VERSIONS)}"
         yield Problem(
             f"unknown Kubernetes version {scenario.server_version[:20]}",
             document.where(("serverVersion",)),
-            remedy=known,
+            remedy=versions,
         )
-    seen: set[str] = set()
+    group_names: set[str] = set()
     for index, group in enumerate(scenario.groups):
         at = ("groups", index)
         if not group.light and group.nodes > MAX_NODES:
@@ -339,11 +339,11 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
                 why=f"at most {MAX_NODES} with kubelets can be pretended",
                 remedy="say light: true",
             )
-        if group.name in seen:
+        if group.name in group_names:
             yield Problem(
                 f"a second group named {group.name}", document.where((*at, "name")), remedy="rename one"
             )
-        seen.add(group.name)
+        group_names.add(group.name)
         if group.gpu and group.gpu.model not in gpu_models():
             yield Problem(
                 f"unknown GPU model {group.gpu.model[:60]}",
@@ -352,8 +352,8 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
             )
         elif group.gpu and group.gpu.mig is not None and not gpu_models()[group.gpu.model].mig:
             able = ", ".join(key for key, model in gpu_models().items() if model.mig)
-            what = f"{group.gpu.model} cannot be divided by MIG"
-            yield Problem(what, document.where((*at, "gpu", "mig")), remedy=f"one of {able} can")
+            problem = f"{group.gpu.model} cannot be divided by MIG"
+            yield Problem(problem, document.where((*at, "gpu", "mig")), remedy=f"one of {able} can")
         yield from _numa_problems(group, at, document)
         if group.config is not None and group.config not in scenario.configs:
             yield Problem(

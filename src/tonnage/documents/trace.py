@@ -67,7 +67,7 @@ def _rows(
     text: str, source: str, columns: tuple[str, ...], read: Callable[[Mapping[str, str]], T]
 ) -> tuple[T, ...]:
     reader = csv.DictReader(StringIO(text, newline=""), restval="", strict=True)
-    found: list[T] = []
+    rows: list[T] = []
     problems: list[Problem] = []
     try:
         missing = [column for column in columns if column not in (reader.fieldnames or ())]
@@ -75,10 +75,10 @@ def _rows(
             why = f"the columns {', '.join(columns)} are read"
             raise ConfigError(Problem(f"no column {', '.join(missing)}", f"{source}:1", why))
         for row in reader:
-            if len(found) == MAX_ROWS:
+            if len(rows) == MAX_ROWS:
                 raise ConfigError(Problem(f"more than {MAX_ROWS} rows", source))
             try:
-                found.append(read(row))
+                rows.append(read(row))
             except ValueError as error:
                 problems.append(Problem(str(error), f"{source}:{reader.line_num}"))
                 if len(problems) == _MOST_PROBLEMS:
@@ -87,6 +87,6 @@ def _rows(
         problems.append(Problem("no CSV", f"{source}:{reader.line_num}", str(error)))
     if problems:
         raise ConfigError(*problems)
-    if not found:
+    if not rows:
         raise ConfigError(Problem("no rows", source))
-    return tuple(found)
+    return tuple(rows)

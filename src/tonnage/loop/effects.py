@@ -111,8 +111,10 @@ async def _on_specs(specs: CdiFiles, action: CdiAction) -> None:
 async def _on_host(host: HostPrograms, action: HostAction) -> None:
     match action:
         case RunHook(_, _, hook, variables):
-            given = {**hook.envs, **dict(variables)}
-            await host.run(hook.command, hook.args, variables=given, folder=hook.workdir, timeout_s=_HOOK_S)
+            environment = {**hook.envs, **dict(variables)}
+            await host.run(
+                hook.command, hook.args, variables=environment, folder=hook.workdir, timeout_s=_HOOK_S
+            )
         case StopService(unit):
             await host.run("systemctl", ("stop", "--", unit), timeout_s=_UNIT_S)
         case StartService(unit):

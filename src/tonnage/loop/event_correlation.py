@@ -79,21 +79,21 @@ class Correlator:
         self._buckets: _Remembered[_Bucket] = _Remembered()
 
     def observe(
-        self, about: Hashable, told: Hashable, message: str, now: datetime, name: Callable[[], str]
+        self, about: Hashable, subject: Hashable, message: str, now: datetime, name: Callable[[], str]
     ) -> Sighting | None:
         """The Event to write, None when there are too many. With a count above one it should stand already.
 
         `about` is the object and the type, `told` all but the message; `name` is for an Event that is new.
         """
-        combined = self._sparing and self._is_one_of_many(told, message, now)
-        key = (told, None) if combined else (told, message)
+        combined = self._sparing and self._is_one_of_many(subject, message, now)
+        key = (subject, None) if combined else (subject, message)
         sighting = self._sightings.of(key, lambda: Sighting(name(), now, message, combined))
         sighting.count += 1
         sighting.message = _COMBINED + message if combined else message
         return sighting if not self._sparing or self._may_tell(about, now) else None
 
-    def _is_one_of_many(self, told: Hashable, message: str, now: datetime) -> bool:
-        alike = self._alike.of(told, lambda: _Alike(now))
+    def _is_one_of_many(self, subject: Hashable, message: str, now: datetime) -> bool:
+        alike = self._alike.of(subject, lambda: _Alike(now))
         if (now - alike.last).total_seconds() > _ALIKE_WITHIN_S:
             alike.messages.clear()
         alike.last = now

@@ -69,8 +69,10 @@ class EventRecorder:
         text = message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"
         now = self._clock.now()
         about = (subject.kind, subject.namespace, subject.name, subject.uid, subject.api_version, event_type)
-        told = (*about, subject.field_path, reason)
-        sighting = self._correlator.observe(about, told, text, now, lambda: self._name(subject, now))
+        correlation_key = (*about, subject.field_path, reason)
+        sighting = self._correlator.observe(
+            about, correlation_key, text, now, lambda: self._name(subject, now)
+        )
         if sighting is None:
             return
         try:

@@ -26,17 +26,17 @@ class Expectations:
         self._awaited: defaultdict[Key, dict[tuple[str, str], float]] = defaultdict(dict)
         self._owner_of: dict[tuple[str, str], Key] = {}
 
-    def created(self, owner: Key, obj: T, seen: Informer[T]) -> None:
+    def created(self, owner: Key, obj: T, informer: Informer[T]) -> None:
         """The controller made `obj`, which is not awaited if the copy has it already."""
-        known = seen.get(obj.metadata.name, obj.metadata.namespace)
-        if known is None or known.metadata.uid != obj.metadata.uid:
+        copied = informer.get(obj.metadata.name, obj.metadata.namespace)
+        if copied is None or copied.metadata.uid != obj.metadata.uid:
             self._await(owner, ("created", obj.metadata.uid))
 
     def deleting(self, owner: Key, obj: Object) -> None:
         """The controller is about to delete `obj`."""
         self._await(owner, ("deleted", obj.metadata.uid))
 
-    def kept(self, obj: Object) -> None:
+    def deletion_failed(self, obj: Object) -> None:
         """The deletion did not happen after all."""
         self._fulfil(("deleted", obj.metadata.uid))
 

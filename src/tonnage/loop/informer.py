@@ -238,7 +238,7 @@ class Informer(Generic[T]):
 
     async def _relist(self) -> None:
         listing = await self._api.list(self.kind, namespace=self._namespace, **self._selectors)
-        fresh = {key_of(item): item for item in listing.items}
+        fresh = {key_of(listed): listed for listed in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
             self._set(key, None)
         for key, obj in fresh.items():
@@ -289,20 +289,20 @@ class Informers:
     def __init__(self, api: KubernetesReader, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._known: defaultdict[tuple[str, str, str], list[Informer[Any]]] = defaultdict(list)
+        self._by_kind: defaultdict[tuple[str, str, str], list[Informer[Any]]] = defaultdict(list)
 
     def of(self, kind: Kind[T], on_change: Callable[[Key], None] | None = None) -> Informer[T]:
         """The copy of a kind, for all who read its objects as this type or a wider one.
 
         Raises Bug once somebody runs it: what it has by then nobody is told again.
         """
-        known = self._known[kind.group, kind.version, kind.plural]
+        informers = self._by_kind[kind.group, kind.version, kind.plural]
         informer: Informer[T] | None = next(
-            (one for one in known if issubclass(one.kind.type, kind.type)), None
+            (candidate for candidate in informers if issubclass(candidate.kind.type, kind.type)), None
         )
         if informer is None:
             informer = Informer(self._api, kind, self._clock)
-            known.append(informer)
+            informers.append(informer)
         if informer.begun:
             raise Bug(Problem(f"the copy of {kind.plural} is asked for after it has begun"))
         if on_change is not None:

@@ -55,13 +55,13 @@ def claims_of(owner: OwnerT, selects: Callable[[OwnerT, Labels], bool], candidat
     claims: Claims[T] = Claims([], [], [])
     for candidate in candidates:
         controller = controller_of(candidate)
-        wanted = selects(owner, candidate.metadata.labels)
+        selected = selects(owner, candidate.metadata.labels)
         if controller is None:
             gone = candidate.metadata.deletion_timestamp or owner.metadata.deletion_timestamp
-            if wanted and not gone:
+            if selected and not gone:
                 claims.adopt.append(candidate)
         elif controller.uid == owner.metadata.uid:
-            if wanted or owner.metadata.deletion_timestamp:
+            if selected or owner.metadata.deletion_timestamp:
                 claims.owned.append(candidate)
             else:
                 claims.release.append(candidate)
@@ -124,8 +124,8 @@ class Ownership(Generic[OwnerT, T]):
             return None  # the copy that we decided on is out of date
         refs = [owner_as_json(ref) for ref in orphan.metadata.owner_references]
         held = {*orphan.metadata.finalizers, self._finalizer} - {""} if self._finalizer else set()
-        mine = controller_reference(owner, self._owner_kind)
-        return await self._set_owners(orphan, [*refs, mine], sorted(held))
+        reference = controller_reference(owner, self._owner_kind)
+        return await self._set_owners(orphan, [*refs, reference], sorted(held))
 
     async def _set_owners(self, obj: T, owners: list[JsonObject], finalizers: Sequence[str] = ()) -> T | None:
         patch: JsonObject = {

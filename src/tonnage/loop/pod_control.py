@@ -50,7 +50,7 @@ class PodControl:
         try:
             await self._api.delete(POD, name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
         except ClusterError as error:
-            self._expected.kept(pod)
+            self._expected.deletion_failed(pod)
             if isinstance(error, ApiError) and error.code in (404, 409):
                 return
             why = f"Error deleting: {message_of(error)}"

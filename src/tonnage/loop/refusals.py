@@ -24,10 +24,10 @@ def passing_over(*codes: int) -> Iterator[None]:
             raise
 
 
-async def or_none(asked: Awaitable[T], codes: Container[int] = (404,)) -> T | None:
+async def or_none(request: Awaitable[T], codes: Container[int] = (404,)) -> T | None:
     """The answer, None for a refusal with one of these codes."""
     try:
-        return await asked
+        return await request
     except ApiError as error:
         if error.code not in codes:
             raise

@@ -17,11 +17,11 @@ T = TypeVar("T", bound=Object)
 
 
 async def patch_as_seen(
-    api: KubernetesApi, kind: Kind[T], seen: T, patch: JsonObject, subresource: str = ""
+    api: KubernetesApi, kind: Kind[T], obj: T, patch: JsonObject, subresource: str = ""
 ) -> T:
     """The object after a merge patch. Raises ApiError 409 where it is not as it was seen any more."""
-    metadata: JsonObject = {**mapping(patch, "metadata"), "resourceVersion": seen.metadata.resource_version}
-    name, namespace = seen.metadata.name, seen.metadata.namespace or None
+    metadata: JsonObject = {**mapping(patch, "metadata"), "resourceVersion": obj.metadata.resource_version}
+    name, namespace = obj.metadata.name, obj.metadata.namespace or None
     whole: JsonObject = {**patch, "metadata": metadata}
     return await api.patch(kind, name, whole, namespace=namespace, subresource=subresource)
 
@@ -57,8 +57,10 @@ async def tell_of_pod(api: KubernetesApi, pod: Pod, status: JsonObject) -> None:
 
 def _order(pod: Pod, status: JsonObject) -> JsonObject:
     """What keeps new conditions behind those that are there; a patch that says nothing puts them in front."""
-    types = [one.type for one in pod.status.conditions]
-    types += [name for one in mappings(status, "conditions") if (name := text(one, "type")) not in types]
+    types = [condition.type for condition in pod.status.conditions]
+    types += [
+        name for condition in mappings(status, "conditions") if (name := text(condition, "type")) not in types
+    ]
     return (
         {"$setElementOrder/conditions": [{"type": name} for name in types]} if "conditions" in status else {}
     )

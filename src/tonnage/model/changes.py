@@ -110,8 +110,8 @@ class AddNodes:
     where: str = ""
 
     def __str__(self) -> str:
-        what = f"like {self.like}" if self.like else f"with {self.gpus} {self.product}"
-        return f"{self.count} more node{'' if self.count == 1 else 's'} {what}"
+        described = f"like {self.like}" if self.like else f"with {self.gpus} {self.product}"
+        return f"{self.count} more node{'' if self.count == 1 else 's'} {described}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def nanoseconds(text: str) -> int:
     invalid = ValueError(f"time: invalid duration {_quoted(text)}")
     if at == len(text):
         raise invalid
-    found = 0
+    total = 0
     while at < len(text):
         part = _PART.match(text, at)
         assert part is not None
@@ -53,11 +53,11 @@ def nanoseconds(text: str) -> int:
         if unit not in _UNITS_NS:
             raise ValueError(f"time: unknown unit {_quoted(unit)} in duration {_quoted(text)}")
         scale = _UNITS_NS[unit]
-        found += int(whole or 0) * scale + int(int(fraction or 0) * (scale / 10 ** len(fraction)))
-        if found > _LONGEST_NS + text.startswith("-"):
+        total += int(whole or 0) * scale + int(int(fraction or 0) * (scale / 10 ** len(fraction)))
+        if total > _LONGEST_NS + text.startswith("-"):
             raise invalid
         at = part.end()
-    return -found if text.startswith("-") else found
+    return -total if text.startswith("-") else total
 
 
 def _quoted(text: str) -> str:

@@ -44,14 +44,14 @@ def parsed_json(text: str | bytes, *, unique: bool = False) -> JsonValue:
 
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        keys: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
+            if key in keys:
                 raise DuplicateKeyError(key)
-            seen.add(key)
-    return found
+            keys.add(key)
+    return unique
 
 
 def _may_be_deep(text: str | bytes) -> bool:
@@ -66,9 +66,9 @@ def _deeper_than(value: JsonValue, limit: int) -> bool:
     for _ in range(limit):
         level = [
             inner
-            for item in level
-            if isinstance(item, (dict, list)) and item
-            for inner in (item.values() if isinstance(item, dict) else item)
+            for outer in level
+            if isinstance(outer, (dict, list)) and outer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, (dict, list))
         ]
         if not level:

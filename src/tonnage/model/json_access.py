@@ -24,36 +24,36 @@ def at(value: JsonValue, *path: str) -> JsonValue:
 
 def mapping(value: JsonValue, *path: str) -> JsonObject:
     """The object at a path; empty when there is none. Not a copy."""
-    found = at(value, *path)
-    return found if isinstance(found, dict) else {}
+    inner = at(value, *path)
+    return inner if isinstance(inner, dict) else {}
 
 
 def items(value: JsonValue, *path: str) -> list[JsonValue]:
     """The list at a path; empty when there is none. Not a copy."""
-    found = at(value, *path)
-    return found if isinstance(found, list) else []
+    inner = at(value, *path)
+    return inner if isinstance(inner, list) else []
 
 
 def mappings(value: JsonValue, *path: str) -> list[JsonObject]:
     """The objects in the list at a path."""
-    return [item for item in items(value, *path) if isinstance(item, dict)]
+    return [element for element in items(value, *path) if isinstance(element, dict)]
 
 
 def text(value: JsonValue, *path: str) -> str:
     """The string at a path; empty when there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, str) else ""
+    inner = at(value, *path)
+    return inner if isinstance(inner, str) else ""
 
 
 def texts(value: JsonValue, *path: str) -> list[str]:
     """The strings in the list at a path."""
-    return [item for item in items(value, *path) if isinstance(item, str)]
+    return [element for element in items(value, *path) if isinstance(element, str)]
 
 
 def number(value: JsonValue, *path: str, default: int = 0) -> int:
     """The integer at a path."""
-    found = at(value, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else default
+    inner = at(value, *path)
+    return inner if isinstance(inner, int) and not isinstance(inner, bool) else default
 
 
 def flag(value: JsonValue, *path: str) -> bool:
@@ -81,14 +81,16 @@ def copied(value: JsonObject) -> JsonObject:
 
     Who owns an object's fields is not copied: that is as large as the object, and never changed in place.
     """
-    result = {key: _copied(item) for key, item in value.items() if key != "metadata"}
+    fields = {key: _copied(field) for key, field in value.items() if key != "metadata"}
     if "metadata" not in value:
-        return result
+        return fields
     metadata = value["metadata"]
     if not isinstance(metadata, dict):
-        return {**value, **result}
-    kept = {key: item if key == "managedFields" else _copied(item) for key, item in metadata.items()}
-    return {key: kept if key == "metadata" else result[key] for key in value}
+        return {**value, **fields}
+    metadata_copy = {
+        key: field if key == "managedFields" else _copied(field) for key, field in metadata.items()
+    }
+    return {key: metadata_copy if key == "metadata" else fields[key] for key in value}
 
 
 def opened(value: JsonObject) -> JsonObject:
@@ -99,7 +101,7 @@ def opened(value: JsonObject) -> JsonObject:
 def _copied(value: JsonValue) -> JsonValue:
     # Most values are scalars, which need no call of their own.
     if isinstance(value, dict):
-        return {key: _copied(item) if isinstance(item, _HOLDERS) else item for key, item in value.items()}
+        return {key: _copied(inner) if isinstance(inner, _HOLDERS) else inner for key, inner in value.items()}
     if isinstance(value, list):
-        return [_copied(item) if isinstance(item, _HOLDERS) else item for item in value]
+        return [_copied(inner) if isinstance(inner, _HOLDERS) else inner for inner in value]
     return value

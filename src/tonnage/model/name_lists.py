@@ -13,8 +13,8 @@ def listed(names: Iterable[str], most: int = MOST_NAMED) -> str:
     >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2)
     ('a, b and 1 more', 'a, b')
     """
-    known = list(names)
-    return shown_of(known[:most], len(known))
+    shown = list(names)
+    return shown_of(shown[:most], len(shown))
 
 
 def shown_of(shown: list[str], count: int) -> str:

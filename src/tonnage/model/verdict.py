@@ -129,7 +129,7 @@ class NodeClass:
     those told. `held` only where there are several members.
     """
 
-    told: NodeVerdict
+    first: NodeVerdict
     members: tuple[str, ...]
     held: tuple[Holding, ...] = ()
 
@@ -154,7 +154,7 @@ class PodGroup:
     """Pods of a workload by name, and what is told of the first."""
 
     names: tuple[str, ...]
-    told: Explanation
+    explanation: Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,11 @@ class Explanation:
         body = self._to_json()
         if self.pods:
             body["pods"] = [
-                {"count": len(group.names), "names": list(group.names[:_MOST_PODS]), **group.told._to_json()}
+                {
+                    "count": len(group.names),
+                    "names": list(group.names[:_MOST_PODS]),
+                    **group.explanation._to_json(),
+                }
                 for group in self.pods
             ]
         return body

@@ -81,7 +81,7 @@ def device_class_from(obj: claim_objects.DeviceClass) -> DeviceClass:
 def claim_from(obj: claim_objects.ResourceClaim) -> ResourceClaim:
     """A claim with what it has been given."""
     notes, meta = Notes(), obj.metadata
-    requests, constraints = _asked(obj.spec, obj.api_version, notes, "spec")
+    requests, constraints = _requests_and_constraints(obj.spec, obj.api_version, notes, "spec")
     return ResourceClaim(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -115,7 +115,7 @@ def template_from(obj: claim_objects.ResourceClaimTemplate) -> ClaimTemplate:
     """A template of claims."""
     notes = Notes()
     inner = _map(obj.spec.get("spec"))
-    requests, constraints = _asked(inner, obj.api_version, notes, "spec.spec")
+    requests, constraints = _requests_and_constraints(inner, obj.api_version, notes, "spec.spec")
     namespace = obj.metadata.namespace or "default"
     return ClaimTemplate(namespace, obj.metadata.name, requests, constraints, tuple(notes.problems))
 
@@ -201,8 +201,8 @@ def _device(device: Mapping[str, Any], notes: Notes, where: str) -> Device:
 
 
 def _attribute(value: object) -> Attribute:
-    given = _map(value)
-    match given:
+    fields = _map(value)
+    match fields:
         case {"int": int(number)} if not isinstance(number, bool):
             return number
         case {"bool": bool(flag)}:
@@ -216,9 +216,9 @@ def _attribute(value: object) -> Attribute:
 
 
 def _capacity(value: object, notes: Notes, where: str) -> Capacity:
-    given = _map(value) if isinstance(value, dict) else {"value": value}
-    policy = given.get("requestPolicy")
-    amount = _quantity(given.get("value"), notes, where) or Fraction(0)
+    fields = _map(value) if isinstance(value, dict) else {"value": value}
+    policy = fields.get("requestPolicy")
+    amount = _quantity(fields.get("value"), notes, where) or Fraction(0)
     return Capacity(amount, _policy(policy, notes, where) if isinstance(policy, dict) else None)
 
 
@@ -229,10 +229,10 @@ def _policy(policy: Mapping[str, Any], notes: Notes, where: str) -> RequestPolic
         return _quantity(part[name], notes, f"{where}.requestPolicy") if name in part else None
 
     values = policy.get("validValues")
-    found = [_quantity(v, notes, f"{where}.requestPolicy") for v in values or ()] if values else []
+    amounts = [_quantity(v, notes, f"{where}.requestPolicy") for v in values or ()] if values else []
     return RequestPolicy(
         default=read(policy, "default"),
-        values=tuple(value for value in found if value is not None),
+        values=tuple(value for value in amounts if value is not None),
         least=read(bounds, "min"),
         most=read(bounds, "max"),
         step=read(bounds, "step"),
@@ -247,8 +247,8 @@ def _counters(value: object, notes: Notes, where: str) -> dict[str, Fraction]:
 
 
 def _quantities(value: object, notes: Notes, where: str) -> dict[str, Fraction]:
-    found = {str(k): _quantity(v, notes, f"{where}[{k}]") for k, v in _map(value).items()}
-    return {name: amount for name, amount in found.items() if amount is not None}
+    amounts = {str(k): _quantity(v, notes, f"{where}[{k}]") for k, v in _map(value).items()}
+    return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
 def _quantity(value: object, notes: Notes, where: str) -> Fraction | None:
@@ -259,7 +259,7 @@ def _quantity(value: object, notes: Notes, where: str) -> Fraction | None:
         return None
 
 
-def _asked(
+def _requests_and_constraints(
     spec: Mapping[str, Any], api_version: str, notes: Notes, where: str
 ) -> tuple[tuple[DeviceRequest, ...], tuple[Constraint, ...]]:
     devices = _map(spec.get("devices"))
@@ -278,19 +278,19 @@ def _request(request: Mapping[str, Any], api_version: str, notes: Notes, where: 
     if isinstance(exactly, dict):
         return _exact(name, exactly, notes, f"{where}.exactly")
     if isinstance(alternatives, list) and alternatives:
-        found = tuple(
-            _exact(_text(one.get("name")), one, notes, f"{where}.firstAvailable[{index}]")
-            for index, one in _maps(alternatives)
+        parts = tuple(
+            _exact(_text(part.get("name")), part, notes, f"{where}.firstAvailable[{index}]")
+            for index, part in _maps(alternatives)
         )
-        return DeviceRequest(name, alternatives=found)
+        return DeviceRequest(name, alternatives=parts)
     if api_version == _FLAT_VERSION and request.get("deviceClassName"):
         return _exact(name, request, notes, where)
-    return DeviceRequest(name, known=False)
+    return DeviceRequest(name, complete=False)
 
 
 def _exact(name: str, part: Mapping[str, Any], notes: Notes, where: str) -> DeviceRequest:
     capacity = part.get("capacity")
-    asked = _map(capacity).get("requests")
+    capacity_requests = _map(capacity).get("requests")
     return DeviceRequest(
         name=name,
         device_class=_text(part.get("deviceClassName")),
@@ -304,19 +304,19 @@ def _exact(name: str, part: Mapping[str, Any], notes: Notes, where: str) -> Devi
             )
             for _, t in _maps(part.get("tolerations"))
         ),
-        capacity=_quantities(asked, notes, f"{where}.capacity") if capacity is not None else None,
+        capacity=_quantities(capacity_requests, notes, f"{where}.capacity") if capacity is not None else None,
     )
 
 
 def _selectors(value: object, notes: Notes, where: str) -> tuple[str, ...]:
-    found: list[str] = []
+    expressions: list[str] = []
     for index, selector in _maps(value):
         expression = _map(selector.get("cel")).get("expression")
         if isinstance(expression, str):
-            found.append(expression)
+            expressions.append(expression)
         else:
             notes.add(f"{where}.selectors[{index}]", "it has no CEL expression", "write cel.expression")
-    return tuple(found)
+    return tuple(expressions)
 
 
 def _constraint(part: Mapping[str, Any]) -> Constraint:
@@ -332,13 +332,13 @@ def _allocation(value: object, notes: Notes) -> Allocation | None:
     selector = value.get("nodeSelector")
     devices = tuple(
         AllocatedDevice(
-            _text(result.get("request")),
-            DeviceId(_text(result.get("driver")), _text(result.get("pool")), _text(result.get("device"))),
-            result.get("adminAccess") is True,
-            _text(result.get("shareID")),
-            _quantities(result.get("consumedCapacity"), notes, "status.allocation"),
+            _text(device.get("request")),
+            DeviceId(_text(device.get("driver")), _text(device.get("pool")), _text(device.get("device"))),
+            device.get("adminAccess") is True,
+            _text(device.get("shareID")),
+            _quantities(device.get("consumedCapacity"), notes, "status.allocation"),
         )
-        for _, result in _maps(_map(value.get("devices")).get("results"))
+        for _, device in _maps(_map(value.get("devices")).get("results"))
     )
     where = "status.allocation.nodeSelector"
     return Allocation(devices, _terms(selector, notes, where) if isinstance(selector, dict) else None)
@@ -347,7 +347,7 @@ def _allocation(value: object, notes: Notes) -> Allocation | None:
 def _maps(value: object) -> Iterable[tuple[int, dict[str, Any]]]:
     """The objects of a list, each with its place in it."""
     items = value if isinstance(value, list) else []
-    return [(index, item) for index, item in enumerate(items) if isinstance(item, dict)]
+    return [(index, element) for index, element in enumerate(items) if isinstance(element, dict)]
 
 
 def _map(value: object) -> dict[str, Any]:
@@ -359,7 +359,7 @@ def _text(value: object) -> str:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+    return tuple(str(element) for element in value) if isinstance(value, list) else ()
 
 
 def _whole(value: object, otherwise: int) -> int:

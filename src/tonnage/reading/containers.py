@@ -36,8 +36,8 @@ def pod_level_requests(spec: w.PodSpec) -> dict[str, str | int | float]:
     if spec.resources is None:
         return {}
     parts = [c.resources for c in (*spec.containers, *spec.init_containers)]
-    asked = {name for part in parts for name in (*part.limits, *part.requests)}
-    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in asked}
+    names = {name for part in parts for name in (*part.limits, *part.requests)}
+    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in names}
     return limits | spec.resources.requests
 
 

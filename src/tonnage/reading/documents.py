@@ -84,8 +84,8 @@ _OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _DEEPEST_LIST: Final = 4
 
 
-def _versions(item: dict[str, JsonValue]) -> tuple[str, str]:
-    return str(item.get("apiVersion", "")), str(item.get("kind", ""))
+def _versions(obj: dict[str, JsonValue]) -> tuple[str, str]:
+    return str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
 
 
 def snapshot_from_documents(
@@ -98,23 +98,23 @@ def snapshot_from_documents(
     """
     objects: list[Readable] = []
     problems: list[Problem] = []
-    known: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]] = {}
-    found = False
-    for where, item in _items(documents, "", 0):
-        found = True
-        kind = READ.get((str(item.get("apiVersion", "")), str(item.get("kind", ""))))
+    earlier: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]] = {}
+    any_object = False
+    for where, body in _items(documents, "", 0):
+        any_object = True
+        kind = READ.get((str(body.get("apiVersion", "")), str(body.get("kind", ""))))
         if kind is None:
-            if not item.get("kind"):
+            if not body.get("kind"):
                 problems.append(Problem("no Kubernetes object: it has no kind", where))
             continue
         try:
-            obj = converted(item, kind.type)
-            problems += _misnamed(obj, item, where, known)
+            obj = converted(body, kind.type)
+            problems += _misnamed(obj, body, where, earlier)
             cordoned = isinstance(obj, w.Node) and obj.spec.unschedulable
-            objects.append(with_manager(node_from(obj), item) if cordoned else obj)
+            objects.append(with_manager(node_from(obj), body) if cordoned else obj)
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
-    if not found:
+    if not any_object:
         problems.append(
             Problem("no Kubernetes object in it", remedy="give a List: kubectl get nodes,pods -A -o yaml")
         )
@@ -125,24 +125,24 @@ def snapshot_from_documents(
 
 def _misnamed(
     obj: w.Object,
-    item: dict[str, JsonValue],
+    body: dict[str, JsonValue],
     where: str,
-    known: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]],
+    earlier: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]],
 ) -> Iterator[Problem]:
     """An object without a name, or with that of another; `known` has those before, and gets this one."""
-    kind, meta = str(item.get("kind", "")), obj.metadata
+    kind, meta = str(body.get("kind", "")), obj.metadata
     if not meta.name:
         yield Problem("it is missing", f"{where}.metadata.name")
         return
-    first, same = known.setdefault((kind, meta.namespace, meta.name), (where, item))
-    if same != item:
+    first, same = earlier.setdefault((kind, meta.namespace, meta.name), (where, body))
+    if same != body:
         yield Problem(f"another {kind} {meta.name} than {first}", where, remedy="give each object once")
 
 
 def objects_in(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
     """Every object of documents, Lists opened."""
-    for _, item in _items(documents, "", 0):
-        yield item
+    for _, obj in _items(documents, "", 0):
+        yield obj
 
 
 def makes_pods(obj: JsonObject) -> bool:
@@ -158,25 +158,25 @@ def manifests_from_documents(
     Raises:
         ConfigError: objects that cannot be read, each with its place; or nothing that makes a pod.
     """
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     problems: list[Problem] = []
-    known, items = tuple(classes), list(_items(documents, "", 0))
-    beside = tuple(_versions(item) for _, item in items if item.get("kind") in _OF_CLAIMS)
-    for where, item in items:
+    priority_classes, items = tuple(classes), list(_items(documents, "", 0))
+    beside = tuple(_versions(body) for _, body in items if body.get("kind") in _OF_CLAIMS)
+    for where, body in items:
         try:
-            manifest = _manifest(item, namespace)
+            manifest = _manifest(body, namespace)
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
             continue
         if manifest is not None:
-            pod = with_priority(manifest.pod, known)
-            found.append(replace(manifest, pod=pod, beside=beside, document=item))
-    if not found and not problems:
+            pod = with_priority(manifest.pod, priority_classes)
+            manifests.append(replace(manifest, pod=pod, beside=beside, document=body))
+    if not manifests and not problems:
         kinds_read = ", ".join(["Pod", *_TEMPLATES])
         problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))
     if problems:
         raise ConfigError(*problems)
-    return tuple(found)
+    return tuple(manifests)
 
 
 def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
@@ -185,18 +185,18 @@ def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namesp
     Raises:
         ConfigError: one of them cannot be read.
     """
-    found = [item for _, item in _items(documents, "", 0)]
-    items = [dict(item) for item in found if item.get("kind") in _OF_CLAIMS]
-    spaces = [item for item in found if item.get("kind") == "Namespace"]
+    objects = [obj for _, obj in _items(documents, "", 0)]
+    items = [dict(obj) for obj in objects if obj.get("kind") in _OF_CLAIMS]
+    spaces = [obj for obj in objects if obj.get("kind") == "Namespace"]
     if spaces:
         named = snapshot_from_documents(spaces).namespaces
         snapshot = replace(snapshot, namespaces={**snapshot.namespaces, **named})
     if not items:
         return snapshot
-    for item in items:
-        metadata = item.get("metadata")
+    for obj in items:
+        metadata = obj.get("metadata")
         if isinstance(metadata, dict) and not metadata.get("namespace"):
-            item["metadata"] = {**metadata, "namespace": namespace}
+            obj["metadata"] = {**metadata, "namespace": namespace}
     added = snapshot_from_documents(items)
     return replace(
         snapshot,
@@ -219,39 +219,39 @@ def with_schedulers(snapshot: Snapshot, profiles: Iterable[SchedulerProfile]) ->
     return replace(snapshot, schedulers={profile.name: profile for profile in profiles})
 
 
-class _Named(Protocol):
+class _HasName(Protocol):
     @property
     def name(self) -> str: ...
 
 
-_T = TypeVar("_T", bound=_Named)
+_T = TypeVar("_T", bound=_HasName)
 
 
 def _replaced(old: tuple[_T, ...], new: tuple[_T, ...]) -> tuple[_T, ...]:
     """The old ones and the new; a new one stands for an old one of its name and namespace."""
 
-    def key(one: _T) -> tuple[str, str]:
-        return str(getattr(one, "namespace", "")), one.name
+    def key(obj: _T) -> tuple[str, str]:
+        return str(getattr(obj, "namespace", "")), obj.name
 
-    names = {key(one) for one in new}
-    return (*(one for one in old if key(one) not in names), *new)
+    names = {key(obj) for obj in new}
+    return (*(obj for obj in old if key(obj) not in names), *new)
 
 
-def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:
-    kind = item.get("kind")
+def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
+    kind = body.get("kind")
     if kind == "Pod":
-        written = _in_namespace(converted(item, w.Pod), namespace)
+        written = _in_namespace(converted(body, w.Pod), namespace)
         pod = pod_from(written)
-        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"), written=item)
+        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"), written=body)
     if not isinstance(kind, str) or kind not in _TEMPLATES:
         return None
-    spec = item.get("spec")
+    spec = body.get("spec")
     where = "spec"
     if kind == "CronJob":
         job = spec.get("jobTemplate") if isinstance(spec, dict) else None
         spec, where = (job.get("spec") if isinstance(job, dict) else None), "spec.jobTemplate.spec"
     template = spec.get("template") if isinstance(spec, dict) else None
-    outer = converted({"metadata": item.get("metadata") or {}}, w.Object)
+    outer = converted({"metadata": body.get("metadata") or {}}, w.Object)
     space = outer.metadata.namespace or namespace
     made = _of_template(kind, space, outer.metadata.name, template, f"{where}.template.spec")
     return replace(made, replicas=_replicas(kind, spec))
@@ -276,19 +276,19 @@ def manifest_of(workload: Workload, classes: Iterable[PriorityClass] = ()) -> Ma
     where = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
     try:
         template: JsonValue = decoded_json(workload.template or b"{}", object)
-        found = _of_template(kind, namespace, name, template, f"{where}.template.spec")
+        manifest = _of_template(kind, namespace, name, template, f"{where}.template.spec")
     except msgspec.DecodeError as error:
         raise ConfigError(_problem(str(workload.key), str(error))) from None
-    wanted = workload.wanted if workload.wanted is not None else 1
-    return replace(found, pod=with_priority(found.pod, tuple(classes)), replicas=wanted)
+    replicas = workload.desired if workload.desired is not None else 1
+    return replace(manifest, pod=with_priority(manifest.pod, tuple(classes)), replicas=replicas)
 
 
 def _replicas(kind: str, spec: JsonValue) -> int:
     """How many pods a workload has at a time; one where it does not say. A DaemonSet's hang on the nodes."""
-    told = spec if isinstance(spec, dict) else {}
-    wanted = told.get("parallelism" if kind == "Job" else "replicas")
-    completions = told.get("completions") if kind == "Job" else None
-    count = wanted if isinstance(wanted, int) and wanted >= 0 else 1
+    fields = spec if isinstance(spec, dict) else {}
+    number = fields.get("parallelism" if kind == "Job" else "replicas")
+    completions = fields.get("completions") if kind == "Job" else None
+    count = number if isinstance(number, int) and number >= 0 else 1
     return min(count, completions) if isinstance(completions, int) and completions >= 0 else count
 
 
@@ -310,11 +310,11 @@ def _amounts(pod: w.Pod, where: str) -> tuple[WrittenAmounts, ...]:
 
 def _canonical(quantities: Mapping[str, str | int | float]) -> dict[str, str]:
     """Readable quantities as the API server writes them; the others are problems of the pod."""
-    found: dict[str, str] = {}
+    canonical: dict[str, str] = {}
     for name, quantity in quantities.items():
         with suppress(ValueError):
-            found[name] = canonical_quantity(str(quantity))
-    return found
+            canonical[name] = canonical_quantity(str(quantity))
+    return canonical
 
 
 def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:
@@ -346,11 +346,11 @@ def _items(
 def _with_kind(outer: dict[str, JsonValue], items: list[JsonValue]) -> Iterator[JsonValue]:
     """Items of a typed list (`PodList`) may leave their kind out."""
     kind = str(outer.get("kind", "")).removesuffix("List")
-    for item in items:
-        if kind and isinstance(item, dict) and not item.get("kind"):
-            yield {**item, "kind": kind, "apiVersion": outer.get("apiVersion", "")}
+    for element in items:
+        if kind and isinstance(element, dict) and not element.get("kind"):
+            yield {**element, "kind": kind, "apiVersion": outer.get("apiVersion", "")}
         else:
-            yield item
+            yield element
 
 
 def in_file(error: ConfigError, source: str) -> ConfigError:
@@ -366,5 +366,5 @@ def in_file(error: ConfigError, source: str) -> ConfigError:
 
 
 def _problem(where: str, error: str) -> Problem:
-    what, _, path = error.partition(" - at `$")
-    return Problem(what, where=where + path.rstrip("`"))
+    message, _, path = error.partition(" - at `$")
+    return Problem(message, where=where + path.rstrip("`"))

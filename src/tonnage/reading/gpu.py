@@ -37,16 +37,16 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
 
 
 def _software(runtime: object, kubelet: object) -> NodeSoftware:
-    told: Mapping[str, object] = runtime if isinstance(runtime, dict) else {}
+    runtime_fields: Mapping[str, object] = runtime if isinstance(runtime, dict) else {}
     says: Mapping[str, object] = kubelet if isinstance(kubelet, dict) else {}
     return NodeSoftware(
         RuntimeInventory(
-            name=_word(told.get("name")),
-            version=_word(told.get("version")),
-            cdi=_SWITCHES.get(_text(told.get("cdi")), Switch.UNKNOWN),
-            cdi_reason=_text(told.get("cdiReason")),
-            nri=_SWITCHES.get(_text(told.get("nri")), Switch.UNKNOWN),
-            nri_reason=_text(told.get("nriReason")),
+            name=_word(runtime_fields.get("name")),
+            version=_word(runtime_fields.get("version")),
+            cdi=_SWITCHES.get(_text(runtime_fields.get("cdi")), Switch.UNKNOWN),
+            cdi_reason=_text(runtime_fields.get("cdiReason")),
+            nri=_SWITCHES.get(_text(runtime_fields.get("nri")), Switch.UNKNOWN),
+            nri_reason=_text(runtime_fields.get("nriReason")),
         ),
         _word(says.get("version")),
         KubeletPolicies(
@@ -146,11 +146,13 @@ def _holder(holder: Mapping[str, object]) -> DeviceHolder:
 
 
 def _objects(value: object) -> Iterator[Mapping[str, object]]:
-    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+    return (
+        (element for element in value if isinstance(element, dict)) if isinstance(value, list) else iter(())
+    )
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+    return tuple(str(element) for element in value) if isinstance(value, list) else ()
 
 
 def _text(value: object) -> str:

@@ -63,9 +63,9 @@ def added_manifests(
         ConfigError: an object cannot be read, or nothing in the file makes a pod.
     """
     try:
-        found = with_claims_in(documents, snapshot, namespace=namespace)
-        classes = found.priority_classes
-        return manifests_from_documents(documents, namespace=namespace, classes=classes), found
+        extended = with_claims_in(documents, snapshot, namespace=namespace)
+        classes = extended.priority_classes
+        return manifests_from_documents(documents, namespace=namespace, classes=classes), extended
     except ConfigError as error:
         if not refused:
             raise in_file(error, file) from None
@@ -83,17 +83,17 @@ def _misspelt(schema: Schema, document: Located, value: JsonValue, path: Path) -
     kind, version = str(value.get("kind", "")), str(value.get("apiVersion", ""))
     items = value.get("items")
     if kind.endswith("List") and isinstance(items, list):
-        for index, item in enumerate(items):
-            yield from _misspelt(schema, document, item, (*path, "items", index))
+        for index, element in enumerate(items):
+            yield from _misspelt(schema, document, element, (*path, "items", index))
         return
     group, _, number = version.rpartition("/")
     row = schema.kind(group, number, kind)
     if row is not None and row.type:
         yield from _unknown(schema, row.type, document, value, path)
     elif kind in _MAKES_PODS:
-        what = f"no kind {kind} in version {version[:60]}" if version else "required field is missing"
+        problem = f"no kind {kind} in version {version[:60]}" if version else "required field is missing"
         yield Problem(
-            what,
+            problem,
             document.where((*path, "apiVersion")),
             remedy=f"write apiVersion: {_MAKES_PODS[kind]}",
         )
@@ -115,8 +115,8 @@ def _unknown(
         if fields[key].type == "object":
             yield from _unknown(schema, ref, document, child, at)
         elif fields[key].type == "array" and isinstance(child, list):
-            for index, item in enumerate(child):
-                yield from _unknown(schema, ref, document, item, (*at, index))
+            for index, element in enumerate(child):
+                yield from _unknown(schema, ref, document, element, (*at, index))
         elif fields[key].type == "map" and isinstance(child, dict):
-            for name, item in child.items():
-                yield from _unknown(schema, ref, document, item, (*at, name))
+            for name, element in child.items():
+                yield from _unknown(schema, ref, document, element, (*at, name))

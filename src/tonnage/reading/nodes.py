@@ -16,7 +16,7 @@ _GOOD: Final = frozenset(("Ready", "GPUsHealthy", "GPUConfigApplied"))
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _HAMI: Final = "hami.io/"
 _CHOOSING: Final = frozenset(
-    f"nvidia.com/{use}-gpu{what}" for use in ("use", "nouse") for what in ("type", "uuid")
+    f"nvidia.com/{use}-gpu{suffix}" for use in ("use", "nouse") for suffix in ("type", "uuid")
 )
 _LONGEST: Final = 1 << 20
 
@@ -38,9 +38,9 @@ def cordon_of(node: w.Node) -> Cordon:
     return Cordon(at=next((time for time in times if time is not None), None))
 
 
-def with_manager(node: Node, item: Mapping[str, JsonValue]) -> Node:
+def with_manager(node: Node, body: Mapping[str, JsonValue]) -> Node:
     """The cordoned node with who set `spec.unschedulable`, as `metadata.managedFields` of its JSON has it."""
-    metadata = item.get("metadata")
+    metadata = body.get("metadata")
     entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         fields = entry.get("fieldsV1") if isinstance(entry, dict) else None

@@ -22,12 +22,12 @@ class ObjectNames:
     namespace: str = ""
     names: frozenset[Name] = frozenset()
 
-    def known(self, wanted: Iterable[Name]) -> dict[Name, bool]:
+    def existing(self, objects: Iterable[Name]) -> dict[Name, bool]:
         """Whether each of those, and of the file's own, is there; without those of which it cannot say."""
         return {
-            one: one in self.names
-            for one in {*wanted, *self.names}
-            if one[0] in self.kinds and (not one[1] or self.namespace in ("", one[1]))
+            obj: obj in self.names
+            for obj in {*objects, *self.names}
+            if obj[0] in self.kinds and (not obj[1] or self.namespace in ("", obj[1]))
         }
 
 
@@ -36,17 +36,17 @@ def names_in(documents: Iterable[JsonValue], missing: frozenset[str]) -> ObjectN
     kinds: set[str] = set()
     names: set[Name] = set()
     for document in documents:
-        for one in _opened(document, 0):
-            kinds.add(str(one.get("kind")))
-            names.update(_names(one))
+        for obj in _opened(document, 0):
+            kinds.add(str(obj.get("kind")))
+            names.update(_names(obj))
     return ObjectNames(frozenset(kinds) - missing, names=frozenset(names))
 
 
 def names_of(snapshot: Snapshot) -> frozenset[Name]:
     """Of what pods name, as far as a captured cluster holds it."""
-    classes: list[Name] = [("PriorityClass", "", one.name) for one in snapshot.priority_classes]
+    classes: list[Name] = [("PriorityClass", "", obj.name) for obj in snapshot.priority_classes]
     return frozenset(
-        [*classes, *(("PersistentVolumeClaim", one.namespace, one.name) for one in snapshot.volume_claims)]
+        [*classes, *(("PersistentVolumeClaim", obj.namespace, obj.name) for obj in snapshot.volume_claims)]
     )
 
 
@@ -56,8 +56,8 @@ def _opened(value: JsonValue, depth: int) -> Iterator[JsonObject]:
         return
     items = value.get("items")
     if isinstance(items, list) and depth < _DEEPEST_LIST:
-        for item in items:
-            yield from _opened(item, depth + 1)
+        for element in items:
+            yield from _opened(element, depth + 1)
     else:
         yield value
 

@@ -31,9 +31,9 @@ class Notes:
 
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, where: str, what: str, remedy: str = "") -> None:
+    def add(self, where: str, problem: str, remedy: str = "") -> None:
         """Note that something at a field path cannot be used."""
-        self.problems.append(Problem(what, where=where, remedy=remedy))
+        self.problems.append(Problem(problem, where=where, remedy=remedy))
 
 
 def amounts(quantities: Quantities, where: str, notes: Notes) -> dict[str, int]:
@@ -81,15 +81,17 @@ def selector_of(value: object) -> LabelSelector | None:
     if not isinstance(value, dict):
         return None
     labels, expressions = value.get("matchLabels"), value.get("matchExpressions")
-    found = [
+    requirements = [
         Requirement(str(key), "In", (str(text),))
         for key, text in sorted(labels.items() if isinstance(labels, dict) else ())
     ]
-    for item in _list(expressions):
-        if isinstance(item, dict):
-            values = tuple(str(v) for v in _list(item.get("values")))
-            found.append(Requirement(str(item.get("key", "")), str(item.get("operator", "")), values))
-    return LabelSelector(tuple(found))
+    for expression in _list(expressions):
+        if isinstance(expression, dict):
+            values = tuple(str(v) for v in _list(expression.get("values")))
+            requirements.append(
+                Requirement(str(expression.get("key", "")), str(expression.get("operator", "")), values)
+            )
+    return LabelSelector(tuple(requirements))
 
 
 def affinity_of(affinity: w.Affinity | None, labels: Mapping[str, str]) -> Affinity:
@@ -137,8 +139,8 @@ def refused_placement(spec: w.PodSpec) -> tuple[str, ...]:
         "affinity": {"podAffinity": affinity.pod_affinity, "podAntiAffinity": affinity.pod_anti_affinity},
         "topologySpreadConstraints": [*spec.topology_spread_constraints],
     }
-    found = placement_faults(written)
-    return tuple(f"unreadable spec{written_path(fault.path)}: {fault.told}" for fault in found)
+    faults = placement_faults(written)
+    return tuple(f"unreadable spec{written_path(fault.path)}: {fault.message}" for fault in faults)
 
 
 def _node_term(term: w.NodeSelectorTerm) -> NodeSelectorTerm:
@@ -157,9 +159,9 @@ def _preferred_terms(
     part: dict[str, Any], labels: Mapping[str, str], sign: int
 ) -> tuple[WeightedPodTerm, ...]:
     return tuple(
-        WeightedPodTerm(sign * _whole(item.get("weight"), 0), _pod_term(item["podAffinityTerm"], labels))
-        for item in _list(part.get("preferredDuringSchedulingIgnoredDuringExecution"))
-        if isinstance(item, dict) and isinstance(item.get("podAffinityTerm"), dict)
+        WeightedPodTerm(sign * _whole(term.get("weight"), 0), _pod_term(term["podAffinityTerm"], labels))
+        for term in _list(part.get("preferredDuringSchedulingIgnoredDuringExecution"))
+        if isinstance(term, dict) and isinstance(term.get("podAffinityTerm"), dict)
     )
 
 

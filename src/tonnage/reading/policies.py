@@ -88,69 +88,69 @@ def quota_from(quota: w.ResourceQuota) -> Quota:
 def _scopes(spec: Mapping[str, Any]) -> Iterator[QuotaScope]:
     for name in _list(spec.get("scopes")):
         yield QuotaScope(str(name))
-    for item in _maps(_map(spec.get("scopeSelector")).get("matchExpressions")):
-        values = tuple(str(value) for value in _list(item.get("values")))
-        yield QuotaScope(str(item.get("scopeName", "")), str(item.get("operator", "")), values)
+    for expression in _maps(_map(spec.get("scopeSelector")).get("matchExpressions")):
+        values = tuple(str(value) for value in _list(expression.get("values")))
+        yield QuotaScope(str(expression.get("scopeName", "")), str(expression.get("operator", "")), values)
 
 
-def limit_range_from(found: p.LimitRange) -> LimitRange:
+def limit_range_from(obj: p.LimitRange) -> LimitRange:
     """A limit range, completed as the API server completes it."""
-    items = tuple(_limit_item(item) for item in _maps(found.spec.get("limits")))
-    return LimitRange(found.metadata.namespace or "default", found.metadata.name, items)
+    items = tuple(_limit_item(limit) for limit in _maps(obj.spec.get("limits")))
+    return LimitRange(obj.metadata.namespace or "default", obj.metadata.name, items)
 
 
-def _limit_item(item: Mapping[str, Any]) -> LimitItem:
-    least, most = _quantities(item.get("min")), _quantities(item.get("max"))
-    default, request = _quantities(item.get("default")), _quantities(item.get("defaultRequest"))
-    kind = str(item.get("type", ""))
+def _limit_item(limit: Mapping[str, Any]) -> LimitItem:
+    least, most = _quantities(limit.get("min")), _quantities(limit.get("max"))
+    default, request = _quantities(limit.get("default")), _quantities(limit.get("defaultRequest"))
+    kind = str(limit.get("type", ""))
     if kind == _CONTAINER:
         default = most | default
         request = least | default | request
-    return LimitItem(kind, least, most, default, request, _quantities(item.get("maxLimitRequestRatio")))
+    return LimitItem(kind, least, most, default, request, _quantities(limit.get("maxLimitRequestRatio")))
 
 
-def runtime_class_from(found: p.RuntimeClass) -> RuntimeClass:
+def runtime_class_from(obj: p.RuntimeClass) -> RuntimeClass:
     """A runtime class; an overhead that cannot be read is none."""
     return RuntimeClass(
-        found.metadata.name,
-        found.handler,
-        amounts(found.overhead.pod_fixed, "overhead.podFixed", Notes()),
-        found.scheduling.node_selector,
+        obj.metadata.name,
+        obj.handler,
+        amounts(obj.overhead.pod_fixed, "overhead.podFixed", Notes()),
+        obj.scheduling.node_selector,
         tuple(
             Toleration(t.key, t.operator, t.value, t.effect, t.toleration_seconds)
-            for t in found.scheduling.tolerations
+            for t in obj.scheduling.tolerations
         ),
     )
 
 
-def webhooks_from(found: p.WebhookConfiguration) -> Iterator[Webhook]:
+def webhooks_from(obj: p.WebhookConfiguration) -> Iterator[Webhook]:
     """The webhooks of a configuration, in its order."""
-    for item in found.webhooks:
-        service = _map(_map(item.get("clientConfig")).get("service"))
+    for hook in obj.webhooks:
+        service = _map(_map(hook.get("clientConfig")).get("service"))
         at = (str(service.get("namespace", "")), str(service.get("name", ""))) if service else None
         yield Webhook(
-            found.metadata.name,
-            str(item.get("name", "")),
-            isinstance(found, p.MutatingWebhooks),
+            obj.metadata.name,
+            str(hook.get("name", "")),
+            isinstance(obj, p.MutatingWebhooks),
             at,
-            item.get("failurePolicy", "Fail") != "Ignore",
-            bool(item.get("matchConditions")),
-            selector_of(item.get("namespaceSelector")) or LabelSelector(),
-            selector_of(item.get("objectSelector")) or LabelSelector(),
-            tuple(_rule(rule) for rule in _maps(item.get("rules"))),
-            f":{service.get('port', 443)}{service.get('path', '')}?timeout={item.get('timeoutSeconds', 10)}s",
+            hook.get("failurePolicy", "Fail") != "Ignore",
+            bool(hook.get("matchConditions")),
+            selector_of(hook.get("namespaceSelector")) or LabelSelector(),
+            selector_of(hook.get("objectSelector")) or LabelSelector(),
+            tuple(_rule(rule) for rule in _maps(hook.get("rules"))),
+            f":{service.get('port', 443)}{service.get('path', '')}?timeout={hook.get('timeoutSeconds', 10)}s",
         )
 
 
-def policy_from(found: p.AdmissionPolicy) -> Webhook:
+def policy_from(obj: p.AdmissionPolicy) -> Webhook:
     """A validating admission policy as something that is asked; its expressions stay unread."""
-    chosen = _map(found.spec.get("matchConstraints"))
+    chosen = _map(obj.spec.get("matchConstraints"))
     return Webhook(
-        found.metadata.name,
-        found.metadata.name,
+        obj.metadata.name,
+        obj.metadata.name,
         mutating=False,
         must_answer=False,
-        conditional=bool(found.spec.get("matchConditions")),
+        conditional=bool(obj.spec.get("matchConditions")),
         namespaces=selector_of(chosen.get("namespaceSelector")) or LabelSelector(),
         objects=selector_of(chosen.get("objectSelector")) or LabelSelector(),
         rules=tuple(_rule(rule) for rule in _maps(chosen.get("resourceRules"))),
@@ -158,10 +158,10 @@ def policy_from(found: p.AdmissionPolicy) -> Webhook:
     )
 
 
-def bound_by(found: p.AdmissionPolicyBinding) -> str:
+def bound_by(obj: p.AdmissionPolicyBinding) -> str:
     """The policy that a binding makes refuse; empty when it only warns or notes."""
-    denies = "Deny" in _list(found.spec.get("validationActions"))
-    return str(found.spec.get("policyName", "")) if denies else ""
+    denies = "Deny" in _list(obj.spec.get("validationActions"))
+    return str(obj.spec.get("policyName", "")) if denies else ""
 
 
 def _rule(rule: Mapping[str, Any]) -> WebhookRule:
@@ -174,13 +174,13 @@ def _rule(rule: Mapping[str, Any]) -> WebhookRule:
 
 def _quantities(value: object) -> dict[str, str]:
     """Quantities in canonical spelling; what is none is left out."""
-    found: dict[str, str] = {}
+    canonical: dict[str, str] = {}
     for name, text in _texts(value).items():
         try:
-            found[name] = canonical_quantity(text)
+            canonical[name] = canonical_quantity(text)
         except ValueError:
             continue
-    return found
+    return canonical
 
 
 def _texts(value: object) -> dict[str, str]:
@@ -196,4 +196,4 @@ def _map(value: object) -> dict[str, Any]:
 
 
 def _maps(value: object) -> list[dict[str, Any]]:
-    return [item for item in _list(value) if isinstance(item, dict)]
+    return [element for element in _list(value) if isinstance(element, dict)]

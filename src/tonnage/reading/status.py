@@ -38,14 +38,14 @@ def pod_status_from(
 
 
 def _waits(statuses: Iterable[dict[str, Any]]) -> tuple[ContainerWait, ...]:
-    found: list[ContainerWait] = []
+    waits: list[ContainerWait] = []
     for status in statuses:
         state = status.get("state")
         waiting = state.get("waiting") if isinstance(state, dict) else None
         if isinstance(waiting, dict):
             reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
-            found.append(ContainerWait(str(status.get("name", "")), reason, message))
-    return tuple(found)
+            waits.append(ContainerWait(str(status.get("name", "")), reason, message))
+    return tuple(waits)
 
 
 def _ends(statuses: Iterable[dict[str, Any]]) -> Iterable[ContainerEnd]:

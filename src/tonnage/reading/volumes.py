@@ -40,31 +40,34 @@ def disks_of(spec: w.PodSpec) -> tuple[Disk, ...]:
 
     Source: kube-scheduler 1.35 plugin volumerestrictions (isVolumeConflict).
     """
-    found: list[Disk] = []
+    disks: list[Disk] = []
     for volume in spec.volumes:
         for source, (key, driver) in _DISKS.items():
-            told = volume.get(source)
-            if not isinstance(told, dict):
+            fields = volume.get(source)
+            if not isinstance(fields, dict):
                 continue
-            ids = {str(told.get(key, ""))} if key else set()
+            ids = {str(fields.get(key, ""))} if key else set()
             if source == "rbd":
-                ids = {f"{one}/{told.get('pool')}/{told.get('image')}" for one in told.get("monitors") or ()}
-            shared = bool(told.get("readOnly")) and source != _NEVER_SHARED
-            found.append(Disk(str(volume.get("name", "")), source, frozenset(ids), shared, driver))
-    return tuple(found)
+                ids = {
+                    f"{monitor}/{fields.get('pool')}/{fields.get('image')}"
+                    for monitor in fields.get("monitors") or ()
+                }
+            shared = bool(fields.get("readOnly")) and source != _NEVER_SHARED
+            disks.append(Disk(str(volume.get("name", "")), source, frozenset(ids), shared, driver))
+    return tuple(disks)
 
 
 def volumes_of(spec: w.PodSpec, pod: str) -> tuple[PodVolume, ...]:
     """The volumes of the pod of this name that come from claims."""
-    found: list[PodVolume] = []
+    pod_volumes: list[PodVolume] = []
     for volume in spec.volumes:
         name = str(volume.get("name", ""))
         claim = volume.get("persistentVolumeClaim")
         if isinstance(claim, dict):
-            found.append(PodVolume(name, str(claim.get("claimName", ""))))
+            pod_volumes.append(PodVolume(name, str(claim.get("claimName", ""))))
         elif isinstance(volume.get("ephemeral"), dict):
-            found.append(PodVolume(name, f"{pod}-{name}", ephemeral=True))
-    return tuple(found)
+            pod_volumes.append(PodVolume(name, f"{pod}-{name}", ephemeral=True))
+    return tuple(pod_volumes)
 
 
 def volume_claim_from(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
@@ -130,12 +133,12 @@ def storage_class_from(obj: claim_objects.StorageClass) -> StorageClass:
 
 def limits_from(obj: claim_objects.CSINode) -> dict[str, int]:
     """How many volumes of each driver a node can have; drivers without a limit are left out."""
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for driver in _objects(obj.spec.get("drivers")):
         count = _object(driver.get("allocatable")).get("count")
         if isinstance(count, int):
-            found[str(driver.get("name", ""))] = count
-    return found
+            limits[str(driver.get("name", ""))] = count
+    return limits
 
 
 def storage_driver_from(obj: claim_objects.CSIDriver) -> StorageDriver:
@@ -150,8 +153,8 @@ def storage_driver_from(obj: claim_objects.CSIDriver) -> StorageDriver:
 
 def storage_left_from(obj: claim_objects.CSIStorageCapacity) -> StorageLeft:
     """What some nodes have left of a class; of the two amounts the one for a single volume counts."""
-    told = obj.maximum_volume_size if obj.maximum_volume_size is not None else obj.capacity
-    size = _size(told) if told is not None else None
+    quantity = obj.maximum_volume_size if obj.maximum_volume_size is not None else obj.capacity
+    size = _size(quantity) if quantity is not None else None
     return StorageLeft(obj.storage_class_name, size, selector_of(obj.node_topology))
 
 
@@ -173,9 +176,9 @@ def _term(term: Mapping[str, Any]) -> NodeSelectorTerm:
     return NodeSelectorTerm(expressions, fields)
 
 
-def _requirement(item: Mapping[str, Any]) -> Requirement:
-    values = tuple(map(str, _list(item.get("values"))))
-    return Requirement(str(item.get("key", "")), str(item.get("operator", "")), values)
+def _requirement(expression: Mapping[str, Any]) -> Requirement:
+    values = tuple(map(str, _list(expression.get("values"))))
+    return Requirement(str(expression.get("key", "")), str(expression.get("operator", "")), values)
 
 
 def _size(quantity: object) -> int:
@@ -194,7 +197,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in _list(value) if isinstance(item, dict)]
+    return [element for element in _list(value) if isinstance(element, dict)]
 
 
 def _list(value: object) -> list[Any]:

@@ -41,9 +41,9 @@ _STATUS_NUMBERS: Final = (
 )
 
 
-def maker_from(found: p.PodMaker, kind: str) -> Workload:
+def maker_from(obj: p.PodMaker, kind: str) -> Workload:
     """A workload; its template stays as it is."""
-    meta, spec, status = found.metadata, found.spec, found.status
+    meta, spec, status = obj.metadata, obj.spec, obj.status
     namespace = meta.namespace or "default"
     owner = next((o for o in meta.owner_references if o.controller), None)
     numbers = {name: spec[name] for name in _SPEC_NUMBERS if _is_number(spec.get(name))}
@@ -55,7 +55,7 @@ def maker_from(found: p.PodMaker, kind: str) -> Workload:
         WorkloadKey(kind, namespace, meta.name),
         meta.uid,
         WorkloadKey(owner.kind, namespace, owner.name) if owner else None,
-        0 if ended and kind == "Job" else _wanted(kind, spec, numbers),
+        0 if ended and kind == "Job" else _desired_pods(kind, spec, numbers),
         bool(spec.get("paused") or spec.get("suspend")),
         kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
         whole_number(meta.annotations.get(REVISION, "")) or 0,
@@ -94,7 +94,7 @@ def _template(kind: str, spec: Mapping[str, Any]) -> object:
     return spec.get("template")
 
 
-def _wanted(kind: str, spec: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None:
+def _desired_pods(kind: str, spec: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None:
     """How many pods it should have that have not ended."""
     match kind:
         case "CronJob":
@@ -119,17 +119,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def queued_from(found: w.KueueWorkload) -> QueuedWorkload:
+def queued_from(obj: w.KueueWorkload) -> QueuedWorkload:
     """A Workload of Kueue: in its last words, why its queue has no quota for it."""
-    meta, conditions = found.metadata, found.status.get("conditions")
-    told = [_stated(c) for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
-    open_ = next((c for c in told if c.type == "QuotaReserved" and c.status != "True"), None)
-    reserved = any(c.type == "QuotaReserved" and c.status == "True" for c in told)
+    meta, conditions = obj.metadata, obj.status.get("conditions")
+    stated = [_stated(c) for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
+    open_ = next((c for c in stated if c.type == "QuotaReserved" and c.status != "True"), None)
+    reserved = any(c.type == "QuotaReserved" and c.status == "True" for c in stated)
     waits = "" if reserved else (open_.message if open_ else "") or "its queue has not looked at it yet"
     return QueuedWorkload(
         meta.namespace or "default",
         meta.name,
-        str(found.spec.get("queueName") or ""),
+        str(obj.spec.get("queueName") or ""),
         frozenset((owner.kind, owner.name) for owner in meta.owner_references),
         waits,
     )

@@ -56,20 +56,20 @@ class Cluster:
         port: int | None = None,
         files: ClusterFiles = ClusterFiles(),
     ) -> None:
-        self._kept = _opened(files.database)
+        self._database = _opened(files.database)
         self._audit = AuditLog(files.audit_log) if files.audit_log is not None else None
-        if self._kept is None:
+        if self._database is None:
             self.server = ApiServer(clock, audit=self._audit)
         else:
-            pem = self._kept.fact_or("service-accounts", lambda: TokenKey().pem)
+            pem = self._database.fact_or("service-accounts", lambda: TokenKey().pem)
             self.server = ApiServer(
-                clock, store=self._kept.store(), token_key=TokenKey(pem), audit=self._audit
+                clock, store=self._database.store(), token_key=TokenKey(pem), audit=self._audit
             )
         self.api: KubernetesApi = self.server.local()
         self._scenario = scenario
         self._clock = clock
         self._port = port
-        self._authority = _authority(self._kept, clock)
+        self._authority = _authority(self._database, clock)
         self._runtime_dir = runtime_dir
         self._programs = programs
         self._population: Population | None = None
@@ -85,12 +85,12 @@ class Cluster:
         Raises:
             ConfigError: the port is in use.
         """
-        if self._kept is None:
+        if self._database is None:
             return await self.server.start(self._authority, host=LOOPBACK, port=self._port or 0)
-        token = self._kept.fact_or("token", lambda: secrets.token_urlsafe(32).encode()).decode()
-        port = self._port if self._port is not None else int(self._kept.fact("port") or b"0")
+        token = self._database.fact_or("token", lambda: secrets.token_urlsafe(32).encode()).decode()
+        port = self._port if self._port is not None else int(self._database.fact("port") or b"0")
         endpoint = await self.server.start(self._authority, host=LOOPBACK, port=port, token=token)
-        self._kept.keep_fact("port", endpoint.url.rpartition(":")[2].encode())
+        self._database.keep_fact("port", endpoint.url.rpartition(":")[2].encode())
         return endpoint
 
     async def populate(self, kubeconfig: Path) -> None:
@@ -122,8 +122,8 @@ class Cluster:
         await self.server.stop()
         if self._audit is not None:
             self._audit.close()
-        if self._kept is not None:
-            self._kept.close()
+        if self._database is not None:
+            self._database.close()
 
 
 def _opened(path: Path | None) -> Database | None:
@@ -134,13 +134,13 @@ def _opened(path: Path | None) -> Database | None:
     return Database.open(path)
 
 
-def _authority(kept: Database | None, clock: Clock) -> Authority:
+def _authority(database: Database | None, clock: Clock) -> Authority:
     """The CA, the same as ever where the cluster is kept."""
-    found = (kept.fact("ca.pem"), kept.fact("ca.key")) if kept is not None else (None, None)
-    if found[0] and found[1]:
-        return Authority.load(KeyPair(found[0], found[1]))
+    files = (database.fact("ca.pem"), database.fact("ca.key")) if database is not None else (None, None)
+    if files[0] and files[1]:
+        return Authority.load(KeyPair(files[0], files[1]))
     authority = Authority.generate(clock.now())
-    if kept is not None:
-        kept.keep_fact("ca.pem", authority.certificate_pem)
-        kept.keep_fact("ca.key", authority.key_pem)
+    if database is not None:
+        database.keep_fact("ca.pem", authority.certificate_pem)
+        database.keep_fact("ca.key", authority.key_pem)
     return authority

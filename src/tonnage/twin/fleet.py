@@ -87,8 +87,10 @@ class Fleet:
         commands = Programs(programs)
         nodes: dict[str, TwinNode] = {}
         for number, machine in enumerate(machines_of(scenario, address=LOOPBACK)):
-            told = replace(machine, spec=replace(machine.spec, kubelet_version=kubelet_version))
-            nodes[machine.spec.name] = self._node(told, api_of(number), runtime_dir / str(number), commands)
+            reported = replace(machine, spec=replace(machine.spec, kubelet_version=kubelet_version))
+            nodes[machine.spec.name] = self._node(
+                reported, api_of(number), runtime_dir / str(number), commands
+            )
         self.nodes: Mapping[str, TwinNode] = nodes
 
     def _node(self, machine: Machine, api: KubernetesApi, root: Path, programs: Programs) -> TwinNode:

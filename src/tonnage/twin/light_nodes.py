@@ -56,18 +56,18 @@ class _Occupied:
 
     def take(self, pod: Pod) -> str | AdmissionFailure:
         """The pod's address here, or what the node lacks."""
-        asked = pod_amounts(pod)
+        requested = pod_amounts(pod)
         used: dict[str, int] = {}
         for amounts, _ in self._held.values():
             for name, amount in amounts.items():
                 used[name] = used.get(name, 0) + amount
-        failure = lacking(asked, used, self.allocatable)
+        failure = lacking(requested, used, self.allocatable)
         if failure is not None:
             return failure
-        taken = {address for _, address in self._held.values()}
+        occupied = {address for _, address in self._held.values()}
         free = (str(self._network[n]) for n in range(_FIRST_ADDRESS, self._network.num_addresses - 1))
-        address = next((one for one in free if one not in taken), "")
-        self._held[pod.metadata.uid] = {**asked, PODS: 1}, address
+        address = next((candidate for candidate in free if candidate not in occupied), "")
+        self._held[pod.metadata.uid] = {**requested, PODS: 1}, address
         return address
 
     def free(self, uid: str) -> None:
@@ -168,12 +168,12 @@ class LightNodes:
         occupied = self._occupied[pod.spec.node_name]
         if occupied.holds(pod.metadata.uid):
             return
-        taken = occupied.take(pod)
-        if isinstance(taken, AdmissionFailure):
-            status = rejected(pod, taken, timestamp(self._clock.now()))
+        address = occupied.take(pod)
+        if isinstance(address, AdmissionFailure):
+            status = rejected(pod, address, timestamp(self._clock.now()))
         else:
             node = self._nodes[pod.spec.node_name].spec
-            status = _running(pod, timestamp(self._clock.now()), node.address, taken)
+            status = _running(pod, timestamp(self._clock.now()), node.address, address)
         try:
             await self._as(pod.spec.node_name).patch(
                 kinds.POD,
@@ -201,7 +201,9 @@ class LightNodes:
 def _running(pod: Pod, now: str, host: str, address: str) -> JsonObject:
     """The status of a pod all of whose containers have started."""
     own = host if pod.spec.host_network else address
-    conditions: list[Any] = [{"type": one, "status": "True", "lastTransitionTime": now} for one in OWN]
+    conditions: list[Any] = [
+        {"type": condition, "status": "True", "lastTransitionTime": now} for condition in OWN
+    ]
     containers: list[Any] = [
         {
             "name": container.name,

@@ -76,7 +76,7 @@ class _Daemon:
             if other.connect_ex(address) == 0:
                 _log("An instance of this daemon is already running")
                 return 1
-        if _said(self._fault) == "slow":
+        if _fault_word(self._fault) == "slow":
             time.sleep(_SLOW_S)
         _remove(address)
         self._listening.bind(address)
@@ -100,10 +100,10 @@ class _Daemon:
     def _serves(self, connection: socket.socket) -> bool:
         """Answer a command; False when it is to quit."""
         command = connection.recv(_LONGEST).decode("utf-8", "replace").strip()
-        if _said(self._fault) == "deaf":
+        if _fault_word(self._fault) == "deaf":
             time.sleep(_LONG_S)
         words = command.split()
-        if words[:1] == ["quit"] and _said(self._fault) != "stubborn":
+        if words[:1] == ["quit"] and _fault_word(self._fault) != "stubborn":
             return False
         status, answer = self._answer(words)
         connection.sendall(f"{status}\n{answer}".encode())
@@ -111,7 +111,7 @@ class _Daemon:
 
     def _answer(self, words: list[str]) -> tuple[int, str]:
         """(the exit status of who asks, what it prints)."""
-        lame = _said(self._fault) == "limitless"
+        lame = _fault_word(self._fault) == "limitless"
         match words:
             case ["get_default_active_thread_percentage"]:
                 return 0, f"{self._threads:.1f}"
@@ -156,11 +156,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(pipe: str, fault: str, *, background: bool) -> int:
-    said = _said(fault)
-    if said == "refuse":
+    fault_word = _fault_word(fault)
+    if fault_word == "refuse":
         _log("Failed to start: the pretended driver refuses")
         return 1
-    if said == "stubborn":
+    if fault_word == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if background and os.fork():
         return 0
@@ -171,7 +171,7 @@ def _serve(pipe: str, fault: str, *, background: bool) -> int:
 def _command(pipe: str, fault: str) -> int:
     status = 0
     for line in sys.stdin:
-        if _said(fault) == "hang":
+        if _fault_word(fault) == "hang":
             time.sleep(_LONG_S)
         with socket.socket(socket.AF_UNIX) as daemon:
             try:
@@ -180,17 +180,17 @@ def _command(pipe: str, fault: str) -> int:
                 _log("Cannot find MPS control daemon process")
                 return 1
             daemon.sendall(line.encode())
-            said = b""
+            reply = b""
             while piece := daemon.recv(_LONGEST):
-                said += piece
-        first, _, answer = said.decode().partition("\n")
+                reply += piece
+        first, _, answer = reply.decode().partition("\n")
         status = int(first or 0)
         if answer:
             _log(answer)
     return status
 
 
-def _said(fault: str) -> str:
+def _fault_word(fault: str) -> str:
     try:
         with open(fault, encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
             return file.read().strip()

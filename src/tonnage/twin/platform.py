@@ -57,10 +57,10 @@ def platform_objects(
     `configs` is the data of the device-plugin ConfigMap; `kubeconfig` is where agents find the API server;
     `light`: there are nodes on which no agent can run.
     """
-    data: JsonObject = dict(configs)
+    contents: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
     yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
-    yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": data}
+    yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": contents}
     for body in _chart_objects():
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
         yield kind, namespace, agent_daemon_set(kubeconfig, light=light) if kind is DAEMON_SET else body
@@ -68,7 +68,7 @@ def platform_objects(
 
 def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
     """The DaemonSet of the node agents: the chart's, but for what differs on a pretended node."""
-    [daemon_set] = (found for found in _chart_objects() if found["kind"] == DAEMON_SET.kind)
+    [daemon_set] = (obj for obj in _chart_objects() if obj["kind"] == DAEMON_SET.kind)
     pod = at(daemon_set, "spec", "template", "spec")
     for container in mappings(pod, "containers"):
         for field in _FIELDS_LEFT_OUT:

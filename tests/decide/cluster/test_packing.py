@@ -123,7 +123,7 @@ class Everywhere(Packer):
     """Rates every machine for every job."""
 
     def place(self, job: Job) -> bool:
-        self._known.clear()
+        self._rated.clear()
         return super().place(job)
 
 

@@ -43,7 +43,7 @@ class Issuer:
         pipeline = Pipeline(store, Codec(self.server.registry), self.clock, Ids(lambda: "jti", Random(1)), ())
         key = TokenKey()
         self.tokens = TokenRequests(store, self.clock, pipeline, key)
-        self.known = Authenticator(store, self.clock, key)
+        self.authenticator = Authenticator(store, self.clock, key)
 
     async def token(self, **spec: object) -> str:
         address = Address(("", "v1", "serviceaccounts"), "default", "robot", "token")
@@ -54,7 +54,7 @@ class Issuer:
         return str(status["token"])
 
     def user(self, token: str) -> str:
-        return self.known.known(token).user.name
+        return self.authenticator.owner_of(token).user.name
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ async def test_a_write_for_which_the_disk_is_full_has_never_been(
 
 
 async def _note(bench: Bench, told: list[str]) -> None:
-    query = WatchQuery(MAPS, "", lambda _obj: True, bench.store.kept)
+    query = WatchQuery(MAPS, "", lambda _obj: True, bench.store.durable)
     async for fresh in events(bench.store, VirtualClock(), query):
         told += [seen.type for seen in fresh]
 
@@ -263,21 +263,21 @@ def test_whatever_the_disk_refuses_the_store_shows_what_is_on_it(
         disk = Faulty(refuses)
         store = Store(log_length=log_length, journal=disk)
         watched: dict[str, Any] = {}
-        watch = store.watch(MAPS, store.kept)
+        watch = store.watch(MAPS, store.durable)
         for step in steps:
             if step is None:  # let a write, or a part of one, happen
                 await asyncio.sleep(0)
             else:
                 _write(store, *step)
-            shown = {one.object["metadata"]["name"]: one.object for one in store.list(MAPS, at=store.kept)}  # type: ignore[index,call-overload]
-            assert (shown, store.kept) == (disk.objects, disk.revision)
+            shown = {one.object["metadata"]["name"]: one.object for one in store.list(MAPS, at=store.durable)}  # type: ignore[index,call-overload]
+            assert (shown, store.durable) == (disk.objects, disk.revision)
             for name in "abc":
-                seen = store.seen(MAPS, ("", name))
+                seen = store.durable_object(MAPS, ("", name))
                 assert (None if seen is None else seen.object) == disk.objects.get(name)
             if log_length > 40:
                 _follow(watched, watch.ready())
                 assert watched == disk.objects
-        while store.kept < store.revision:
+        while store.durable < store.revision:
             try:
                 await store.on_disk()
             except ApiError:

@@ -131,7 +131,7 @@ def lint_of(documents: list[JsonObject], snapshot: Snapshot) -> list[tuple[str, 
     ground = ground_of(snapshot)
     given = Given(shapes(), read_pod, lint_cluster.Cluster(ground, {}), ground.view.profile.minor)
     report = lint([Sheet("lab.yaml", yaml.safe_dump_all(documents))], given)
-    return [(one.finding.code, one.finding.reason.message) for one in report.found]
+    return [(one.finding.code, one.finding.reason.message) for one in report.located]
 
 
 def _settled(snapshot: Snapshot) -> object:

@@ -119,7 +119,7 @@ async def running(cluster: Cluster) -> Cluster:
     parts = cluster.api, cluster.clock, cluster.informers
     cluster.start(NodeLifecycleController(*parts, vouched=_STEADY.__contains__).run())
     cluster.start(TaintEvictionController(*parts).run())
-    cluster.start(PodGarbageController(*parts, kept=2).run())
+    cluster.start(PodGarbageController(*parts, limit=2).run())
     await cluster.clock.settle()
     await cluster.node("steady")
     await cluster.clock.advance(10)

@@ -21,7 +21,7 @@ _FOLDER: Final = "dev/char"
 
 def missing_links(root: Path) -> Mapping[str, str]:
     """Links that are not there, by path, and where they are to lead; `root` stands before /dev."""
-    found: dict[str, str] = {}
+    missing: dict[str, str] = {}
     for path in sorted(read_device_nodes(root).own):
         try:
             number = (root / path[1:]).stat().st_rdev
@@ -29,8 +29,8 @@ def missing_links(root: Path) -> Mapping[str, str]:
             continue
         link = f"/{_FOLDER}/{os.major(number)}:{os.minor(number)}"
         if not os.path.lexists(root / link[1:]):
-            found.setdefault(link, f"../{path.removeprefix('/dev/')}")
-    return found
+            missing.setdefault(link, f"../{path.removeprefix('/dev/')}")
+    return missing
 
 
 def make_links(root: Path, links: Mapping[str, str]) -> None:

@@ -50,17 +50,17 @@ class NodesBeside:
         self._root = root
         self._driver_root = driver_root
         self._thread = DriverThread("device-nodes", deadline_s=_DEADLINE_S)
-        self._known = DeviceNodes()
+        self._current = DeviceNodes()
         self._stamp = ""
-        self._seen: DeviceNodes | None = None
+        self._scanned: DeviceNodes | None = None
         """What an inventory has shown, or an event told of."""
 
     async def scan(self) -> Inventory:
         with suppress(OverdueError):
             await self._thread.call("read device nodes", self._read)
-        nodes = self._known
+        nodes = self._current
         inventory = await self._backend.scan()
-        self._seen = nodes
+        self._scanned = nodes
         return replace(inventory, nodes=nodes)
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:
@@ -107,8 +107,8 @@ class NodesBeside:
             await self._clock.sleep(1 - self._clock.monotonic() % 1)  # on the beat of the agent's loops
             with suppress(OverdueError):
                 await self._thread.call("look at device nodes", self._look)
-            if self._seen is not None and self._known != self._seen:
-                self._seen = self._known
+            if self._scanned is not None and self._current != self._scanned:
+                self._scanned = self._current
                 return
 
     def _look(self) -> None:
@@ -120,12 +120,12 @@ class NodesBeside:
             self._stamp = stamp
 
     def _read(self) -> None:
-        self._known = read_device_nodes(self._root, self._driver_root)
+        self._current = read_device_nodes(self._root, self._driver_root)
 
 
 def _stamp(root: Path, roots: Iterable[Path]) -> str:
     """When the folders of nodes changed, and the numbers of capabilities: they have no times of their own."""
-    folders = (each / folder[1:] for each in roots for folder in _FOLDERS)
+    folders = (base / folder[1:] for base in roots for folder in _FOLDERS)
     return repr([*map(_changed_at, folders), _minors(root)])
 
 

@@ -37,7 +37,7 @@ _OTHER_LIBRARIES: Final = (
     "libnvidia-egl-xcb.so.*.*",
     "libnvidia-egl-xlib.so.*.*",
 )
-_DATA: Final = (
+_DATA_FILES: Final = (
     "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
     "usr/share/egl/egl_external_platform.d/09_nvidia_wayland2.json",
     "usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
@@ -85,11 +85,15 @@ def find_driver_files(root: Path, driver_root: Path, version: str) -> DriverFile
     return DriverFiles(
         libraries,
         tuple(_programs(driver_root)),
-        tuple(_data(driver_root, version)),
+        tuple(_data_files(driver_root, version)),
         tuple(_sockets(driver_root)),
         "/" + str(cuda.parent.relative_to(driver_root)) if cuda else "",
         {address: nodes for address, nodes in _render(root) if nodes},
-        {extra: found for extra, paths in EXTRA_NODES.items() if (found := tuple(_devices(root, paths)))},
+        {
+            extra: paths_found
+            for extra, paths in EXTRA_NODES.items()
+            if (paths_found := tuple(_devices(root, paths)))
+        },
         by_path=dict(_by_path(root)),
         version=version,
         problems=tuple(problems),
@@ -120,8 +124,8 @@ def _has(file: Path, word: str) -> bool:
 
 
 def _first(root: Path, name: str) -> Path | None:
-    found = (resolved_inside(root, f"{folder}/{name}") for folder in LIBRARY_FOLDERS)
-    return next((file for file in found if file is not None), None)
+    candidates = (resolved_inside(root, f"{folder}/{name}") for folder in LIBRARY_FOLDERS)
+    return next((file for file in candidates if file is not None), None)
 
 
 def _libraries(root: Path, folder: Path, version: str) -> Iterator[DriverFile]:
@@ -156,21 +160,21 @@ def _libraries(root: Path, folder: Path, version: str) -> Iterator[DriverFile]:
 
 def _programs(root: Path) -> Iterator[DriverFile]:
     for name in _PROGRAMS:
-        found = (resolved_inside(root, f"{folder}/{name}") for folder in PROGRAM_FOLDERS)
-        real = next((file for file in found if file is not None), None)
+        candidates = (resolved_inside(root, f"{folder}/{name}") for folder in PROGRAM_FOLDERS)
+        real = next((file for file in candidates if file is not None), None)
         if real is not None:
             yield DriverFile(f"/usr/bin/{name}", _below(root, real))
 
 
-def _data(root: Path, version: str) -> Iterator[DriverFile]:
+def _data_files(root: Path, version: str) -> Iterator[DriverFile]:
     firmware = f"lib/firmware/nvidia/{version}"
     place = place_inside(root, firmware) if version else None
-    wanted = ("gsp*.bin", "ucodes*.bin")
-    found = _names(place) if place else []
-    names = [name for name in found if any(fnmatchcase(name, each) for each in wanted)]
+    patterns = ("gsp*.bin", "ucodes*.bin")
+    present = _names(place) if place else []
+    names = [name for name in present if any(fnmatchcase(name, pattern) for pattern in patterns)]
     xorg = ("drivers/nvidia_drv.so", f"extensions/libglxserver_nvidia.so.{version}")
     paths = (
-        *_DATA,
+        *_DATA_FILES,
         *(f"{firmware}/{name}" for name in names),
         *(f"{folder}/{name}" for folder in _XORG_FOLDERS for name in xorg),
     )
@@ -219,9 +223,9 @@ def _by_path(root: Path) -> Iterator[tuple[str, str]]:
 
 def _devices(root: Path, patterns: tuple[str, ...]) -> Iterator[str]:
     for pattern in patterns:
-        folder, _, wanted = pattern.lstrip("/").rpartition("/")
+        folder, _, name_pattern = pattern.lstrip("/").rpartition("/")
         for name in sorted(_names(root / folder)):
-            if fnmatchcase(name, wanted) and _kind(root / folder / name, stat.S_ISCHR):
+            if fnmatchcase(name, name_pattern) and _kind(root / folder / name, stat.S_ISCHR):
                 yield f"/{folder}/{name}"
 
 

@@ -54,8 +54,8 @@ class FolderCdi:
         self._specs = root / SPEC_FOLDER
 
     async def stamp(self) -> str:
-        found = await asyncio.to_thread(lambda: list(self._found()))  # a file system may hang
-        return ";".join(f"{each.st_ino}.{each.st_mtime_ns}.{each.st_size}" for each in found)
+        statuses = await asyncio.to_thread(lambda: list(self._statuses()))  # a file system may hang
+        return ";".join(f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}" for status in statuses)
 
     async def driver_files(self, version: str, config: PluginConfig) -> DriverFiles:
         files = await asyncio.to_thread(
@@ -88,13 +88,13 @@ class FolderCdi:
         if visible is None:
             return named if self._own_hook else "", frozenset(), ()
         candidates = (_OTHER_HOOK, named) if default else (named,)
-        found = next((path for path in candidates if is_program(visible, path)), "")
+        program = next((path for path in candidates if is_program(visible, path)), "")
         trusted = default or self._own_hook
-        if found and not trusted and (why := open_to_others(visible, found)):
-            return "", frozenset(), (f"hooks are left out: {found} is not root's alone: {why}",)
-        return found, words_in(visible, found, LATER_HOOKS) if found else frozenset(), ()
+        if program and not trusted and (why := open_to_others(visible, program)):
+            return "", frozenset(), (f"hooks are left out: {program} is not root's alone: {why}",)
+        return program, words_in(visible, program, LATER_HOOKS) if program else frozenset(), ()
 
-    def _found(self) -> Iterator[os.stat_result]:
+    def _statuses(self) -> Iterator[os.stat_result]:
         root = self._driver_root or self._root
         folders = [root / name for name in (*LIBRARY_FOLDERS, *PROGRAM_FOLDERS)]
         devices = [self._root / name for name in ("dev", "dev/dri", "dev/infiniband")]
@@ -150,7 +150,7 @@ def _spec_file(file: Path, *, named: bool = False) -> SpecFile:
 
 def _elsewhere(link: Path) -> str:
     """Where a link leads, if it is none of the folders of specs."""
-    allowed = {_end_of(each) for each in (link.parent, *map(Path, SPEC_FOLDERS))}
+    allowed = {_end_of(folder) for folder in (link.parent, *map(Path, SPEC_FOLDERS))}
     end = _end_of(link)
     return "" if end.parent in allowed else str(end)
 
@@ -199,12 +199,12 @@ def _end_of(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _no_spec(file: Path, found: os.stat_result) -> str:
+def _no_spec(file: Path, status: os.stat_result) -> str:
     """Why what was opened is not to be read; what the kernel tells may be gone once it is read."""
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "it is no regular file"
     kernel = [Path(folder) for folder in _KERNEL_FOLDERS]
     devices = {folder.stat().st_dev for folder in kernel if folder.is_dir()}
-    if found.st_dev in devices or any(map(_end_of(file).is_relative_to, kernel)):
+    if status.st_dev in devices or any(map(_end_of(file).is_relative_to, kernel)):
         return f"it leads to what the kernel tells ({', '.join(_KERNEL_FOLDERS)})"
     return ""

@@ -68,10 +68,10 @@ def _labelled(family: Metric) -> LibraryMetric:
     name, text, labels = family.name, family.help, family.labels
     match family.kind:
         case MetricKind.INFO:
-            info = InfoMetricFamily(name, text)
+            labelled = InfoMetricFamily(name, text)
             for values, _ in family.samples:
-                info.add_metric((), dict(zip(labels, values, strict=True)))
-            return info
+                labelled.add_metric((), dict(zip(labels, values, strict=True)))
+            return labelled
         case MetricKind.COUNTER:
             made: CounterMetricFamily | GaugeMetricFamily = CounterMetricFamily(name, text, labels=labels)
         case MetricKind.GAUGE:

@@ -14,8 +14,8 @@ def holds_in(raw: bytes) -> tuple[Hold, ...]:
 
     Raises ValueError, KeyError, TypeError: it makes no sense.
     """
-    told: Any = parsed_json(raw)
-    entries = told["Data"]["PodDeviceEntries"] or []
+    content: Any = parsed_json(raw)
+    entries = content["Data"]["PodDeviceEntries"] or []
     return tuple(
         Hold(
             _word(entry["ResourceName"]),

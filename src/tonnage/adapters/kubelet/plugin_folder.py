@@ -78,8 +78,8 @@ class PluginFolder:
         return server is not None and server.present()
 
     def watch(self, on_change: Callable[[], None]) -> bool:
-        told = self._watch.over(self._folder, on_change)
-        return told and (self._kubelet is None or self._watch.over(self._kubelet.parent, on_change))
+        watched = self._watch.over(self._folder, on_change)
+        return watched and (self._kubelet is None or self._watch.over(self._kubelet.parent, on_change))
 
     def streams(self) -> dict[ResourceName, int]:
         """How many ListAndWatch streams are open, by resource."""
@@ -130,7 +130,7 @@ class PluginFolder:
             await server.stop()
 
 
-def kubelet_error(what: str, file: Path, error: grpc.aio.AioRpcError) -> ClusterError:
+def kubelet_error(problem: str, file: Path, error: grpc.aio.AioRpcError) -> ClusterError:
     """kubelet's refusal or absence in words."""
     details = (error.details() or "").strip()[:500]
-    return ClusterError(Problem(what, str(file), f"{error.code().name}: {details}"))
+    return ClusterError(Problem(problem, str(file), f"{error.code().name}: {details}"))

@@ -133,9 +133,11 @@ class PluginServer:
     ) -> wire.PreferredAllocationResponse:
         answers = (
             self._service.prefer(
-                tuple(asked.available_deviceIDs), tuple(asked.must_include_deviceIDs), asked.allocation_size
+                tuple(container.available_deviceIDs),
+                tuple(container.must_include_deviceIDs),
+                container.allocation_size,
             )
-            for asked in request.container_requests
+            for container in request.container_requests
         )
         return wire.PreferredAllocationResponse(
             container_responses=[
@@ -146,7 +148,7 @@ class PluginServer:
     async def _allocate(self, request: wire.AllocateRequest, context: Context) -> wire.AllocateResponse:
         try:
             answer = await self._service.allocate(
-                [tuple(asked.devices_ids) for asked in request.container_requests]
+                [tuple(container.devices_ids) for container in request.container_requests]
             )
         except TonnageError as error:
             _LOG.warning("allocation failed: %s", error)

@@ -96,12 +96,12 @@ class ExecAuth(httpx2.Auth):
     async def _ask(self) -> _Status:
         if self._user.apiVersion not in _VERSIONS:
             raise self._failed(f"its version {self._user.apiVersion} is none of {', '.join(_VERSIONS)}")
-        info = {
+        credential = {
             "apiVersion": self._user.apiVersion,
             "kind": "ExecCredential",
             "spec": {"interactive": False},
         }
-        environment = {**os.environ, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+        environment = {**os.environ, "KUBERNETES_EXEC_INFO": msgspec.json.encode(credential).decode()}
         environment.update((pair.name, pair.value) for pair in self._user.env or [])
         try:
             process = await asyncio.create_subprocess_exec(

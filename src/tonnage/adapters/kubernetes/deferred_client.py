@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Object)
 
 @asynccontextmanager
 async def late(
-    wanted: asyncio.Event, opened: Callable[[], AbstractAsyncContextManager[KubernetesApi]]
+    needed: asyncio.Event, opened: Callable[[], AbstractAsyncContextManager[KubernetesApi]]
 ) -> AsyncIterator[KubernetesApi]:
     """A KubernetesApi at once; `opened` is entered once it is wanted.
 
@@ -32,7 +32,7 @@ async def late(
     api = LateKubernetes()
     try:
         async with asyncio.TaskGroup() as group:
-            serving = group.create_task(api.serve(wanted, opened))
+            serving = group.create_task(api.serve(needed, opened))
             yield api
             serving.cancel()
     except BaseExceptionGroup as group_error:
@@ -47,10 +47,10 @@ class LateKubernetes:
         self._open = asyncio.Event()
 
     async def serve(
-        self, wanted: asyncio.Event, opened: Callable[[], AbstractAsyncContextManager[KubernetesApi]]
+        self, needed: asyncio.Event, opened: Callable[[], AbstractAsyncContextManager[KubernetesApi]]
     ) -> None:
         """Keep the other one open until cancelled."""
-        await wanted.wait()
+        await needed.wait()
         async with opened() as api:
             self._api = api
             self._open.set()

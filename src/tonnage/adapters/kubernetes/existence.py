@@ -24,22 +24,22 @@ _PATHS: Final = {
 _NOT_FOUND: Final = 404
 
 
-async def known_objects(api: RawApi, wanted: Iterable[Name]) -> dict[Name, bool]:
+async def known_objects(api: RawApi, objects: Iterable[Name]) -> dict[Name, bool]:
     """Whether each of those objects is there; without those of which one may not ask."""
-    names, limit = sorted(set(wanted))[:_MOST_ASKED], asyncio.Semaphore(_AT_ONCE)
+    names, limit = sorted(set(objects))[:_MOST_ASKED], asyncio.Semaphore(_AT_ONCE)
     answers = await asyncio.gather(*(is_there(api, name, limit) for name in names))
     return {name: there for name, there in zip(names, answers, strict=True) if there is not None}
 
 
-async def is_there(api: RawApi, one: Name, limit: asyncio.Semaphore) -> bool | None:
+async def is_there(api: RawApi, obj: Name, limit: asyncio.Semaphore) -> bool | None:
     """Whether the cluster has an object; None when one may not ask."""
-    kind, space, name = one
+    kind, space, name = obj
     async with limit:
         with suppress(ApiError):
             if kind == "ConfigMap" and not space:
                 selector = quote(f"metadata.name={name}", safe="")
-                found = await api.get_raw(f"/api/v1/configmaps?limit=1&fieldSelector={selector}")
-                return bool(found.get("items")) if isinstance(found, dict) else False
+                listing = await api.get_raw(f"/api/v1/configmaps?limit=1&fieldSelector={selector}")
+                return bool(listing.get("items")) if isinstance(listing, dict) else False
             try:
                 await api.get_raw(_PATHS[kind].format(space=quote(space, safe=""), name=quote(name, safe="")))
             except ApiError as error:

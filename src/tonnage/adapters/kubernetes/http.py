@@ -85,8 +85,8 @@ class HttpKubernetes:
             if not page.metadata.continue_:
                 break
             parameters = {**parameters, "continue": page.metadata.continue_}
-        for item in items:
-            item.api_version, item.kind = kind.api_version, kind.kind  # items of a list do not carry them
+        for obj in items:
+            obj.api_version, obj.kind = kind.api_version, kind.kind  # items of a list do not carry them
         return Listing(items, page.metadata.resource_version)
 
     async def read_all(self, kind: Kind[Any], read: Callable[[bytes], R]) -> Sequence[R]:
@@ -103,15 +103,15 @@ class HttpKubernetes:
     async def _read_pages(
         self, path: str, parameters: dict[str, str], read: Callable[[bytes], R]
     ) -> Sequence[R]:
-        found: MutableSequence[R] = []
+        objects: MutableSequence[R] = []
         while True:
             page: RawPage = decoded(RAW_PAGE, await self._send("GET", path, parameters))
             try:
-                found += [read(bytes(item)) for item in page.items or ()]
+                objects += [read(bytes(obj)) for obj in page.items or ()]
             except UNDECODABLE as error:
                 raise unreadable(error) from None
             if not page.metadata.continue_:
-                return found
+                return objects
             parameters = {**parameters, "continue": page.metadata.continue_}
 
     async def watch(

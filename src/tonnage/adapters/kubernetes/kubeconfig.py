@@ -201,14 +201,16 @@ def _single(merged: dict[str, Any], context: str | None, where: str) -> dict[str
     name = context or merged["current-context"]
     chosen = merged["contexts"].get(name)
     if chosen is None:
-        known = ", ".join(sorted(merged["contexts"])) or "none"
-        what = f"there is no context {name!r}" if name else "no current context is set"
-        remedy = f"choose one with --context; known: {known}"
-        raise ConfigError(Problem(what, where=where, remedy=remedy))
+        names = ", ".join(sorted(merged["contexts"])) or "none"
+        problem = f"there is no context {name!r}" if name else "no current context is set"
+        remedy = f"choose one with --context; known: {names}"
+        raise ConfigError(Problem(problem, where=where, remedy=remedy))
     cluster = merged["clusters"].get(str(chosen.get("cluster")))
     if cluster is None or not cluster.get("server"):
-        what = f"context {name!r} names a cluster without a server: {chosen.get('cluster')!r}"
-        raise ConfigError(Problem(what, where=where, remedy="add the cluster with its `server` to the file"))
+        problem = f"context {name!r} names a cluster without a server: {chosen.get('cluster')!r}"
+        raise ConfigError(
+            Problem(problem, where=where, remedy="add the cluster with its `server` to the file")
+        )
     user = merged["users"].get(str(chosen.get("user")), {})
     return {
         "current-context": name,

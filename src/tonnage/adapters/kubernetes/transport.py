@@ -62,8 +62,8 @@ def _hooks(server_name: str | None, on_answer: OnAnswer | None) -> dict[str, lis
     async def report(response: httpx2.Response) -> None:
         url, method = response.request.url, response.request.method
         if on_answer is not None:
-            info = request_info(method, url.path, watch="watch" in url.params)
-            on_answer(*info, str(response.status_code))
+            request = request_info(method, url.path, watch="watch" in url.params)
+            on_answer(*request, str(response.status_code))
 
     return {"request": [prepare], "response": [report] if on_answer else []}
 
@@ -99,12 +99,12 @@ def unreachable(error: httpx2.HTTPError, client: httpx2.AsyncClient) -> ClusterE
             )
         )
     if isinstance(error, httpx2.TimeoutException):
-        what = "the API server did not answer in time"
+        problem = "the API server did not answer in time"
     else:
-        what = "the API server cannot be reached"
+        problem = "the API server cannot be reached"
     return ClusterError(
         Problem(
-            what,
+            problem,
             where=where,
             why=_words(error),
             remedy="check that the cluster runs (`tonnage up` starts one) and that KUBECONFIG is its own",

@@ -34,11 +34,11 @@ _LOOK_S: Final = 0.05
 _QUIT_S: Final = 1
 """Seconds that servers have to end when the daemon is told to, then what is left is killed."""
 _SLACK: Final = 0.5
-_KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
+_PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH")
 
 
 @dataclass(slots=True)
-class _Kept:
+class _DaemonSlot:
     """What belongs to one resource: a thread for what may hang, and the daemon while there is one."""
 
     thread: DriverThread
@@ -57,76 +57,76 @@ class ControlDaemons:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._kept: dict[str, _Kept] = {}
+        self._slots: dict[str, _DaemonSlot] = {}
         self._wake: Callable[[], None] = lambda: None
 
     async def start(self, daemon: MpsDaemon) -> None:
         program = self._program()
         files = MpsFiles(self._root, daemon)
-        kept = self._kept.setdefault(daemon.resource, _Kept(DriverThread("mps", deadline_s=_STEP_S)))
-        await self._end(kept)
-        await self._run(kept, "clear what an earlier daemon left", lambda: end_left(files.pipe))
-        await self._run(kept, "make its folders", files.make)
-        await self._alone(kept, program, files)
-        await self._run(kept, "clear its folder", files.clear)
+        slot = self._slots.setdefault(daemon.resource, _DaemonSlot(DriverThread("mps", deadline_s=_STEP_S)))
+        await self._end(slot)
+        await self._run(slot, "clear what an earlier daemon left", lambda: end_left(files.pipe))
+        await self._run(slot, "make its folders", files.make)
+        await self._alone(slot, program, files)
+        await self._run(slot, "clear its folder", files.clear)
         log, environment = files.log / "control.log", _own(files, daemon)
         try:
-            kept.child = ChildProcess(program, ["-f"], log=log, environment=environment)
+            slot.child = ChildProcess(program, ["-f"], log=log, environment=environment)
         except OSError as error:
             raise HardwareError(Problem(f"{CONTROL} cannot be started", str(log), str(error))) from None
         try:
-            await self._until_it_answers(kept, program, files)
-            await self._limit(kept, program, files, daemon)
-            await self._run(kept, "mark it as started", files.mark_started)
-            self._listen(kept, kept.child.pid)
+            await self._until_it_answers(slot, program, files)
+            await self._limit(slot, program, files, daemon)
+            await self._run(slot, "mark it as started", files.mark_started)
+            self._listen(slot, slot.child.pid)
         except BaseException:
-            await self._end(kept)
+            await self._end(slot)
             raise
 
     async def ask(self, daemon: MpsDaemon) -> None:
-        kept, files = self._kept[daemon.resource], MpsFiles(self._root, daemon)
+        slot, files = self._slots[daemon.resource], MpsFiles(self._root, daemon)
         if why := self.ended(daemon):
             raise HardwareError(Problem(why))
-        await self._command(kept, self._program(), files, _QUESTION)
-        await self._run(kept, "look after its logs", files.shorten_logs)
+        await self._command(slot, self._program(), files, _QUESTION)
+        await self._run(slot, "look after its logs", files.shorten_logs)
 
     def ended(self, daemon: MpsDaemon) -> str:
-        kept = self._kept.get(daemon.resource)
-        if kept is None or kept.child is None:
+        slot = self._slots.get(daemon.resource)
+        if slot is None or slot.child is None:
             return f"{CONTROL} is not running"
-        return _end_of(kept.child)
+        return _end_of(slot.child)
 
     def watch(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
     async def stop(self, daemon: MpsDaemon) -> None:
-        kept, files = self._kept.get(daemon.resource), MpsFiles(self._root, daemon)
-        kept = kept or _Kept(DriverThread("mps", deadline_s=_STEP_S))
-        self._mute(kept)
+        slot, files = self._slots.get(daemon.resource), MpsFiles(self._root, daemon)
+        slot = slot or _DaemonSlot(DriverThread("mps", deadline_s=_STEP_S))
+        self._mute(slot)
         try:
             if not self.ended(daemon):
                 with contextlib.suppress(HardwareError):  # it is killed if it does not listen
-                    await self._command(kept, self._program(), files, f"quit -t {_QUIT_S}")
-            await self._end(kept)
-            await self._run(kept, "end what it left", lambda: end_left(files.pipe))
-            await self._run(kept, "clear its folder", files.clear)
+                    await self._command(slot, self._program(), files, f"quit -t {_QUIT_S}")
+            await self._end(slot)
+            await self._run(slot, "end what it left", lambda: end_left(files.pipe))
+            await self._run(slot, "clear its folder", files.clear)
         finally:
-            kept.thread.close()
-            self._kept.pop(daemon.resource, None)
+            slot.thread.close()
+            self._slots.pop(daemon.resource, None)
 
     async def show_ready(self, root: str, *, ready: bool) -> None:
         await asyncio.to_thread(MpsFiles.mark_ready, self._root, root, ready=ready)
 
     async def close(self) -> None:
-        for kept in self._kept.values():
-            await self._end(kept)
-            kept.thread.close()
-        self._kept.clear()
+        for slot in self._slots.values():
+            await self._end(slot)
+            slot.thread.close()
+        self._slots.clear()
 
     def _program(self) -> Path:
         path = os.pathsep.join(str(self._root / folder) for folder in _FOLDERS)
-        found = shutil.which(CONTROL, path=path)
-        if found is None:
+        program = shutil.which(CONTROL, path=path)
+        if program is None:
             raise HardwareError(
                 Problem(
                     f"{CONTROL} is not there",
@@ -135,14 +135,14 @@ class ControlDaemons:
                     "set the chart's mps.root, which asks for it; the driver must have the program",
                 )
             )
-        return Path(found)
+        return Path(program)
 
-    async def _alone(self, kept: _Kept, program: Path, files: MpsFiles) -> None:
+    async def _alone(self, slot: _DaemonSlot, program: Path, files: MpsFiles) -> None:
         """Raise HardwareError when a daemon of somebody else serves the folder."""
         if not files.socket.exists():
             return
         try:
-            await self._command(kept, program, files, _QUESTION)
+            await self._command(slot, program, files, _QUESTION)
         except HardwareError:
             return
         raise HardwareError(
@@ -154,14 +154,14 @@ class ControlDaemons:
             )
         )
 
-    async def _until_it_answers(self, kept: _Kept, program: Path, files: MpsFiles) -> None:
+    async def _until_it_answers(self, slot: _DaemonSlot, program: Path, files: MpsFiles) -> None:
         until = time.monotonic() + _READY_S
         while True:
-            assert kept.child is not None
-            if why := _end_of(kept.child):
+            assert slot.child is not None
+            if why := _end_of(slot.child):
                 raise HardwareError(Problem(f"{CONTROL} does not stay", str(files.pipe), why))
             try:
-                await self._command(kept, program, files, _QUESTION)
+                await self._command(slot, program, files, _QUESTION)
             except HardwareError:
                 if time.monotonic() > until:
                     raise
@@ -169,57 +169,57 @@ class ControlDaemons:
                 return
             await asyncio.sleep(_LOOK_S)
 
-    async def _limit(self, kept: _Kept, program: Path, files: MpsFiles, daemon: MpsDaemon) -> None:
+    async def _limit(self, slot: _DaemonSlot, program: Path, files: MpsFiles, daemon: MpsDaemon) -> None:
         """Set what a client may use, and see that it is so: a daemon without limits must not serve."""
         for place, device in enumerate(daemon.devices):
             if device.limit_mib:
                 limit = f"set_default_device_pinned_mem_limit {place} {device.limit_mib}M"
-                await self._command(kept, program, files, limit)
-        wanted = daemon.threads_percent
-        await self._command(kept, program, files, f"set_default_active_thread_percentage {wanted}")
-        said = await self._command(kept, program, files, _QUESTION)
+                await self._command(slot, program, files, limit)
+        percent = daemon.threads_percent
+        await self._command(slot, program, files, f"set_default_active_thread_percentage {percent}")
+        answer = await self._command(slot, program, files, _QUESTION)
         try:
-            same = abs(float(said) - wanted) < _SLACK
+            same = abs(float(answer) - percent) < _SLACK
         except ValueError:
             same = False
         if not same:
-            what = f"{CONTROL} did not take the limit of {wanted} % of threads"
-            raise HardwareError(Problem(what, str(files.pipe), f"it says {said[:60]!r}"))
+            problem = f"{CONTROL} did not take the limit of {percent} % of threads"
+            raise HardwareError(Problem(problem, str(files.pipe), f"it says {answer[:60]!r}"))
 
-    async def _command(self, kept: _Kept, program: Path, files: MpsFiles, command: str) -> str:
+    async def _command(self, slot: _DaemonSlot, program: Path, files: MpsFiles, command: str) -> str:
         environment = {**_inherited(), PIPE_VARIABLE: str(files.pipe)}
         word = command.partition(" ")[0]
-        return await self._run(kept, word, lambda: ask_program(program, command, environment))
+        return await self._run(slot, word, lambda: ask_program(program, command, environment))
 
-    async def _run(self, kept: _Kept, what: str, function: Callable[[], T]) -> T:
+    async def _run(self, slot: _DaemonSlot, action: str, function: Callable[[], T]) -> T:
         try:
-            return await kept.thread.call(what, function)
+            return await slot.thread.call(action, function)
         except OSError as error:
-            raise HardwareError(Problem(f"{CONTROL}: {what} failed", why=str(error))) from None
+            raise HardwareError(Problem(f"{CONTROL}: {action} failed", why=str(error))) from None
         except OverdueError as error:
             why = "a former command does not end; it is tried again once it does"
-            raise HardwareError(Problem(f"{CONTROL} does not answer: {what}", why=why)) from error
+            raise HardwareError(Problem(f"{CONTROL} does not answer: {action}", why=why)) from error
 
-    def _listen(self, kept: _Kept, pid: int) -> None:
+    def _listen(self, slot: _DaemonSlot, pid: int) -> None:
         """Be told of its end; a kernel without such descriptors leaves that to who looks now and then."""
         with contextlib.suppress(OSError):
-            kept.alarm = os.pidfd_open(pid)
-            asyncio.get_running_loop().add_reader(kept.alarm, self._heard, kept)
+            slot.alarm = os.pidfd_open(pid)
+            asyncio.get_running_loop().add_reader(slot.alarm, self._heard, slot)
 
-    def _heard(self, kept: _Kept) -> None:
-        self._mute(kept)
+    def _heard(self, slot: _DaemonSlot) -> None:
+        self._mute(slot)
         self._wake()
 
-    def _mute(self, kept: _Kept) -> None:
-        if kept.alarm >= 0:
-            asyncio.get_running_loop().remove_reader(kept.alarm)
-            os.close(kept.alarm)
-            kept.alarm = -1
+    def _mute(self, slot: _DaemonSlot) -> None:
+        if slot.alarm >= 0:
+            asyncio.get_running_loop().remove_reader(slot.alarm)
+            os.close(slot.alarm)
+            slot.alarm = -1
 
-    async def _end(self, kept: _Kept) -> None:
+    async def _end(self, slot: _DaemonSlot) -> None:
         """Kill the daemon, with the servers that it started."""
-        self._mute(kept)
-        child, kept.child = kept.child, None
+        self._mute(slot)
+        child, slot.child = slot.child, None
         if child is None or _end_of(child):
             return
         with contextlib.suppress(ProcessLookupError):
@@ -250,4 +250,4 @@ def _own(files: MpsFiles, daemon: MpsDaemon) -> dict[str, str]:
 
 
 def _inherited() -> dict[str, str]:
-    return {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

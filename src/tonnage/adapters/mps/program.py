@@ -55,8 +55,8 @@ def ask_program(program: Path, command: str, environment: Mapping[str, str]) -> 
         timer.cancel()  # not before `with` is left, which waits for the program too
     word = command.partition(" ")[0]
     if overdue.is_set():
-        what = f"{CONTROL} does not answer: {word}"
-        raise HardwareError(Problem(what, why=f"no answer within {_DEADLINE_S:g} s"))
+        problem = f"{CONTROL} does not answer: {word}"
+        raise HardwareError(Problem(problem, why=f"no answer within {_DEADLINE_S:g} s"))
     if process.returncode:
         why = f"exit status {process.returncode}: {answer[:_LONGEST_SHOWN]}".rstrip(": ")
         raise HardwareError(Problem(f"{CONTROL} refused {word}", why=why))

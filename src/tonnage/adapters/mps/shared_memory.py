@@ -36,8 +36,8 @@ def mount_shared_memory(folder: Path, *, meminfo: Path = Path("/proc/meminfo")) 
             raise OSError(number, os.strerror(number))
     except OSError as error:
         remedy = "it takes a privileged container with the folder mounted in both directions"
-        what = "the memory that MPS clients share cannot be mounted"
-        raise HardwareError(Problem(what, str(folder), error.strerror or str(error), remedy)) from None
+        problem = "the memory that MPS clients share cannot be mounted"
+        raise HardwareError(Problem(problem, str(folder), error.strerror or str(error), remedy)) from None
     return True
 
 

@@ -29,24 +29,26 @@ def cdi_facts(files: NodeFiles) -> CdiFacts:
             if number >= _MOST_SPECS or spare <= 0:
                 crowded[folder] = len(names)
                 break
-            found = files.read(f"{folder}/{name}", _MOST_BYTES)
-            spare -= len(found.content or b"")
-            specs.append(_spec(found, f"{folder}/{name}", rank))
+            content = files.read(f"{folder}/{name}", _MOST_BYTES)
+            spare -= len(content.content or b"")
+            specs.append(_spec(content, f"{folder}/{name}", rank))
     named = {path for spec in specs if spec.document for path in _paths(spec.document)}
     checked = sorted(named)[:_MOST_PATHS]
     return CdiFacts(tuple(specs), frozenset(path for path in checked if not files.there(path)), crowded)
 
 
-def _spec(found: Content, path: str, rank: int) -> SpecDocument:
-    if found.content is None:
-        return SpecDocument(path, rank, trouble=found.trouble or "it is gone")
+def _spec(content: Content, path: str, rank: int) -> SpecDocument:
+    if content.content is None:
+        return SpecDocument(path, rank, trouble=content.trouble or "it is gone")
     try:
-        value = parsed_json(found.content, unique=True) if path.endswith(".json") else _yaml(found.text, path)
+        value = (
+            parsed_json(content.content, unique=True) if path.endswith(".json") else _yaml(content.text, path)
+        )
     except ConfigError as error:
         return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {error.problems[0].what}")
     except DuplicateKeyError as error:
-        said = f'key "{error.key[:60]}" already set in map'  # as runtimes say it
-        return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {said}")
+        detail = f'key "{error.key[:60]}" already set in map'  # as runtimes say it
+        return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {detail}")
     except ValueError as error:
         return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {str(error)[:200]}")
     if not isinstance(value, dict):
@@ -75,7 +77,7 @@ def _paths(document: JsonObject) -> Iterator[str]:
             entries = edits.get(key) if isinstance(edits, dict) else None
             for entry in entries if isinstance(entries, list) else ():
                 path = (
-                    next((entry[each] for each in fields if entry.get(each)), "")
+                    next((entry[field] for field in fields if entry.get(field)), "")
                     if isinstance(entry, dict)
                     else ""
                 )

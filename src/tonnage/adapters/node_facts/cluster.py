@@ -37,13 +37,13 @@ async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
 
 def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | None:
     """Out of objects and Lists of them; None if the node is not among them."""
-    objects = [each for each in _objects(documents) if _bears_on(each, node)]
-    own = next((each for each in objects if each.get("kind") == "Node"), None)
+    objects = [obj for obj in _objects(documents) if _bears_on(obj, node)]
+    own = next((obj for obj in objects if obj.get("kind") == "Node"), None)
     if own is None:
         return None
     status = _object(own, "status")
-    classes = [each for each in objects if each.get("kind") == "RuntimeClass"]
-    pods = (_pod(each) for each in objects if _is_pod_of(each, node))
+    classes = [obj for obj in objects if obj.get("kind") == "RuntimeClass"]
+    pods = (_pod(obj) for obj in objects if _is_pod_of(obj, node))
     return ClusterFacts(
         labels=_texts(_object(own, "metadata").get("labels")),
         capacity=_counts(status.get("capacity")),
@@ -51,7 +51,7 @@ def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | N
         conditions=dict(_conditions(status)),
         runtime=_text(_object(status, "nodeInfo").get("containerRuntimeVersion")),
         pods=tuple(pods)[:_MOST_PODS],
-        runtime_classes={_name(each): _text(each.get("handler")) for each in classes},
+        runtime_classes={_name(obj): _text(obj.get("handler")) for obj in classes},
     )
 
 
@@ -63,7 +63,7 @@ def _objects(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
         items = document.get("items")
         if isinstance(items, list):
             kind = _text(document.get("kind")).removesuffix("List")
-            yield from ({"kind": kind, **item} for item in items if isinstance(item, dict))
+            yield from ({"kind": kind, **obj} for obj in items if isinstance(obj, dict))
         else:
             yield document
 
@@ -83,8 +83,8 @@ def _is_pod_of(document: JsonObject, node: str) -> bool:
 def _pod(document: JsonObject) -> PodFacts:
     meta, spec, status = (_object(document, key) for key in ("metadata", "spec", "status"))
     lists = [spec.get(key) for key in ("containers", "initContainers")]
-    containers = [each for found in lists if isinstance(found, list) for each in found]
-    images = (_text(each.get("image")) for each in containers if isinstance(each, dict))
+    containers = [container for entries in lists if isinstance(entries, list) for container in entries]
+    images = (_text(container.get("image")) for container in containers if isinstance(container, dict))
     return PodFacts(
         _text(meta.get("namespace")) or "default",
         _text(meta.get("name")),
@@ -98,21 +98,24 @@ def _pod(document: JsonObject) -> PodFacts:
 
 
 def _conditions(status: JsonObject) -> Iterator[tuple[str, tuple[str, str]]]:
-    found = status.get("conditions")
-    for each in found if isinstance(found, list) else ():
-        if isinstance(each, dict):
-            yield _text(each.get("type")), (_text(each.get("status")), _text(each.get("message")))
+    conditions = status.get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, dict):
+            yield (
+                _text(condition.get("type")),
+                (_text(condition.get("status")), _text(condition.get("message"))),
+            )
 
 
 def _counts(value: JsonValue) -> Mapping[str, int]:
     """Of extended resources, which are whole numbers."""
-    found = {key: _text(amount) for key, amount in value.items()} if isinstance(value, dict) else {}
-    counts = {key: whole_number(amount) for key, amount in found.items() if "/" in key}
+    amounts = {key: _text(amount) for key, amount in value.items()} if isinstance(value, dict) else {}
+    counts = {key: whole_number(amount) for key, amount in amounts.items() if "/" in key}
     return {key: count for key, count in counts.items() if count is not None}
 
 
 def _texts(value: JsonValue) -> Mapping[str, str]:
-    return {key: _text(each) for key, each in value.items()} if isinstance(value, dict) else {}
+    return {key: _text(text) for key, text in value.items()} if isinstance(value, dict) else {}
 
 
 def _name(document: JsonObject) -> str:

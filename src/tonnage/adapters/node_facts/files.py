@@ -114,9 +114,9 @@ class NodeFiles:
 
     def matching(self, pattern: str) -> Iterator[str]:
         """Paths whose last part fits the pattern; the others are taken as they are."""
-        folder, _, wanted = pattern.rpartition("/")
+        folder, _, name_pattern = pattern.rpartition("/")
         for name in self.names(folder):
-            if fnmatchcase(name, wanted):
+            if fnmatchcase(name, name_pattern):
                 yield f"{folder}/{name}"
 
     def link(self, path: str) -> str:

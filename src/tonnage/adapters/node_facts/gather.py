@@ -131,12 +131,14 @@ class Gathering:
 
     async def _runtime(self) -> RuntimeFacts | None:
         files = self._files
-        found = await self._apart("runtime", lambda: runtime_facts(files, process_ids(files)))
-        if found is None:
+        facts = await self._apart("runtime", lambda: runtime_facts(files, process_ids(files)))
+        if facts is None:
             return None
-        wanted = await self._apart("processes", lambda: tuple(wants_nri(files, process_ids(files))))
-        name, version = await runtime_version(files, found.sockets) if found.sockets else ("", "")
-        return replace(found, name=name, version=version, nri_plugins=(*found.nri_plugins, *(wanted or ())))
+        processes = await self._apart("processes", lambda: tuple(wants_nri(files, process_ids(files))))
+        name, version = await runtime_version(files, facts.sockets) if facts.sockets else ("", "")
+        return replace(
+            facts, name=name, version=version, nri_plugins=(*facts.nri_plugins, *(processes or ()))
+        )
 
     async def _plugin(self) -> PluginFacts | None:
         files, address = self._files, self._looking.address
@@ -150,24 +152,24 @@ class Gathering:
         holds, by_uid, trouble = await kubelet_holds(files)
         return WorkloadFacts(containers, holds, by_uid, trouble)
 
-    async def _with_owners(self, found: WorkloadFacts | None, answer: DriverAnswer) -> WorkloadFacts | None:
+    async def _with_owners(self, facts: WorkloadFacts | None, answer: DriverAnswer) -> WorkloadFacts | None:
         pids = [process.pid for process in answer.processes]
         owners = (
-            await self._apart("owners", lambda: containers_of(self._files, pids)) if found and pids else None
+            await self._apart("owners", lambda: containers_of(self._files, pids)) if facts and pids else None
         )
-        return replace(found, owners=owners) if found is not None and owners else found
+        return replace(facts, owners=owners) if facts is not None and owners else facts
 
     async def _asked_cluster(self) -> ClusterFacts | None:
         """What the API server says within the time; a slow one holds up nothing."""
         try:
             async with asyncio.timeout(self._looking.cluster_deadline_s):
-                found = await self._cluster()
+                facts = await self._cluster()
         except TimeoutError:
             self._troubles["cluster"] = f"no answer within {self._looking.cluster_deadline_s:g} s"
             return None
-        if found is None:
+        if facts is None:
             self._troubles.setdefault("cluster", f"it has no node {self._looking.node}")
-        return found
+        return facts
 
     def cluster_silent(self, why: str) -> None:
         """The API server cannot be asked."""
@@ -181,7 +183,7 @@ class Gathering:
         if self._looking.devices != "nvml" or not await self._apart(
             "module", lambda: module_version(self._files)
         ):
-            return DriverAnswer(asked=False)
+            return DriverAnswer(queried=False)
         self._say("asking the driver")
         root = self._looking.root
         library = await self._apart("driver's root", self._driver_root)

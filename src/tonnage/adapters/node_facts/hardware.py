@@ -100,8 +100,8 @@ def driver_facts(files: NodeFiles) -> DriverFacts:
 
 def module_version(files: NodeFiles) -> str:
     """The version of the NVIDIA module that is loaded."""
-    found = _VERSION.search(files.text("/proc/driver/nvidia/version", 4096))
-    return found[1] if found else files.text("/sys/module/nvidia/version", 64)[:40]
+    match = _VERSION.search(files.text("/proc/driver/nvidia/version", 4096))
+    return match[1] if match else files.text("/sys/module/nvidia/version", 64)[:40]
 
 
 def _kernels(files: NodeFiles) -> Iterator[Kernel]:
@@ -118,8 +118,8 @@ def _kernels(files: NodeFiles) -> Iterator[Kernel]:
 
 def _os_id(files: NodeFiles) -> str:
     text = files.text("/etc/os-release", 65536) or files.text("/usr/lib/os-release", 65536)
-    said = dict(line.partition("=")[::2] for line in text.splitlines())
-    own, like = (said.get(key, "").strip("\"' ").lower() for key in ("ID", "ID_LIKE"))
+    variables = dict(line.partition("=")[::2] for line in text.splitlines())
+    own, like = (variables.get(key, "").strip("\"' ").lower() for key in ("ID", "ID_LIKE"))
     return f"{own} {like}".strip()[:100]
 
 
@@ -134,10 +134,10 @@ def _blacklists(files: NodeFiles) -> Iterator[str]:
 
 
 def _ready(files: NodeFiles) -> Mapping[str, str] | None:
-    found = files.read(_READY, 65536)
-    if found.content is None:
+    content = files.read(_READY, 65536)
+    if content.content is None:
         return None
-    lines = (line.partition("=") for line in found.text.splitlines()[:100])
+    lines = (line.partition("=") for line in content.text.splitlines()[:100])
     return {key.strip(): value.strip().strip("\"'") for key, equals, value in lines if equals}
 
 
@@ -178,25 +178,25 @@ def _number(text: str) -> bool:
 
 def library_facts(files: NodeFiles) -> LibraryFacts:
     """The driver's libraries on the host, or else where a container installed the driver or sees it."""
-    found, root = tuple(_libraries(files, "/")), "/"
+    libraries, root = tuple(_libraries(files, "/")), "/"
     for other in (CONTAINER_DRIVER, _GOOGLES_DRIVER, AGENTS_DRIVER):
-        if not found and (found := tuple(_libraries(files, other))):
+        if not libraries and (libraries := tuple(_libraries(files, other))):
             root = other
     cache = files.read(f"{root.rstrip('/')}/etc/ld.so.cache", _CACHE)
     listed = None if cache.content is None else cached_libraries(cache.content, LIBRARIES)
     if root == "/":
-        found = (*found, *_elsewhere(files, listed or {}, {file.name for file in found}))
+        libraries = (*libraries, *_elsewhere(files, listed or {}, {file.name for file in libraries}))
     trouble = cache.trouble or ("it is no loader's cache" if listed is None and cache.content else "")
-    return LibraryFacts(root, found, listed, trouble)
+    return LibraryFacts(root, libraries, listed, trouble)
 
 
 def _elsewhere(
-    files: NodeFiles, listed: Mapping[str, tuple[str, ...]], known: set[str]
+    files: NodeFiles, listed: Mapping[str, tuple[str, ...]], names: set[str]
 ) -> Iterator[LibraryFile]:
     """Where only the loader's cache leads: systems have folders of their own."""
     for name, paths in listed.items():
         real = next((real for path in paths if (real := resolved_inside(files.root, path)) is not None), None)
-        if name not in known and real is not None:
+        if name not in names and real is not None:
             version = _NUMBERED.search(real.name)
             yield LibraryFile(name, f"/{real.relative_to(files.root)}", version[1] if version else "")
 
@@ -214,5 +214,5 @@ def _libraries(files: NodeFiles, root: str) -> Iterator[LibraryFile]:
 
 
 def _first(root: Path, name: str) -> Path | None:
-    found = (resolved_inside(root, f"{folder}/{name}") for folder in LIBRARY_FOLDERS)
-    return next((file for file in found if file is not None), None)
+    candidates = (resolved_inside(root, f"{folder}/{name}") for folder in LIBRARY_FOLDERS)
+    return next((file for file in candidates if file is not None), None)

@@ -40,13 +40,13 @@ def kubelet_facts(files: NodeFiles) -> KubeletFacts:
 
 def _registered(files: NodeFiles) -> tuple[dict[str, int] | None, str]:
     """(healthy devices by resource, why they cannot be told)."""
-    found = files.read(_CHECKPOINT, _MOST_BYTES)
-    if found.content is None:
-        return None, found.trouble
+    content = files.read(_CHECKPOINT, _MOST_BYTES)
+    if content.content is None:
+        return None, content.trouble
     try:
-        holds_in(found.content)
-        told: Any = parsed_json(found.content)
-        devices = told["Data"]["RegisteredDevices"] or {}
+        holds_in(content.content)
+        checkpoint: Any = parsed_json(content.content)
+        devices = checkpoint["Data"]["RegisteredDevices"] or {}
         return {str(name): len(ids or ()) for name, ids in devices.items()}, ""
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"it makes no sense ({type(error).__name__})"
@@ -66,8 +66,8 @@ async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool
             trouble = error.problems[0].what
         finally:
             await kubelet.close()
-    found = files.read(_CHECKPOINT, _MOST_BYTES)
+    content = files.read(_CHECKPOINT, _MOST_BYTES)
     try:
-        return (holds_in(found.content), True, trouble) if found.content else (None, True, trouble)
+        return (holds_in(content.content), True, trouble) if content.content else (None, True, trouble)
     except (ValueError, KeyError, TypeError):
         return None, True, trouble

@@ -35,12 +35,12 @@ def kubelet_policies(roots: Iterable[NodeFiles]) -> KubeletPolicies:
     for name in running.keys() & configured.keys():
         if running[name] != configured[name]:
             reader.reasons.append(f"{name} is {running[name]}, though {CONFIG} says {configured[name]}")
-    found = {**configured, **running}
+    policies = {**configured, **running}
     return KubeletPolicies(
-        found.get(TOPOLOGY, UNKNOWN),
-        found.get(SCOPE, UNKNOWN),
-        found.get(CPU, UNKNOWN),
-        found.get(MEMORY, UNKNOWN),
+        policies.get(TOPOLOGY, UNKNOWN),
+        policies.get(SCOPE, UNKNOWN),
+        policies.get(CPU, UNKNOWN),
+        policies.get(MEMORY, UNKNOWN),
         tuple(reader.sources),
         "; ".join(reader.reasons)[:_LONGEST],
     )
@@ -62,13 +62,13 @@ class _Reader:
                 self.reasons.append(f"kubelet's configuration is not where the agent sees it: {CONFIG}")
             return {}
         try:
-            said = kubelet_config(text, CONFIG)
+            config = kubelet_config(text, CONFIG)
         except ConfigError as error:
             self.reasons.append(_line(error.problems[0]))
             return {}
         self.sources.append(CONFIG)
-        self.reasons += [_line(problem) for problem in said.problems]
-        return dict(said.policies)
+        self.reasons += [_line(problem) for problem in config.problems]
+        return dict(config.policies)
 
     def noted(self, name: str, path: str) -> str:
         """The policy that a manager runs; empty where it did not note it."""
@@ -85,12 +85,12 @@ class _Reader:
 
     def _text(self, path: str, most: int | None = None) -> str | None:
         for files in self._roots:
-            found = files.read(path) if most is None else files.read(path, most)
-            if found.trouble:
-                self.reasons.append(f"{path}: {found.trouble}")
+            content = files.read(path) if most is None else files.read(path, most)
+            if content.trouble:
+                self.reasons.append(f"{path}: {content.trouble}")
                 return None
-            if found.content is not None:
-                return found.text
+            if content.content is not None:
+                return content.text
         return None
 
 

@@ -23,15 +23,15 @@ def cached_libraries(content: bytes, names: Iterable[str]) -> Mapping[str, tuple
     if start < 0 or len(content) < start + _HEAD_SIZE:
         return None
     _, count, _ = _HEAD.unpack_from(content, start)
-    found: dict[str, list[str]] = {name: [] for name in names}
+    paths_by_name: dict[str, list[str]] = {name: [] for name in names}
     first = start + _HEAD_SIZE
     last = min(first + min(count, _MOST) * _ENTRY.size, len(content) - _ENTRY.size + 1)
     for at in range(first, last, _ENTRY.size):
         _, key, value, _, _ = _ENTRY.unpack_from(content, at)
         name = _text(content, start + key)
-        if name in found:
-            found[name].append(_text(content, start + value))
-    return {name: tuple(paths) for name, paths in found.items()}
+        if name in paths_by_name:
+            paths_by_name[name].append(_text(content, start + value))
+    return {name: tuple(paths) for name, paths in paths_by_name.items()}
 
 
 def _text(content: bytes, at: int) -> str:

@@ -23,7 +23,7 @@ from tonnage.model.node.facts import Page, PluginFacts
 _STATE: Final = "/var/lib/tonnage"
 _CONFIG: Final = f"{_STATE}/device-plugin-config"
 LOCK: Final = f"{_STATE}/agent.lock"
-_KEPT: Final = ("allocations", "device-health", "device-list", "mps", "node-conditions")
+_CHECKPOINTS: Final = ("allocations", "device-health", "device-list", "mps", "node-conditions")
 """What else the agent keeps, under a checksum."""
 _SETTLED: Final = f"{_STATE}/device-list"
 _WAIT_S: Final = 1.0
@@ -34,9 +34,9 @@ _ANY: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, nothing liste
 
 def plugin_facts(files: NodeFiles, pids: list[int], address: str = "") -> PluginFacts:
     """What can be seen of it. Without an `address` the process's own words say where it serves."""
-    found = list(plugin_processes(files, pids))
+    processes = list(plugin_processes(files, pids))
     running, trouble = _locked(files)
-    ours = next(((process, words) for process, words in found if process.name == "tonnage"), None)
+    ours = next(((process, words) for process, words in processes if process.name == "tonnage"), None)
     if not address and ours is not None:
         address = _address(files, ours[0].pid, option(ours[1], "--metrics-address"))
     config, source, config_trouble = _config(files)
@@ -44,7 +44,7 @@ def plugin_facts(files: NodeFiles, pids: list[int], address: str = "") -> Plugin
     return PluginFacts(
         running,
         trouble,
-        tuple(process for process, _ in found),
+        tuple(process for process, _ in processes),
         config,
         source,
         config_trouble,
@@ -76,20 +76,20 @@ def _locked(files: NodeFiles) -> tuple[bool | None, str]:
 
 
 def _damaged(files: NodeFiles) -> Iterator[str]:
-    for name in _KEPT:
-        found = files.read(f"{_STATE}/{name}", MAX_BYTES)
-        if found.content is not None and payload_of(found.content) is None:
-            yield found.path
-        if files.there(f"{found.path}.damaged"):
-            yield f"{found.path}.damaged"
+    for name in _CHECKPOINTS:
+        content = files.read(f"{_STATE}/{name}", MAX_BYTES)
+        if content.content is not None and payload_of(content.content) is None:
+            yield content.path
+        if files.there(f"{content.path}.damaged"):
+            yield f"{content.path}.damaged"
 
 
 def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:
     """(what ran last, where it was from, why it cannot be read)."""
-    found = files.read(_CONFIG, MAX_BYTES)
-    if found.content is None:
-        return None, "", found.trouble
-    payload = payload_of(found.content)
+    content = files.read(_CONFIG, MAX_BYTES)
+    if content.content is None:
+        return None, "", content.trouble
+    payload = payload_of(content.content)
     if payload is None:
         return None, "", "its checksum does not fit"
     try:
@@ -106,9 +106,9 @@ def _settled(files: NodeFiles, config: PluginConfig) -> PluginConfig:
     """With what `deviceListStrategy: auto` came to last in its place."""
     if DeviceListStrategy.AUTO not in config.device_list:
         return config
-    kept = payload_of(files.read(_SETTLED).content or b"") or b""
-    known = [each for each in DeviceListStrategy if each.value.encode() == kept]
-    return replace(config, device_list=tuple(known) or (DeviceListStrategy.ENVVAR,))
+    stored = payload_of(files.read(_SETTLED).content or b"") or b""
+    matching = [strategy for strategy in DeviceListStrategy if strategy.value.encode() == stored]
+    return replace(config, device_list=tuple(matching) or (DeviceListStrategy.ENVVAR,))
 
 
 def _parsed(text: str, source: str) -> PluginConfig:
@@ -119,28 +119,30 @@ def _parsed(text: str, source: str) -> PluginConfig:
     return parse_device_plugin_config(text, source=source, lenient=True)
 
 
-def _address(files: NodeFiles, pid: int, told: str) -> str:
+def _address(files: NodeFiles, pid: int, written: str) -> str:
     """Where to ask: a wildcard is the machine's own address, or that of the process's network."""
-    address = parse_address(told) if told else None
+    address = parse_address(written) if written else None
     if address is None or isinstance(address, Problem):
         return ""
     if address.host not in _ANY:
-        return told
-    own, first = (files.link(f"/proc/{each}/ns/net") for each in (pid, 1))
+        return written
+    own, first = (files.link(f"/proc/{process_id}/ns/net") for process_id in (pid, 1))
     if own and own != first:
         table = files.text(f"/proc/{pid}/net/fib_trie", 1 << 20)
-        local = [found for found in _LOCAL.findall(table) if not found.startswith("127.")]
+        local = [ip for ip in _LOCAL.findall(table) if not ip.startswith("127.")]
         return f"{local[0]}:{address.port}" if local else ""
     return f"127.0.0.1:{address.port}"
 
 
 def _page(address: str, path: str) -> Page | None:
     """What it answers within a moment; None if nobody does."""
-    found = parse_address(address)
-    if isinstance(found, Problem):
+    parsed_address = parse_address(address)
+    if isinstance(parsed_address, Problem):
         return None
     try:
-        with closing(http.client.HTTPConnection(found.host, found.port, timeout=_WAIT_S)) as client:
+        with closing(
+            http.client.HTTPConnection(parsed_address.host, parsed_address.port, timeout=_WAIT_S)
+        ) as client:
             client.request("GET", path)
             answer = client.getresponse()
             return Page(answer.status, answer.read(_MOST_PAGE).decode("utf-8", "replace"))

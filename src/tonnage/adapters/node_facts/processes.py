@@ -79,7 +79,7 @@ def option(words: list[str], name: str) -> str:
 
 
 def _sees_kubelet(files: NodeFiles, pid: int) -> bool | None:
-    own, first = (files.link(f"/proc/{each}/ns/mnt") for each in (pid, 1))
+    own, first = (files.link(f"/proc/{process_id}/ns/mnt") for process_id in (pid, 1))
     if own and own == first:
         return True
     mounts = files.read(f"/proc/{pid}/mountinfo", 1 << 20)
@@ -94,22 +94,22 @@ def wants_nri(files: NodeFiles, pids: list[int]) -> Iterator[str]:
     for pid in pids:
         words = command_line(files, pid)
         if words[0].rpartition("/")[2] in _TOOLKIT:
-            said = _environment(files, pid) or {}
-            if said.get("ENABLE_NRI_PLUGIN", "").lower() == "true":
+            variables = _environment(files, pid) or {}
+            if variables.get("ENABLE_NRI_PLUGIN", "").lower() == "true":
                 yield f"ENABLE_NRI_PLUGIN of process {pid} ({words[0][:100]})"
 
 
 def gpu_containers(files: NodeFiles, pids: list[int]) -> tuple[GpuContainer, ...]:
     """The first process of each container of a pod, with what it has of GPUs."""
     pods, names = dict(_pod_names(files)), dict(_container_names(files))
-    found: dict[str, GpuContainer] = {}
+    containers: dict[str, GpuContainer] = {}
     for pid in pids:
         match = _CGROUP.search(files.read(f"/proc/{pid}/cgroup", 65536).text)
-        if match is None or match[2] in found or len(found) >= _MOST_CONTAINERS:
+        if match is None or match[2] in containers or len(containers) >= _MOST_CONTAINERS:
             continue
         uid = match[1].replace("_", "-").lower()
         namespace, pod = pods.get(uid, ("", ""))
-        found[match[2]] = GpuContainer(
+        containers[match[2]] = GpuContainer(
             pid,
             uid,
             match[2],
@@ -120,21 +120,21 @@ def gpu_containers(files: NodeFiles, pids: list[int]) -> tuple[GpuContainer, ...
             _minors(files, pid),
             _privileged(files, pid),
         )
-    return tuple(found.values())
+    return tuple(containers.values())
 
 
 def containers_of(files: NodeFiles, pids: Iterable[int]) -> dict[int, str]:
     """Ids of the containers that those processes are in; of those that are in none, nothing."""
-    found = {pid: _CGROUP.search(files.read(f"/proc/{pid}/cgroup", 65536).text) for pid in pids}
-    return {pid: match[2] for pid, match in found.items() if match is not None}
+    matches = {pid: _CGROUP.search(files.read(f"/proc/{pid}/cgroup", 65536).text) for pid in pids}
+    return {pid: match[2] for pid, match in matches.items() if match is not None}
 
 
 def _environment(files: NodeFiles, pid: int) -> Mapping[str, str] | None:
     """Those variables that matter: others may be secrets."""
-    found = files.read(f"/proc/{pid}/environ", 1 << 20)
-    if found.content is None:
+    content = files.read(f"/proc/{pid}/environ", 1 << 20)
+    if content.content is None:
         return None
-    pairs = (entry.partition("=") for entry in found.text.split("\0"))
+    pairs = (entry.partition("=") for entry in content.text.split("\0"))
     return {name: value[:_LONGEST_VALUE] for name, _, value in pairs if name in _VARIABLES}
 
 

@@ -58,17 +58,19 @@ def runtime_facts(files: NodeFiles, pids: Sequence[int] = ()) -> RuntimeFacts:
     if toolkit is not None:
         named |= {toolkit.ldconfig.lstrip("@"), toolkit.root}
     packages = _packages(files)
-    found = (f"{folder}/{name}" for name in _PROGRAMS for folder in _FOLDERS)
+    candidates = (f"{folder}/{name}" for name in _PROGRAMS for folder in _FOLDERS)
     return RuntimeFacts(
         configs=configs,
         toolkit=toolkit,
         existing=frozenset(path for path in named if path and _exists(files, path)),
-        programs=tuple(path for path in found if files.there(path)),
+        programs=tuple(path for path in candidates if files.there(path)),
         packages=packages,
         nri_plugins=tuple(path for pattern in _NRI for path in files.matching(pattern)),
         hooks=tuple(path for pattern in _HOOKS for path in files.matching(pattern)),
         sockets=tuple(
-            path for path in SOCKETS if (seen := files.socket(path)) is not None and seen.answer == "listens"
+            path
+            for path in SOCKETS
+            if (socket := files.socket(path)) is not None and socket.answer == "listens"
         ),
     )
 
@@ -79,7 +81,7 @@ def _exists(files: NodeFiles, path: str) -> bool:
     return any(files.there(place) for place in places)
 
 
-def _told(files: NodeFiles, pids: Sequence[int]) -> Iterator[str]:
+def _configured_files(files: NodeFiles, pids: Sequence[int]) -> Iterator[str]:
     """The configuration files that containerds among the processes were told to read."""
     for pid in pids:
         words = command_line(files, pid)
@@ -92,11 +94,11 @@ def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[Runt
 
     `pids` are processes; a containerd among them may have been told of a place of its own.
     """
-    for main in dict.fromkeys([*_told(files, pids), *_CONTAINERD]):
-        found = files.read(main)
-        if found.content is None and not found.trouble:
+    for main in dict.fromkeys([*_configured_files(files, pids), *_CONTAINERD]):
+        content = files.read(main)
+        if content.content is None and not content.trouble:
             continue
-        imported = imported_files(files, main, found.text)
+        imported = imported_files(files, main, content.text)
         texts, problems = _texts(files, [main, *imported])
         config = containerd_config(texts)
         beside, unread = _texts(files, [join(dirname(main), name) for name in TEMPLATES])
@@ -116,9 +118,9 @@ def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[Runt
 
 def imported_files(files: NodeFiles, main: str, text: str) -> list[str]:
     """What containerd reads after its main file with this text, in that order, and each file once."""
-    patterns = (normpath(join(dirname(main), each)) for each in imports_of(text))
-    found = dict.fromkeys(path for pattern in patterns for path in _expanded(files, pattern))
-    return [path for path in found if path != main][: _MOST_FILES - 1]
+    patterns = (normpath(join(dirname(main), written_pattern)) for written_pattern in imports_of(text))
+    imported = dict.fromkeys(path for pattern in patterns for path in _expanded(files, pattern))
+    return [path for path in imported if path != main][: _MOST_FILES - 1]
 
 
 def _expanded(files: NodeFiles, pattern: str) -> list[str]:
@@ -127,28 +129,30 @@ def _expanded(files: NodeFiles, pattern: str) -> list[str]:
 
 def _texts(files: NodeFiles, paths: Sequence[str]) -> tuple[list[tuple[str, str]], list[Problem]]:
     """(path and text of those that can be read, why others cannot)."""
-    found = [files.read(path) for path in paths[:_MOST_FILES]]
-    problems = [Problem("cannot be read", each.path, each.trouble) for each in found if each.trouble]
-    return [(each.path, each.text) for each in found if each.content is not None], problems
+    contents = [files.read(path) for path in paths[:_MOST_FILES]]
+    problems = [
+        Problem("cannot be read", content.path, content.trouble) for content in contents if content.trouble
+    ]
+    return [(content.path, content.text) for content in contents if content.content is not None], problems
 
 
 def _toolkit(files: NodeFiles) -> ToolkitConfig | None:
     for path in _TOOLKIT:
-        found = files.read(path)
-        if found.trouble:
-            return ToolkitConfig(path, problems=(Problem("cannot be read", path, found.trouble),))
-        if found.content is not None:
-            return toolkit_config(path, found.text)
+        content = files.read(path)
+        if content.trouble:
+            return ToolkitConfig(path, problems=(Problem("cannot be read", path, content.trouble),))
+        if content.content is not None:
+            return toolkit_config(path, content.text)
     return None
 
 
 def _packages(files: NodeFiles) -> Mapping[str, str]:
     """Of Debian's database, those that are installed."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for paragraph in files.text("/var/lib/dpkg/status", _DPKG).split("\n\n"):
         head, _, rest = paragraph.partition("\n")
         name = head.removeprefix("Package: ")
         if name in _PACKAGES and "\nStatus: install ok installed\n" in f"\n{rest}\n":
             version = next((line for line in rest.split("\n") if line.startswith("Version: ")), "")
-            found[name] = version.removeprefix("Version: ")[:100]
-    return found
+            versions[name] = version.removeprefix("Version: ")[:100]
+    return versions

@@ -32,8 +32,8 @@ async def runtime_version(files: NodeFiles, sockets: Iterable[str]) -> tuple[str
                 answer = await call(b"", timeout=_WAIT_S)
             except grpc.aio.AioRpcError:
                 continue
-        said = text_fields(answer)
-        return said.get(_NAME, "")[:100], said.get(_VERSION, "")[:100].removeprefix("v")
+        fields = text_fields(answer)
+        return fields.get(_NAME, "")[:100], fields.get(_VERSION, "")[:100].removeprefix("v")
     return "", ""
 
 
@@ -43,10 +43,10 @@ def text_fields(message: bytes) -> dict[int, str]:
     >>> text_fields(b"\\x12\\x02ab\\x1a\\x01c")
     {2: 'ab', 3: 'c'}
     """
-    found: dict[int, str] = {}
+    fields: dict[int, str] = {}
     at = 0
     while at + 1 < len(message) and message[at] & 7 == 2 and message[at + 1] < 128:
         end = at + 2 + message[at + 1]
-        found[message[at] >> 3] = message[at + 2 : end].decode("utf-8", "replace")
+        fields[message[at] >> 3] = message[at + 2 : end].decode("utf-8", "replace")
         at = end
-    return found
+    return fields

@@ -180,15 +180,17 @@ class Bulk:
             held = self._held_by(texts, self._resizes.decode(text))
             return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted, held)
         phase, held = self._once(status.phase or "Pending"), self._held_by(texts, status)
-        said = _status(phase, status.reason, status.message, status.start_time, status.nominated_node_name)
+        pod_status = _status(
+            phase, status.reason, status.message, status.start_time, status.nominated_node_name
+        )
         if deleted is None and not held:
-            return said
-        return replace(said, terminating=deleted is not None, gone_by=moment(deleted), resized=held)
+            return pod_status
+        return replace(pod_status, terminating=deleted is not None, gone_by=moment(deleted), resized=held)
 
     def _held_by(self, texts: bytes, status: _Resizes | _UsualStatus) -> tuple[HeldAmounts, ...]:
         containers: Sequence[_Held] = (*status.container_statuses, *status.init_container_statuses)
-        for one in containers:
-            if one.resources is not _NULL or one.allocated_resources is not _NULL:
+        for container in containers:
+            if container.resources is not _NULL or container.allocated_resources is not _NULL:
                 return self._held(texts, msgspec.json.encode(containers))
         return ()
 
@@ -204,8 +206,8 @@ class Bulk:
         return read
 
     def _amounts_of(self, quantities: Quantities, where: str, notes: Notes) -> dict[str, int]:
-        known = self._amounts(tuple(quantities.items()))
-        return amounts(quantities, where, notes) if known is None else known
+        cached = self._amounts(tuple(quantities.items()))
+        return amounts(quantities, where, notes) if cached is None else cached
 
 
 def _amounts(quantities: tuple[tuple[str, str | int | float], ...]) -> dict[str, int] | None:

@@ -129,6 +129,6 @@ def _links(text: bytes) -> tuple[DeviceLinks, ...]:
 
 def _common(*texts: bytes) -> tuple[Any, ...]:
     """What is not of the devices alone, out of the texts of `_REST`."""
-    told = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, texts, strict=True)}
-    read = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
+    values = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, texts, strict=True)}
+    read = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=values))
     return tuple(getattr(read, name) for name in _COMMON)

@@ -51,11 +51,11 @@ async def capture(
     api: RawApi, order: Order, redactor: Redactor, write: Callable[[bytes], object], progress: Progress
 ) -> Captured:
     """Write the lines of a snapshot. Raises ClusterError: the cluster is gone, or lets nothing be read."""
-    result = Captured()
-    readable = [kind async for kind in _readable(api, order, result)]
+    captured = Captured()
+    readable = [kind async for kind in _readable(api, order, captured)]
     if not any(kind.kind in ("Node", "Pod") for kind in readable):
         raise ApiError(
-            403, "Forbidden", "neither nodes nor pods may be listed: " + "; ".join(result.refusals)
+            403, "Forbidden", "neither nodes nor pods may be listed: " + "; ".join(captured.refusals)
         )
     header = Header(
         server_version=await server_version(api),
@@ -64,13 +64,13 @@ async def capture(
         program=order.program,
         namespace=redactor.namespace(order.namespace),
         kinds=[f"{kind.api_version}/{kind.kind}" for kind in readable],
-        missing=list(result.missing),
+        missing=list(captured.missing),
     )
     write(encoded(header))
     incomplete: list[Absence] = []
     for kind in readable:
         count = Count()
-        result.counts[kind.kind] = count
+        captured.counts[kind.kind] = count
         try:
             async for page in _pages(api, kind, order.namespace, count):
                 for obj in _objects(page):
@@ -79,14 +79,14 @@ async def capture(
                 progress(kind.kind, count.objects, count.objects + _remaining(page))
         except ApiError as error:
             incomplete.append(Absence(kind.kind, kind.api_version, error.reason))
-            result.refusals.append(f"{kind.plural}: {error.message}")
+            captured.refusals.append(f"{kind.plural}: {error.message}")
     # After the header is written, which could not know of these: they stand in the last line.
-    result.missing += incomplete
-    write(encoded(Footer(objects=result.counts, incomplete=incomplete)))
-    return result
+    captured.missing += incomplete
+    write(encoded(Footer(objects=captured.counts, incomplete=incomplete)))
+    return captured
 
 
-async def _readable(api: RawApi, order: Order, result: Captured) -> AsyncIterator[CapturedKind]:
+async def _readable(api: RawApi, order: Order, captured: Captured) -> AsyncIterator[CapturedKind]:
     """Kinds that can be listed. One that the cluster does not have is no loss; one that it refuses is."""
     for kind in order.kinds:
         try:
@@ -96,8 +96,8 @@ async def _readable(api: RawApi, order: Order, result: Captured) -> AsyncIterato
                 continue
             if error.code not in _REFUSED:
                 raise
-            result.missing.append(Absence(kind.kind, kind.api_version, error.reason))
-            result.refusals.append(f"{kind.plural}: {error.message}")
+            captured.missing.append(Absence(kind.kind, kind.api_version, error.reason))
+            captured.refusals.append(f"{kind.plural}: {error.message}")
             continue
         yield kind
 
@@ -137,4 +137,4 @@ def _remaining(page: JsonObject) -> int:
 
 def _objects(page: JsonObject) -> Iterator[JsonObject]:
     items = page.get("items")
-    return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())
+    return (obj for obj in items if isinstance(obj, dict)) if isinstance(items, list) else iter(())

@@ -106,12 +106,12 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
 
 def _large_list(content: bytes, source: str, limit: Limit) -> Iterator[JsonValue]:
     """The documents of a file; of a large List one item at a time."""
-    found = lists_in(content, Meter(limit, source)) if len(content) > _LARGE else None
-    if found is None:
+    lists = lists_in(content, Meter(limit, source)) if len(content) > _LARGE else None
+    if lists is None:
         yield from _documents(content, source, limit)
         return
     try:
-        yield from found
+        yield from lists
     except ValueError as error:
         raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
 

@@ -24,9 +24,9 @@ def quickly(cls: type[T]) -> Callable[..., T]:
     draft: Any = make_dataclass(cls.__name__, slots, slots=True, eq=False, repr=False)
 
     def made(*values: Any) -> T:
-        found: Any = draft(*values)
-        found.__class__ = cls
-        whole: T = found
+        instance: Any = draft(*values)
+        instance.__class__ = cls
+        whole: T = instance
         return whole
 
     return made

@@ -11,7 +11,7 @@ from typing import TypeAlias
 class Mark(Enum):
     """How a field is kept. A list under a mark is a list of what the mark describes."""
 
-    KEPT = auto()
+    SCALAR = auto()
     """A number, a truth value or a word: no objects."""
     WHOLE = auto()
     """All that is there, of whatever shape."""

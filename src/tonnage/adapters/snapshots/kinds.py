@@ -57,28 +57,28 @@ class CapturedKind:
 
 CAPTURED: Final = (
     CapturedKind("v1", "Node", "nodes", {
-        "spec": {"unschedulable": Mark.KEPT, "taints": Mark.KEYED},
+        "spec": {"unschedulable": Mark.SCALAR, "taints": Mark.KEYED},
         "status": {
             "capacity": Mark.AMOUNTS,
             "allocatable": Mark.AMOUNTS,
             "conditions": CONDITION,
-            "images": {"names": Mark.IMAGE, "sizeBytes": Mark.KEPT},
-            "runtimeHandlers": {"name": Mark.KEPT},
+            "images": {"names": Mark.IMAGE, "sizeBytes": Mark.SCALAR},
+            "runtimeHandlers": {"name": Mark.SCALAR},
             "nodeInfo": {
-                "kubeletVersion": Mark.KEPT,
-                "containerRuntimeVersion": Mark.KEPT,
-                "kernelVersion": Mark.KEPT,
-                "osImage": Mark.KEPT,
-                "operatingSystem": Mark.KEPT,
-                "architecture": Mark.KEPT,
+                "kubeletVersion": Mark.SCALAR,
+                "containerRuntimeVersion": Mark.SCALAR,
+                "kernelVersion": Mark.SCALAR,
+                "osImage": Mark.SCALAR,
+                "operatingSystem": Mark.SCALAR,
+                "architecture": Mark.SCALAR,
             },
         },
     }, namespaced=False),
-    CapturedKind("v1", "Namespace", "namespaces", {"status": {"phase": Mark.KEPT}}, namespaced=False),
+    CapturedKind("v1", "Namespace", "namespaces", {"status": {"phase": Mark.SCALAR}}, namespaced=False),
     CapturedKind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", {
-        "value": Mark.KEPT,
-        "globalDefault": Mark.KEPT,
-        "preemptionPolicy": Mark.KEPT,
+        "value": Mark.SCALAR,
+        "globalDefault": Mark.SCALAR,
+        "preemptionPolicy": Mark.SCALAR,
     }, namespaced=False),
     CapturedKind("tonnage.dev/v1alpha1", "NodeGPUStatus", "nodegpustatuses", {
         "status": AGENT_STATUS,
@@ -86,11 +86,11 @@ CAPTURED: Final = (
     CapturedKind("v1", "ResourceQuota", "resourcequotas", {
         "spec": {
             "hard": Mark.AMOUNTS,
-            "scopes": Mark.KEPT,
+            "scopes": Mark.SCALAR,
             "scopeSelector": {
                 "matchExpressions": {
-                    "scopeName": Mark.KEPT,
-                    "operator": Mark.KEPT,
+                    "scopeName": Mark.SCALAR,
+                    "operator": Mark.SCALAR,
                     "values": Named("priorityclass"),
                 },
             },
@@ -99,8 +99,8 @@ CAPTURED: Final = (
     }),
     CapturedKind("v1", "LimitRange", "limitranges", {"spec": {"limits": Mark.WHOLE}}),
     CapturedKind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", {
-        "spec": {"selector": SELECTOR, "minAvailable": Mark.KEPT, "maxUnavailable": Mark.KEPT},
-        "status": {"disruptionsAllowed": Mark.KEPT, "disruptedPods": Mark.BY_POD},
+        "spec": {"selector": SELECTOR, "minAvailable": Mark.SCALAR, "maxUnavailable": Mark.SCALAR},
+        "status": {"disruptionsAllowed": Mark.SCALAR, "disruptedPods": Mark.BY_POD},
     }),
     CapturedKind("v1", "Service", "services", {"spec": {"selector": Mark.LABELS}}),
     CapturedKind("v1", "ReplicationController", "replicationcontrollers", {
@@ -114,7 +114,7 @@ CAPTURED: Final = (
     CapturedKind("batch/v1", "CronJob", "cronjobs", CRON_WORKLOAD),
     CapturedKind("v1", "ServiceAccount", "serviceaccounts", {}),
     CapturedKind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", {
-        "handler": Mark.KEPT,
+        "handler": Mark.SCALAR,
         "overhead": {"podFixed": Mark.AMOUNTS},
         "scheduling": {"nodeSelector": Mark.LABELS, "tolerations": Mark.KEYED},
     }, namespaced=False),
@@ -139,20 +139,20 @@ CAPTURED: Final = (
         "admissionregistration.k8s.io/v1",
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
-        {"spec": {"policyName": Named("validatingadmissionpolicy"), "validationActions": Mark.KEPT}},
+        {"spec": {"policyName": Named("validatingadmissionpolicy"), "validationActions": Mark.SCALAR}},
         namespaced=False,
     ),
     CapturedKind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", {
-        "spec": {"selectors": Mark.WHOLE, "extendedResourceName": Mark.KEPT},
+        "spec": {"selectors": Mark.WHOLE, "extendedResourceName": Mark.SCALAR},
     }, namespaced=False),
     CapturedKind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", {
         "spec": {
-            "driver": Mark.KEPT,
+            "driver": Mark.SCALAR,
             "nodeName": NODE,
-            "allNodes": Mark.KEPT,
+            "allNodes": Mark.SCALAR,
             "nodeSelector": NODE_SELECTOR,
-            "perDeviceNodeSelection": Mark.KEPT,
-            "pool": {"name": NODE, "generation": Mark.KEPT, "resourceSliceCount": Mark.KEPT},
+            "perDeviceNodeSelection": Mark.SCALAR,
+            "pool": {"name": NODE, "generation": Mark.SCALAR, "resourceSliceCount": Mark.SCALAR},
             "sharedCounters": Mark.WHOLE,
             "devices": SLICE_DEVICE,
         },
@@ -166,13 +166,13 @@ CAPTURED: Final = (
             "allocation": {
                 "devices": {"results": ALLOCATED},
                 "nodeSelector": NODE_SELECTOR,
-                "allocationTimestamp": Mark.KEPT,
+                "allocationTimestamp": Mark.SCALAR,
             },
             "reservedFor": {
-                "apiGroup": Mark.KEPT,
-                "resource": Mark.KEPT,
+                "apiGroup": Mark.SCALAR,
+                "resource": Mark.SCALAR,
                 "name": Named("pod"),
-                "uid": Mark.KEPT,
+                "uid": Mark.SCALAR,
             },
         },
     }),
@@ -180,13 +180,13 @@ CAPTURED: Final = (
         "spec": {
             "volumeName": Named("persistentvolume"),
             "storageClassName": Named("storageclass"),
-            "accessModes": Mark.KEPT,
-            "volumeMode": Mark.KEPT,
+            "accessModes": Mark.SCALAR,
+            "volumeMode": Mark.SCALAR,
             "volumeAttributesClassName": Named("volumeattributesclass"),
             "selector": SELECTOR,
             "resources": AMOUNTS,
         },
-        "status": {"phase": Mark.KEPT},
+        "status": {"phase": Mark.SCALAR},
     }),
     CapturedKind("kueue.x-k8s.io/v1beta1", "Workload", "workloads", {
         "spec": {"queueName": Named("queue")},
@@ -195,39 +195,39 @@ CAPTURED: Final = (
     CapturedKind("v1", "PersistentVolume", "persistentvolumes", {
         "spec": {
             "capacity": Mark.AMOUNTS,
-            "accessModes": Mark.KEPT,
-            "volumeMode": Mark.KEPT,
+            "accessModes": Mark.SCALAR,
+            "volumeMode": Mark.SCALAR,
             "volumeAttributesClassName": Named("volumeattributesclass"),
             "storageClassName": Named("storageclass"),
             "claimRef": {
-                "namespace": NAMESPACE, "name": Named("persistentvolumeclaim"), "uid": Mark.KEPT
+                "namespace": NAMESPACE, "name": Named("persistentvolumeclaim"), "uid": Mark.SCALAR
             },
             "nodeAffinity": {"required": NODE_SELECTOR},
-            "csi": {"driver": Mark.KEPT},
+            "csi": {"driver": Mark.SCALAR},
             **{source: {} for source in KNOWN_SOURCES if source != "csi"},
         },
-        "status": {"phase": Mark.KEPT},
+        "status": {"phase": Mark.SCALAR},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "StorageClass", "storageclasses", {
-        "provisioner": Mark.KEPT,
-        "volumeBindingMode": Mark.KEPT,
+        "provisioner": Mark.SCALAR,
+        "volumeBindingMode": Mark.SCALAR,
         "allowedTopologies": {"matchLabelExpressions": Mark.KEYED},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSINode", "csinodes", {
-        "spec": {"drivers": {"name": Mark.KEPT, "allocatable": {"count": Mark.KEPT}}},
+        "spec": {"drivers": {"name": Mark.SCALAR, "allocatable": {"count": Mark.SCALAR}}},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSIDriver", "csidrivers", {
-        "spec": {"storageCapacity": Mark.KEPT, "preventPodSchedulingIfMissing": Mark.KEPT},
+        "spec": {"storageCapacity": Mark.SCALAR, "preventPodSchedulingIfMissing": Mark.SCALAR},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", {
         "storageClassName": Named("storageclass"),
-        "capacity": Mark.KEPT,
-        "maximumVolumeSize": Mark.KEPT,
+        "capacity": Mark.SCALAR,
+        "maximumVolumeSize": Mark.SCALAR,
         "nodeTopology": SELECTOR,
     }),
     CapturedKind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", {
         "spec": {
-            "attacher": Mark.KEPT,
+            "attacher": Mark.SCALAR,
             "nodeName": Named("node"),
             "source": {"persistentVolumeName": Named("persistentvolume")},
         },

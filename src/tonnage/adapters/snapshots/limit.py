@@ -31,17 +31,17 @@ _OFTEN: Final = 4 << 20
 class Limit:
     """What one file may come to. `given`: the size that a person set; else each has its own."""
 
-    given: int | None = None
+    chosen: int | None = None
 
     @property
     def size(self) -> int:
         """Of a snapshot, unpacked."""
-        return self.given or MOST_BYTES
+        return self.chosen or MOST_BYTES
 
     @property
     def whole_size(self) -> int:
         """Of a file that is read as a whole, unpacked."""
-        return self.given or MOST_WHOLE_BYTES
+        return self.chosen or MOST_WHOLE_BYTES
 
     @property
     def blocks(self) -> int:
@@ -109,9 +109,9 @@ class Meter:
                 )
 
 
-def too_much(what: str, where: str, why: str = "") -> ConfigError:
+def too_much(problem: str, where: str, why: str = "") -> ConfigError:
     """A file that comes to more than it may."""
-    return ConfigError(Problem(what, where, why, f"if you trust the file, give {OPTION} a larger size"))
+    return ConfigError(Problem(problem, where, why, f"if you trust the file, give {OPTION} a larger size"))
 
 
 def size_text(size: int) -> str:

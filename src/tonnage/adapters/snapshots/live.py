@@ -43,10 +43,10 @@ async def read_live(api: HttpKubernetes, events: tuple[str, str] | None = None) 
     with collector_paused():
         answers = await asyncio.gather(*map(items, READ_KINDS))
     now = datetime.now(UTC)
-    told = await _events(api, *events) if events is not None else ()
+    event_objects = await _events(api, *events) if events is not None else ()
     missing = frozenset(kind.kind for kind, answer in zip(READ_KINDS, answers, strict=True) if answer is None)
     return snapshot_from(
-        [*(obj for answer in answers for obj in answer or ()), *told],
+        [*(obj for answer in answers for obj in answer or ()), *event_objects],
         server_version=version,
         now=now,
         missing=missing,

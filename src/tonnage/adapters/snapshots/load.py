@@ -76,7 +76,7 @@ def load_captured(stream: io.BufferedReader, source: str, limit: Limit) -> tuple
     Raises:
         ConfigError: cut, damaged, made by a later version or more than the limit; with the line and the byte.
     """
-    with collector_paused(kept=True):
+    with collector_paused(freeze=True):
         return _Loading(stream, source, Meter(limit, source)).captured()
 
 
@@ -102,7 +102,7 @@ class _Loading:
 
     def _header(self) -> Header:
         line = self._line()
-        header: Header = self._told(decoded_leniently, line, msgspec.json.Decoder(Header))
+        header: Header = self._usable(decoded_leniently, line, msgspec.json.Decoder(Header))
         if (header.api_version, header.format) != (API_VERSION, FORMAT):
             made = f"{header.api_version}, format {header.format}"
             why = f"it is {made}, and this program reads {API_VERSION}, format {FORMAT}"
@@ -115,16 +115,16 @@ class _Loading:
     def _objects(self, footer: list[Footer]) -> Iterator[Readable]:
         """Objects of the kinds that are read, up to the last line, which is put in `footer`."""
         reader = ObjectReader()
-        known: dict[bytes, tuple[KindKey, Read | None]] = {}
+        cache: dict[bytes, tuple[KindKey, Read | None]] = {}
         while line := self._line():
             head = line[: line.find(b'"metadata"', 0, _LONGEST_HEAD)]
-            found = known.get(head)
-            if found is None:
-                kind = self._told(kind_of, line)
-                found = kind, reader.of(kind)
-                if len(known) < _MOST_HEADS and len(head) < _LONGEST_HEAD:
-                    known[head] = found
-            kind, read = found
+            entry = cache.get(head)
+            if entry is None:
+                kind = self._usable(kind_of, line)
+                entry = kind, reader.of(kind)
+                if len(cache) < _MOST_HEADS and len(head) < _LONGEST_HEAD:
+                    cache[head] = entry
+            kind, read = entry
             if kind == _END:
                 footer.append(self._footer(line))
                 return
@@ -138,7 +138,7 @@ class _Loading:
         raise self._cut()
 
     def _footer(self, line: bytes) -> Footer:
-        footer: Footer = self._told(decoded_leniently, line, msgspec.json.Decoder(Footer))
+        footer: Footer = self._usable(decoded_leniently, line, msgspec.json.Decoder(Footer))
         short = [
             f"{self.counts[kind]} of {count.objects} {kind}"
             for kind, count in footer.objects.items()
@@ -164,18 +164,18 @@ class _Loading:
             raise self._cut()
         return line
 
-    def _told(self, read: Callable[..., T], *given: Any) -> T:
+    def _usable(self, read: Callable[..., T], *arguments: Any) -> T:
         """What `read` makes of it. Raises ConfigError with the place of what it cannot use."""
         try:
-            return read(*given)
+            return read(*arguments)
         except UNDECODABLE as error:
             raise self._unusable(error) from None
 
     def _unusable(self, error: Exception) -> ConfigError:
         """What is wrong with the line that was read last, and where."""
         if isinstance(error, msgspec.ValidationError):
-            what, _, path = str(error).partition(" - at `$")
-            return self._error(what, path.strip(".`"))
+            problem, _, path = str(error).partition(" - at `$")
+            return self._error(problem, path.strip(".`"))
         at = _AT_BYTE.search(str(error))
         column = f":{int(at[1]) + 1}" if at else ""
         return self._error("no valid JSON", str(error), _TAKE_AGAIN, column=column)
@@ -185,5 +185,5 @@ class _Loading:
         read = f"it ends after {read}, without its last line"
         return self._error("the snapshot is cut", f"{read}{f' ({why})' if why else ''}", _TAKE_AGAIN)
 
-    def _error(self, what: str, why: str = "", remedy: str = "", *, column: str = "") -> ConfigError:
-        return ConfigError(Problem(what, f"{self.source}:{self.number}{column}", why, remedy))
+    def _error(self, problem: str, why: str = "", remedy: str = "", *, column: str = "") -> ConfigError:
+        return ConfigError(Problem(problem, f"{self.source}:{self.number}{column}", why, remedy))

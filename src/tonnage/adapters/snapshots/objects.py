@@ -104,12 +104,12 @@ def load_list(content: bytes, meter: Meter) -> Snapshot | None:
 
     Raises ConfigError: it comes to too much.
     """
-    told = _list(content, meter)
-    if told is None:
+    parts = _list(content, meter)
+    if parts is None:
         return None
     try:
-        with collector_paused(kept=True):
-            return snapshot_from(_items(*told, meter))
+        with collector_paused(freeze=True):
+            return snapshot_from(_items(*parts, meter))
     except UNDECODABLE:
         return None
 
@@ -121,17 +121,17 @@ def lists_in(content: bytes, meter: Meter) -> Iterator[JsonValue] | None:
         ValueError: an item is no JSON, or has a key twice.
         ConfigError: it comes to too much.
     """
-    told = _list(content, meter)
-    return None if told is None else _single(told[0], meter)
+    parts = _list(content, meter)
+    return None if parts is None else _single(parts[0], meter)
 
 
-def _single(found: _List, meter: Meter) -> Iterator[JsonValue]:
-    for number, item in enumerate(found.items, 1):
-        text = bytes(item)
+def _single(whole: _List, meter: Meter) -> Iterator[JsonValue]:
+    for number, raw in enumerate(whole.items, 1):
+        text = bytes(raw)
         meter.read(text, number)
         yield {
-            "apiVersion": found.api_version,
-            "kind": found.kind,
+            "apiVersion": whole.api_version,
+            "kind": whole.kind,
             "items": [parsed_json(text, unique=True)],
         }
 
@@ -141,19 +141,19 @@ def _list(content: bytes, meter: Meter) -> tuple[_List, list[KindKey]] | None:
     try:
         heads: list[_Head] = decoded_json(content, _Heads).items
         meter.items(len(heads))
-        known: dict[KindKey, KindKey] = {}
-        kinds = [known.setdefault(key, key) for key in ((head.api_version, head.kind) for head in heads)]
+        keys: dict[KindKey, KindKey] = {}
+        kinds = [keys.setdefault(key, key) for key in ((head.api_version, head.kind) for head in heads)]
         del heads
-        found: _List = decoded_json(content, _List)
+        whole: _List = decoded_json(content, _List)
     except msgspec.DecodeError:
         return None
-    return (found, kinds) if found.kind.endswith("List") else None
+    return (whole, kinds) if whole.kind.endswith("List") else None
 
 
-def _items(found: _List, kinds: list[KindKey], meter: Meter) -> Iterator[Readable]:
-    reader, own = ObjectReader(), (found.api_version, found.kind.removesuffix("List"))
-    for number, (item, kind) in enumerate(zip(found.items, kinds, strict=True), 1):
-        text = bytes(item)
+def _items(whole: _List, kinds: list[KindKey], meter: Meter) -> Iterator[Readable]:
+    reader, own = ObjectReader(), (whole.api_version, whole.kind.removesuffix("List"))
+    for number, (raw, kind) in enumerate(zip(whole.items, kinds, strict=True), 1):
+        text = bytes(raw)
         meter.read(text, number)
         if kind[1].endswith("List"):
             raise msgspec.DecodeError("a list in a list")
@@ -163,7 +163,7 @@ def _items(found: _List, kinds: list[KindKey], meter: Meter) -> Iterator[Readabl
 
 
 @contextmanager
-def collector_paused(*, kept: bool = False) -> Iterator[None]:
+def collector_paused(*, freeze: bool = False) -> Iterator[None]:
     """No search for garbage while millions of objects are made, and none dropped: it takes half the time.
 
     `kept`: what was made stays as long as the process, and is never searched, which would hold up an answer.
@@ -173,7 +173,7 @@ def collector_paused(*, kept: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        if kept:
+        if freeze:
             gc.freeze()
         if enabled:
             gc.enable()

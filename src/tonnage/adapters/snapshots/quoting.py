@@ -60,60 +60,60 @@ _MOST_COMPARED: Final = 400_000_000
 """Characters of a text times values: beyond that the message goes unread."""
 
 
-def without_values(text: str, values: SecretValues, kept: frozenset[str]) -> str:
+def without_values(text: str, values: SecretValues, shown_words: frozenset[str]) -> str:
     """A message as it may be kept."""
     if is_own(text):
         return text
     if len(text) > _LONGEST or sum(map(text.count, _QUOTES)) > _MOST_QUOTES:
-        return _with(REDACTED, _known(text[:_LONGEST], values))
-    shown = [found.span("text") for found in _GO_QUOTED.finditer(text) if found["text"] in kept]
-    spans = [*_structural(text, values, kept), *_quoted(text, values), *_found(text, values)]
+        return _with(REDACTED, _safe_phrases(text[:_LONGEST], values))
+    shown = [match.span("text") for match in _GO_QUOTED.finditer(text) if match["text"] in shown_words]
+    spans = [*_structural(text, values, shown_words), *_quoted(text, values), *_literal_spans(text, values)]
     spans = [span for span in spans if not any(span[0] >= at and span[1] <= end for at, end in shown)]
     blotted = _blotted(text, spans)
     if not _in_doubt(_blotted(text, [*spans, *shown]), values):
-        return _with(blotted, _known(text, values)) if spans else blotted
-    return _with(REDACTED, _known(blotted, values))
+        return _with(blotted, _safe_phrases(text, values)) if spans else blotted
+    return _with(REDACTED, _safe_phrases(blotted, values))
 
 
-def _with(text: str, known: Iterable[str]) -> str:
+def _with(text: str, phrases: Iterable[str]) -> str:
     """With those of the known words that are no longer in it, by which the fault is known."""
-    return "\n".join([text, *(words for words in known if words not in text)])
+    return "\n".join([text, *(words for words in phrases if words not in text)])
 
 
-def _known(text: str, values: SecretValues) -> Iterator[str]:
+def _safe_phrases(text: str, values: SecretValues) -> Iterator[str]:
     return (words for words in known_phrases(text) if not _shows(words, values))
 
 
 def _shows(words: str, values: SecretValues) -> bool:
-    return bool(_quoted(words, values) or _found(words, values)) or _in_doubt(words, values)
+    return bool(_quoted(words, values) or _literal_spans(words, values)) or _in_doubt(words, values)
 
 
-def _structural(text: str, values: SecretValues, kept: frozenset[str]) -> Iterator[Span]:
+def _structural(text: str, values: SecretValues, shown_words: frozenset[str]) -> Iterator[Span]:
     for pattern in _STRUCTURAL:
-        yield from (found.span("text") for found in pattern.finditer(text))
-    for found in _REFUSED.finditer(text):
-        quoted = found["text"]
-        if quoted is None and not _AMOUNT_THEN.match(found["other"]):
-            yield found.span("other")
-        elif quoted is not None and quoted not in kept and not _AMOUNT.fullmatch(quoted):
-            yield found.span("text")
+        yield from (match.span("text") for match in pattern.finditer(text))
+    for match in _REFUSED.finditer(text):
+        quoted = match["text"]
+        if quoted is None and not _AMOUNT_THEN.match(match["other"]):
+            yield match.span("other")
+        elif quoted is not None and quoted not in shown_words and not _AMOUNT.fullmatch(quoted):
+            yield match.span("text")
     if values.expands:
-        quoted = (found for found in _GO_QUOTED.finditer(text) if found["text"])
-        yield from (found.span("text") for found in quoted if found["text"] not in kept)
-        yield from (found.span("text") for found in _OF_PROGRAMS.finditer(text))
+        quoted = (match for match in _GO_QUOTED.finditer(text) if match["text"])
+        yield from (match.span("text") for match in quoted if match["text"] not in shown_words)
+        yield from (match.span("text") for match in _OF_PROGRAMS.finditer(text))
 
 
 def _quoted(text: str, values: SecretValues) -> list[Span]:
     """Quoted words that are a value as a whole, in any spelling."""
     return [
-        found.span("text")
+        match.span("text")
         for pattern in _QUOTED
-        for found in pattern.finditer(text)
-        if any(reading in values.quoted for reading in readings(found["text"]))
+        for match in pattern.finditer(text)
+        if any(reading in values.quoted for reading in readings(match["text"]))
     ]
 
 
-def _found(text: str, values: SecretValues) -> list[Span]:
+def _literal_spans(text: str, values: SecretValues) -> list[Span]:
     """Where values stand as they are."""
     whole = (span for value in values.anywhere for span in _places(text, value))
     bounded = (span for value in values.bounded for span in _places(text, value) if _stands_alone(text, span))

@@ -86,9 +86,9 @@ class Redactor:
     def __init__(self, level: Level, key: bytes) -> None:
         self._names = level is Level.NAMES
         self._key = key
-        self._known: dict[str, str] = {}
+        self._replacements: dict[str, str] = {}
         self._marks: Mapping[Mark, Callable[[JsonValue, Hide], JsonValue]] = {
-            Mark.KEPT: lambda value, _: self._scalars(value),
+            Mark.SCALAR: lambda value, _: self._scalars(value),
             Mark.WHOLE: lambda value, _: self._whole(value),
             Mark.AMOUNTS: lambda value, _: {**_flat(value)},
             Mark.BY_POD: lambda value, _: {self._name("pod", name): at for name, at in _flat(value).items()},
@@ -107,8 +107,8 @@ class Redactor:
 
     def redacted(self, obj: JsonObject, kind: CapturedKind) -> JsonObject:
         """What may be kept of an object; the type first, then the metadata."""
-        kept = self._kept(obj, kind.rules, self._hide(obj, kind))
-        body = kept if isinstance(kept, dict) else {}
+        remaining = self._permitted(obj, kind.rules, self._hide(obj, kind))
+        body = remaining if isinstance(remaining, dict) else {}
         metadata = {"metadata": body.pop("metadata", {})}
         return {"apiVersion": kind.api_version, "kind": kind.kind, **metadata, **body}
 
@@ -118,42 +118,42 @@ class Redactor:
             return _as_it_is  # the agent's own words
 
         @cache
-        def found() -> tuple[SecretValues, frozenset[str]]:
-            shown = None if self._names else self._kept(obj, kind.rules, lambda _: "")
-            kept = frozenset(texts_of(shown))
-            return secret_values(obj, kept), kept
+        def secrets_and_words() -> tuple[SecretValues, frozenset[str]]:
+            shown = None if self._names else self._permitted(obj, kind.rules, lambda _: "")
+            shown_words = frozenset(texts_of(shown))
+            return secret_values(obj, shown_words), shown_words
 
-        return lambda text: text if is_own(text) else without_values(text, *found())
+        return lambda text: text if is_own(text) else without_values(text, *secrets_and_words())
 
     def namespace(self, name: str) -> str:
         """A namespace as the snapshot calls it."""
         return self._name("namespace", name)
 
-    def _kept(self, value: JsonValue, rule: Rule, hide: Hide) -> JsonValue:
+    def _permitted(self, value: JsonValue, rule: Rule, hide: Hide) -> JsonValue:
         """The part of a value that its rule keeps; None for nothing."""
-        if rule is Mark.KEPT and not self._names and not isinstance(value, dict | list):
+        if rule is Mark.SCALAR and not self._names and not isinstance(value, dict | list):
             return value
         if isinstance(rule, Mark):
             if isinstance(value, list) and rule in (Mark.KEYED, Mark.NODE_FIELDS, Mark.OWNER, Mark.VOLUME):
-                return _some(self._marks[rule](item, hide) for item in value)
+                return _some(self._marks[rule](element, hide) for element in value)
             return self._marks[rule](value, hide)
         if isinstance(rule, Named):
             return self._texts(value, lambda name: self._name(rule.prefix, name))
         if isinstance(value, list):
-            return _some(self._kept(item, rule, hide) for item in value)
+            return _some(self._permitted(element, rule, hide) for element in value)
         if not isinstance(value, dict):
             return None
         if rule is CONDITION and str(value.get("type")) in OWN_CONDITIONS:
             hide = _as_it_is
-        kept: JsonObject = {}
+        fields: JsonObject = {}
         for key, inner in rule.items():  # a loop: this is most of the work of a capture
-            if key in value and (part := self._kept(value[key], inner, hide)) is not None:
-                kept[key] = part
-        return kept
+            if key in value and (part := self._permitted(value[key], inner, hide)) is not None:
+                fields[key] = part
+        return fields
 
     def _scalars(self, value: JsonValue) -> JsonValue:
         if isinstance(value, list):
-            return _some(self._scalars(item) for item in value if not isinstance(item, list))
+            return _some(self._scalars(element) for element in value if not isinstance(element, list))
         if isinstance(value, dict):
             return None
         return self._devices(value) if self._names and isinstance(value, str) else value
@@ -167,19 +167,19 @@ class Redactor:
             return [self._whole(part) for part in value]
         return self._devices(value) if isinstance(value, str) else value
 
-    def _texts(self, value: JsonValue, told: Callable[[str], str]) -> JsonValue:
+    def _texts(self, value: JsonValue, replace_text: Callable[[str], str]) -> JsonValue:
         """A text or a list of texts; anything else is nothing."""
         if isinstance(value, list):
-            return _some(told(item) for item in value if isinstance(item, str))
-        return told(value) if isinstance(value, str) else None
+            return _some(replace_text(element) for element in value if isinstance(element, str))
+        return replace_text(value) if isinstance(value, str) else None
 
     def _text(self, value: JsonValue, hide: Hide) -> JsonValue:
         return self._texts(value, lambda text: REDACTED if self._names and text else hide(text))
 
     def _last_words(self, value: JsonValue, hide: Hide) -> JsonValue:
-        said = known_phrases(value[-_LONGEST_WORDS:]) if isinstance(value, str) else ()
-        known = "\n".join(dict.fromkeys(map(hide, said)))
-        return (self._devices(known) if self._names else known) or None
+        phrases = known_phrases(value[-_LONGEST_WORDS:]) if isinstance(value, str) else ()
+        shown = "\n".join(dict.fromkeys(map(hide, phrases)))
+        return (self._devices(shown) if self._names else shown) or None
 
     def _labels(self, value: JsonValue) -> JsonObject:
         labels = {key: text for key, text in _flat(value).items() if isinstance(text, str)}
@@ -189,7 +189,7 @@ class Redactor:
 
     def _notes(self, value: JsonValue) -> JsonValue:
         notes = _flat(value)
-        kept: JsonObject = {
+        annotations: JsonObject = {
             key: self._name(_NOTES[key], text)
             for key, text in notes.items()
             if key in _NOTES
@@ -197,31 +197,31 @@ class Redactor:
             and (_NOTES[key] or _PLAIN.fullmatch(text) or text == _YES)
         }
         if not self._names:
-            kept.update({key: text for key, text in notes.items() if is_hami_note(key)})
-        return kept or None
+            annotations.update({key: text for key, text in notes.items() if is_hami_note(key)})
+        return annotations or None
 
     def _keyed(self, value: JsonValue) -> JsonValue:
-        found = cast("JsonObject", _flat(value))
+        fields = cast("JsonObject", _flat(value))
         listed = value.get("values") if isinstance(value, dict) else None
-        key = str(found.get("key", ""))
-        if isinstance(found.get("value"), str) and self._names:
-            found["value"] = self._label_value(key, str(found["value"]))
+        key = str(fields.get("key", ""))
+        if isinstance(fields.get("value"), str) and self._names:
+            fields["value"] = self._label_value(key, str(fields["value"]))
         if isinstance(listed, list):
             texts = [text for text in listed if isinstance(text, str)]
-            found["values"] = [self._label_value(key, text) if self._names else text for text in texts]
-        if "key" in found and self._names:
-            found["key"] = self._label_key(key)
-        kept = ("key", "operator", "value", "values", "effect", "tolerationSeconds", "timeAdded")
-        return {name: found[name] for name in kept if name in found}
+            fields["values"] = [self._label_value(key, text) if self._names else text for text in texts]
+        if "key" in fields and self._names:
+            fields["key"] = self._label_key(key)
+        names = ("key", "operator", "value", "values", "effect", "tolerationSeconds", "timeAdded")
+        return {name: fields[name] for name in names if name in fields}
 
     def _node_fields(self, value: JsonValue) -> JsonValue:
         if not isinstance(value, dict):
             return None
-        kept: JsonObject = {
+        fields: JsonObject = {
             name: value[name] for name in ("key", "operator") if isinstance(value.get(name), str)
         }
         return {
-            **kept,
+            **fields,
             "values": self._texts(value.get("values"), lambda name: self._name("node", name)) or [],
         }
 
@@ -230,8 +230,8 @@ class Redactor:
         name, kind = owner.get("name"), owner.get("kind")
         if isinstance(name, str) and isinstance(kind, str):
             owner["name"] = self._name(kind.lower(), name)
-        kept = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-        return {key: owner[key] for key in kept if key in owner}
+        keys = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+        return {key: owner[key] for key in keys if key in owner}
 
     def _volume(self, value: JsonValue) -> JsonValue:
         if not isinstance(value, dict):
@@ -270,7 +270,7 @@ class Redactor:
     def _image(self, image: str) -> str:
         match = _IMAGE.fullmatch(image)
         if not self._names or match is None or not match["name"]:
-            return USERINFO.sub(lambda found: found[0].replace(found["user"], REDACTED), image)
+            return USERINFO.sub(lambda user_match: user_match[0].replace(user_match["user"], REDACTED), image)
         tag, digest = match["tag"], match["digest"]
         tagged = f":{tag if tag == _LATEST else self._mark(tag)}" if tag else ""
         return f"image-{self._mark(match['name'])}{tagged}{f'@{self._mark(digest)}' if digest else ''}"
@@ -280,17 +280,17 @@ class Redactor:
 
     def _devices(self, text: str) -> str:
         """The text with uuids of devices replaced."""
-        return _DEVICE.sub(lambda found: f"{found[1]}-{self._mark(found[0])}", text)
+        return _DEVICE.sub(lambda match: f"{match[1]}-{self._mark(match[0])}", text)
 
     def _mark(self, text: str) -> str:
-        found = self._known.get(text)
-        if found is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
+        mark = self._replacements.get(text)
+        if mark is None:
+            if len(self._replacements) >= _MOST_KNOWN:
+                self._replacements.clear()
             encoded = text.encode("utf-8", "surrogatepass")
-            found = hmac.new(self._key, encoded, hashlib.sha256).hexdigest()[:_MARK_LENGTH]
-            self._known[text] = found
-        return found
+            mark = hmac.new(self._key, encoded, hashlib.sha256).hexdigest()[:_MARK_LENGTH]
+            self._replacements[text] = mark
+        return mark
 
 
 def _as_it_is(text: str) -> str:
@@ -298,7 +298,7 @@ def _as_it_is(text: str) -> str:
 
 
 def _within(domain: str, domains: Iterable[str]) -> bool:
-    return any(domain == known or domain.endswith(f".{known}") for known in domains)
+    return any(domain == candidate or domain.endswith(f".{candidate}") for candidate in domains)
 
 
 def _flat(value: JsonValue) -> dict[str, JsonScalar]:

@@ -61,7 +61,7 @@ class SecretValues:
     expands: bool
 
 
-def secret_values(obj: JsonObject, kept: Container[str]) -> SecretValues:
+def secret_values(obj: JsonObject, public: Container[str]) -> SecretValues:
     """The values of an object; what is `kept` of it elsewhere is no secret.
 
     >>> found = secret_values({"env": [{"name": "DB", "value": "pg://joe:p%40ss@db/x"}]}, ())
@@ -69,13 +69,13 @@ def secret_values(obj: JsonObject, kept: Container[str]) -> SecretValues:
     (True, True, ())
     """
     sources = list(dict.fromkeys(_sources(obj)))
-    found = {
+    pieces = {
         piece: None
         for source in sources
-        if source not in kept and source not in _NO_VALUES
+        if source not in public and source not in _NO_VALUES
         for piece in (_of_source if len(source) < _REMEMBERED else _of_source.__wrapped__)(source)
     }
-    hidden = [piece for piece in found if piece not in kept and piece not in _NO_VALUES]
+    hidden = [piece for piece in pieces if piece not in public and piece not in _NO_VALUES]
     telling = [piece for piece in hidden if len(piece) >= _SHORT and piece.lower() not in common_words()]
     small = {piece for piece in telling if len(piece) < _SMALL and piece.isalnum()}
     searched = set(telling)
@@ -120,19 +120,19 @@ def _sources(value: JsonValue) -> Iterator[str]:
                 yield from texts
                 yield from _opened(texts)
             elif key == "image" and isinstance(part, str):
-                yield from (found["user"] for found in [USERINFO.match(part)] if found)
+                yield from (match["user"] for match in [USERINFO.match(part)] if match)
             else:
                 yield from _sources(part)
 
 
-def _scalars(value: JsonValue, wanted: Callable[[str], bool]) -> Iterator[str]:
+def _scalars(value: JsonValue, takes: Callable[[str], bool]) -> Iterator[str]:
     if isinstance(value, dict):
         for key, part in value.items():
-            if wanted(key):
-                yield from _scalars(part, wanted)
+            if takes(key):
+                yield from _scalars(part, takes)
     elif isinstance(value, list):
         for part in value:
-            yield from _scalars(part, wanted)
+            yield from _scalars(part, takes)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
 
@@ -152,29 +152,29 @@ def _tree(text: str) -> JsonValue:
     if text[:1] not in ("{", "[") or len(text) > _LONGEST_TREE:
         return None
     try:
-        found = parsed_json(text)
+        value = parsed_json(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict | list) else None
+    return value if isinstance(value, dict | list) else None
 
 
 @lru_cache(8192)
 def _of_source(text: str) -> tuple[str, ...]:
     """Pieces of all that a value can stand for; pods of one workload have the same values."""
-    found: dict[str, None] = {}
+    pieces: dict[str, None] = {}
     for reading in readings(text):
-        _add_pieces(reading, found)
-    return tuple(found)
+        _add_pieces(reading, pieces)
+    return tuple(pieces)
 
 
-def _add_pieces(text: str, found: dict[str, None]) -> None:
+def _add_pieces(text: str, all_pieces: dict[str, None]) -> None:
     """Add a value, its lines, and what stands between separators, from the widest pieces to the narrowest."""
     pieces = [text]
-    _add(pieces, found)
+    _add(pieces, all_pieces)
     for separator in _SEPARATORS:
         if separator.search(text):
             pieces = [part for piece in pieces for part in separator.split(piece) if part]
-            _add(pieces, found)
+            _add(pieces, all_pieces)
 
 
 def _user(text: str) -> tuple[str, ...]:
@@ -182,13 +182,13 @@ def _user(text: str) -> tuple[str, ...]:
     return text, name, password
 
 
-def _add(pieces: list[str], found: dict[str, None]) -> None:
+def _add(pieces: list[str], all_pieces: dict[str, None]) -> None:
     """Add pieces, what comes after the first `=` or `:` in them, and who logs in by a URL in them."""
     rests = [piece[match.end() :] for piece in pieces if (match := _REST.search(piece))]
     users = [_user(user) for piece in pieces if "@" in piece for user in _IN_URL.findall(piece)]
     for piece in (*pieces, *rests, *itertools.chain.from_iterable(users)):
         if piece:
-            found[piece] = None
+            all_pieces[piece] = None
             stripped = piece.strip()
             if stripped:
-                found[stripped] = None
+                all_pieces[stripped] = None

@@ -60,8 +60,8 @@ def spellings(text: str) -> Spellings:
     fresh, opened, left = [text], list[str](), _MOST_CHARACTERS
     for _ in range(_DEEPEST):
         inner = [*map(_unpacked, (*fresh, *opened)), *_undone(opened)]
-        fresh = [one for one in _undone(fresh) if one not in plain]
-        opened = [one for one in dict.fromkeys(inner) if one and one not in packed]
+        fresh = [reading for reading in _undone(fresh) if reading not in plain]
+        opened = [reading for reading in dict.fromkeys(inner) if reading and reading not in packed]
         plain.update(dict.fromkeys(fresh))
         packed.update(dict.fromkeys(opened))
         left -= sum(map(len, fresh)) + sum(map(len, opened))
@@ -76,35 +76,35 @@ def readings(text: str) -> tuple[str, ...]:
     >>> readings("aHVudGVyMg==")
     ('aHVudGVyMg==', 'hunter2')
     """
-    found, fresh = {text: None}, [text]
+    all_readings, fresh = {text: None}, [text]
     for _ in range(_DEEPEST):
-        made = [step(one) for one in fresh for step in (*_STEPS, _unpacked_whole)]
-        fresh = [one for one in dict.fromkeys(made) if one not in found]
-        found.update(dict.fromkeys(fresh))
+        made = [step(reading) for reading in fresh for step in (*_STEPS, _unpacked_whole)]
+        fresh = [reading for reading in dict.fromkeys(made) if reading not in all_readings]
+        all_readings.update(dict.fromkeys(fresh))
         if not fresh:
             break
-    return tuple(found)
+    return tuple(all_readings)
 
 
 def _undone(texts: list[str]) -> list[str]:
     """What each step makes of texts, each once."""
-    return list(dict.fromkeys(step(one) for one in texts for step in _STEPS))
+    return list(dict.fromkeys(step(reading) for reading in texts for step in _STEPS))
 
 
 def _unescaped(text: str, encoding: str) -> str:
     if "\\" not in text:
         return text
 
-    def meant(found: re.Match[str]) -> str:
-        if found["bytes"]:
-            return _of_bytes(found["bytes"], encoding)
-        if found["pair"]:
-            high, low = (int(part, 16) for part in (found["pair"][2:6], found["pair"][8:]))
+    def meant(match: re.Match[str]) -> str:
+        if match["bytes"]:
+            return _of_bytes(match["bytes"], encoding)
+        if match["pair"]:
+            high, low = (int(part, 16) for part in (match["pair"][2:6], match["pair"][8:]))
             return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
-        number = found["four"] or found["eight"]
+        number = match["four"] or match["eight"]
         if number:
-            return chr(int(number, 16)) if int(number, 16) < 0x110000 else found[0]
-        return _SIMPLE.get(found["one"], found["one"])
+            return chr(int(number, 16)) if int(number, 16) < 0x110000 else match[0]
+        return _SIMPLE.get(match["one"], match["one"])
 
     return _ESCAPE.sub(meant, text)
 

@@ -58,7 +58,7 @@ class DriverLibrary:
         Raises:
             OSError: it is not there (yet), or cannot be loaded.
         """
-        candidates = {_stamp(file): file for file in found(self._root)}
+        candidates = {_stamp(file): file for file in library_files(self._root)}
         if self._stamp not in candidates:
             self._unload(nvml)
             self._loaded, self._stamp = self._first(candidates)
@@ -85,13 +85,13 @@ class DriverLibrary:
             dlclose(handle)
 
 
-def found(root: Path) -> Iterator[Path]:
+def library_files(root: Path) -> Iterator[Path]:
     """The real files of the library under `root`, in the order in which to try them."""
-    seen: set[Path] = set()
+    tried: set[Path] = set()
     for folder in LIBRARY_FOLDERS:
         file = resolved_inside(root, f"{folder}/{LIBRARY}")
-        if file is not None and file not in seen:
-            seen.add(file)
+        if file is not None and file not in tried:
+            tried.add(file)
             yield file
 
 
@@ -100,7 +100,7 @@ def driver_root_of(host: Path) -> str:
 
     The library may lie elsewhere then, where only the machine's own loader looks.
     """
-    roots = (root for root in DRIVER_ROOTS if any(found(host / root.lstrip("/"))))
+    roots = (root for root in DRIVER_ROOTS if any(library_files(host / root.lstrip("/"))))
     return next(roots, DRIVER_ROOTS[0])
 
 

@@ -20,10 +20,10 @@ NODE = -1
 class OverdueError(HardwareError):
     """The driver owes an answer. `subject` is the index of the device that was asked about, else NODE."""
 
-    def __init__(self, what: str, subject: int, waited_s: float) -> None:
+    def __init__(self, action: str, subject: int, waited_s: float) -> None:
         super().__init__(
             Problem(
-                f"the driver does not answer: {what}",
+                f"the driver does not answer: {action}",
                 why=f"no answer within {waited_s:g} s",
                 remedy="look for Xid errors in the kernel log; the node may need a restart",
             )
@@ -73,16 +73,16 @@ class DriverThread:
         self._owed: tuple[Steps, str, float] | None = None
         """The call that was overdue last, what it is, and when it was made."""
 
-    async def call(self, what: str, function: Callable[[], T]) -> T:
+    async def call(self, action: str, function: Callable[[], T]) -> T:
         """What the function returns or raises; OverdueError when it takes longer than the deadline."""
-        return await self.follow(what, lambda _: function())
+        return await self.follow(action, lambda _: function())
 
-    async def follow(self, what: str, function: Callable[[Steps], T]) -> T:
+    async def follow(self, action: str, function: Callable[[Steps], T]) -> T:
         """The same for a function that says which device it asks about: each step has the deadline."""
         async with self._turn:
             if not self.free and self._owed is not None:
                 raise OverdueError(self._owed[1], self._owed[0].subject, self._deadline_s)
-            loop, asked = asyncio.get_running_loop(), time.monotonic()
+            loop, begun = asyncio.get_running_loop(), time.monotonic()
             steps = Steps(self._deadline_s)
             answer: asyncio.Future[T] = loop.create_future()
             self._calls.put(lambda: self._perform(function, steps, loop, answer))
@@ -94,8 +94,8 @@ class DriverThread:
                 while not answer.done():
                     left = steps.left_s()
                     if left <= 0:
-                        self._owed = (steps, what, asked)
-                        raise OverdueError(what, steps.subject, self._deadline_s)
+                        self._owed = (steps, action, begun)
+                        raise OverdueError(action, steps.subject, self._deadline_s)
                     await asyncio.wait({answer}, timeout=left)
                 return answer.result()
             finally:
@@ -131,12 +131,12 @@ class DriverThread:
                 set_it()
 
         try:
-            result = function(steps)
+            answered = function(steps)
         except Exception as error:
             failure = error
             outcome = lambda: settle(lambda: answer.set_exception(failure))  # noqa: E731
         else:
-            outcome = lambda: settle(lambda: answer.set_result(result))  # noqa: E731
+            outcome = lambda: settle(lambda: answer.set_result(answered))  # noqa: E731
         steps.over = True
         if not loop.is_closed():
             loop.call_soon_threadsafe(outcome)

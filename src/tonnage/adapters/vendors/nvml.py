@@ -94,7 +94,7 @@ class NvmlBackend:
         self._trying: asyncio.Task[None] | None = None
         self._sampled: dict[str, None] = {}  # all fields ever asked for: what hangs is tried with them
         self._last = Scan()
-        self._known: dict[str, Device] = {}
+        self._last_devices: dict[str, Device] = {}
         self._links: tuple[Link, ...] = ()
         self._linked: frozenset[str] = frozenset()
         """The devices that were there when links were read."""
@@ -209,7 +209,7 @@ class NvmlBackend:
 
     def stuck_s(self) -> float:
         now = time.monotonic()
-        hung = max((now - each.since for each in self._hung.values()), default=0.0)
+        hung = max((now - device.since for device in self._hung.values()), default=0.0)
         return max(self._calls.stuck_s(), self._waits.stuck_s(), hung)
 
     async def close(self) -> None:
@@ -301,7 +301,7 @@ class NvmlBackend:
         self,
         do: Literal["scan", "sample"],
         read: Callable[[Steps, frozenset[int]], T],
-        result: Callable[[Reply], T | None],
+        of_reply: Callable[[Reply], T | None],
         fields: tuple[str, ...] = (),
     ) -> T:
         """What is read by the thread; by another process while a thread owes an answer."""
@@ -321,7 +321,7 @@ class NvmlBackend:
                 raise self._refused(error) from None
         from tonnage.adapters.vendors.nvml_child import Request
 
-        answer = result(await self._others().ask(Request(do, tuple(self._hung), fields)))
+        answer = of_reply(await self._others().ask(Request(do, tuple(self._hung), fields)))
         assert answer is not None
         return answer
 
@@ -351,7 +351,7 @@ class NvmlBackend:
             for index, hung in tuple(self._hung.items()):
                 if time.monotonic() < hung.try_at:
                     continue
-                others = tuple(each for each in range(self._last.count) if each != index)
+                others = tuple(other for other in range(self._last.count) if other != index)
                 try:
                     fields = tuple(self._sampled)
                     await self._others().try_once(Request("scan", others), Request("sample", others, fields))
@@ -366,22 +366,24 @@ class NvmlBackend:
 
     def _inventory(self, scan: Scan) -> Inventory:
         """The scan with the devices that were known and cannot be read, or hang."""
-        found = {device.index: device for device in scan.devices}
+        by_index = {device.index: device for device in scan.devices}
         problems = list(scan.problems)
         hanging: list[Vitals] = []
-        seen = frozenset(device.uuid for device in scan.devices)
+        uuids = frozenset(device.uuid for device in scan.devices)
         failed = dict(scan.failed) | dict.fromkeys(self._hung, HANGS)
         for index, reason in sorted(failed.items()):
-            known = next((d for d in self._known.values() if d.index == index and d.uuid not in seen), None)
-            if known is None:
+            earlier = next(
+                (d for d in self._last_devices.values() if d.index == index and d.uuid not in uuids), None
+            )
+            if earlier is None:
                 problems.append(f"device {index}: {reason}")
                 continue
-            found[index] = replace(known, healthy=False, reason=reason)
+            by_index[index] = replace(earlier, healthy=False, reason=reason)
             if index in self._hung:
-                hanging.append(Vitals(known.uuid, hangs=True))
-        self._known = {device.uuid: device for device in found.values()}
+                hanging.append(Vitals(earlier.uuid, hangs=True))
+        self._last_devices = {device.uuid: device for device in by_index.values()}
         return Inventory(
-            tuple(found[index] for index in sorted(found)),
+            tuple(by_index[index] for index in sorted(by_index)),
             scan.driver_version,
             scan.cuda_version,
             tuple(problems),

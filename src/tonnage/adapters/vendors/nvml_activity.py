@@ -32,7 +32,7 @@ class ActivityReader:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._session = 0
-        self._kept: dict[str, _LastSamples] = {}
+        self._samples: dict[str, _LastSamples] = {}
 
     def read(
         self, nvml: ModuleType, session: int, uuid: str, take: Callable[[Any], Any], metrics: Collection[int]
@@ -42,23 +42,23 @@ class ActivityReader:
         `take` fills a sample that is the device's and returns it.
         """
         if session != self._session:  # samples of an ended session are void
-            self._session, self._kept = session, {}
-        kept, now = self._kept.get(uuid), self._monotonic()
-        if kept is None or now - kept.at >= _LEAST_S:
+            self._session, self._samples = session, {}
+        samples, now = self._samples.get(uuid), self._monotonic()
+        if samples is None or now - samples.at >= _LEAST_S:
             sample = optional(nvml, lambda: _sampled(nvml, take))
             if sample is None:
                 return {}
-            if kept is not None and kept.before is not None:
-                _free(nvml, kept.before)
-            kept = self._kept[uuid] = _LastSamples(now, sample, kept and kept.last)
-        before, last = kept.before, kept.last
+            if samples is not None and samples.before is not None:
+                _free(nvml, samples.before)
+            samples = self._samples[uuid] = _LastSamples(now, sample, samples and samples.last)
+        before, last = samples.before, samples.last
         return {} if before is None else optional(nvml, lambda: _between(nvml, before, last, metrics)) or {}
 
     def forget(self, nvml: ModuleType, uuids: Collection[str]) -> None:
         """Give back the samples of all devices but these."""
-        for uuid in self._kept.keys() - uuids:
-            kept = self._kept.pop(uuid)
-            for sample in (kept.before, kept.last):
+        for uuid in self._samples.keys() - uuids:
+            samples = self._samples.pop(uuid)
+            for sample in (samples.before, samples.last):
                 if sample is not None:
                     _free(nvml, sample)
 

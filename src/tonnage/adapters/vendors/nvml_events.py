@@ -135,9 +135,9 @@ def _registered(
 ) -> tuple[Any, dict[int, str]]:
     """A new set, and the devices that report to it: uuids by handle."""
     event_set, names = nvml.nvmlEventSetCreate(), dict[int, str]()
-    wanted = nvml.nvmlEventTypeXidCriticalError | _MIG_CHANGED
+    event_types = nvml.nvmlEventTypeXidCriticalError | _MIG_CHANGED
     for name in _WORTH_A_LOOK:
-        wanted |= getattr(nvml, name, 0)
+        event_types |= getattr(nvml, name, 0)
     for index in range(nvml.nvmlDeviceGetCount()):
         if index in skip:
             continue
@@ -146,7 +146,7 @@ def _registered(
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             names[_number(handle)] = nvml.nvmlDeviceGetUUID(handle)
             supported = nvml.nvmlDeviceGetSupportedEventTypes(handle)
-            nvml.nvmlDeviceRegisterEvents(handle, wanted & supported, event_set)
+            nvml.nvmlDeviceRegisterEvents(handle, event_types & supported, event_set)
         except (nvml.NVMLError, ValueError):
             continue  # too old for events, or lost: the periodic scan still sees it
     return event_set, names

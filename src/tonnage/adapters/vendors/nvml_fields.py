@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1 << 20
 _STRUCTURES: Final = frozenset(
-    f"nvmlDeviceGet{what}"
-    for what in ("GridLicensableFeatures", "SramEccErrorStatus", "GpuFabricInfoV", "MemoryInfo_v2")
+    f"nvmlDeviceGet{suffix}"
+    for suffix in ("GridLicensableFeatures", "SramEccErrorStatus", "GpuFabricInfoV", "MemoryInfo_v2")
 )
 """Calls that take more than a handle and numbers."""
 
@@ -95,20 +95,20 @@ def read_fields(
     nvml: ModuleType, handle: Any, uuid: str, plan: FieldPlan, metrics: Mapping[int, float]
 ) -> Sample:
     """What the device gives of it; `metrics` are those of GPM by number. Raises nothing of NVML's."""
-    found: dict[str, int | float | str | None] = {}
+    values: dict[str, int | float | str | None] = {}
     for (call, arguments), readings in plan.calls:
         answer = optional(nvml, partial(_answer, nvml, handle, call, arguments))
         if answer is not None:
-            found |= {each.name: _converted(each, _part(answer, each.part)) for each in readings}
+            values |= {field.name: _converted(field, _part(answer, field.part)) for field in readings}
     if plan.values:
         places = [place for place, _ in plan.values]
         numbers = optional(nvml, lambda: field_values(nvml, handle, places)) or {}
-        found |= {each.name: _converted(each, numbers.get(place)) for place, each in plan.values}
-    found |= {each.name: _converted(each, metrics.get(number)) for number, each in plan.metrics}
+        values |= {field.name: _converted(field, numbers.get(place)) for place, field in plan.values}
+    values |= {field.name: _converted(field, metrics.get(number)) for number, field in plan.metrics}
     return Sample(
         uuid,
-        {name: value for name, value in found.items() if isinstance(value, int | float)},
-        {name: value for name, value in found.items() if isinstance(value, str)},
+        {name: value for name, value in values.items() if isinstance(value, int | float)},
+        {name: value for name, value in values.items() if isinstance(value, str)},
     )
 
 

@@ -81,10 +81,10 @@ def _type(nvml: ModuleType, handle: Any, number: int) -> int | None:
     return optional(nvml, lambda: nvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, number))
 
 
-def _level(nvml: ModuleType, one: Any, other: Any) -> PciLevel | None:
+def _level(nvml: ModuleType, handle: Any, other: Any) -> PciLevel | None:
     """What the pair shares in the PCI tree; the same both ways."""
     try:
-        return PciLevel(nvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
+        return PciLevel(nvml.nvmlDeviceGetTopologyCommonAncestor(handle, other))
     except (nvml.NVMLError, ValueError):
         return None
 

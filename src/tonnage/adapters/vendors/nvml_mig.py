@@ -32,7 +32,7 @@ _DENIED: Final = "it takes the capability SYS_ADMIN, and the driver's file capab
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _InstanceFacts:
     """A profile as the driver tells it, and the number by which it is made."""
 
     id: int
@@ -42,12 +42,12 @@ class _Told:
 def read_divided(session: NvmlSession) -> tuple[DividedGpu, ...]:
     """Every GPU that can be divided and be read. Raises HardwareError: none can; OSError: no driver."""
     with session.held() as nvml:
-        found: list[DividedGpu] = []
+        gpus: list[DividedGpu] = []
         for index in range(nvml.nvmlDeviceGetCount()):
             gpu = optional(nvml, partial(_read, session, nvml, index))
             if gpu is not None:
-                found.append(gpu)
-        return tuple(found)
+                gpus.append(gpu)
+        return tuple(gpus)
 
 
 def _read(session: NvmlSession, nvml: ModuleType, index: int) -> DividedGpu:
@@ -64,7 +64,7 @@ def _read(session: NvmlSession, nvml: ModuleType, index: int) -> DividedGpu:
         instances,
         tuple(_users(nvml, handle)),
         f"{nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId >> 16:04x}",
-        tuple(told.profile for told in profiles),
+        tuple(board_profile.profile for board_profile in profiles),
     )
 
 
@@ -74,29 +74,29 @@ def _users(nvml: ModuleType, handle: Any) -> Iterator[tuple[int | None, int]]:
         yield (None if gi in (None, _WHOLE) else int(gi)), int(process.pid)
 
 
-def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[_Told]) -> Iterator[GpuInstance]:
+def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[_InstanceFacts]) -> Iterator[GpuInstance]:
     uuids = _uuids(nvml, handle)
-    for told in profiles:
-        for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, told.id, nvml.c_nvmlGpuInstance_t):
-            info = nvml.nvmlGpuInstanceGetInfo(gi)
+    for board_profile in profiles:
+        for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, board_profile.id, nvml.c_nvmlGpuInstance_t):
+            facts = nvml.nvmlGpuInstanceGetInfo(gi)
             computes = tuple(
-                ComputeInstance(ci, slices, uuids.get((info.id, ci), ""))
+                ComputeInstance(ci, slices, uuids.get((facts.id, ci), ""))
                 for ci, slices in _computes(nvml, gi)
             )
-            yield GpuInstance(int(info.id), told.profile.name, int(info.placement.start), computes)
+            yield GpuInstance(int(facts.id), board_profile.profile.name, int(facts.placement.start), computes)
 
 
 def _uuids(nvml: ModuleType, handle: Any) -> dict[tuple[int, int], str]:
     """The uuid of every MIG device, by its GPU instance's and compute instance's ids."""
-    found: dict[tuple[int, int], str] = {}
+    uuids: dict[tuple[int, int], str] = {}
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
             mig = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except nvml.NVMLError_NotFound:
             continue
         key = nvml.nvmlDeviceGetGpuInstanceId(mig), nvml.nvmlDeviceGetComputeInstanceId(mig)
-        found[key] = identity_of(nvml, mig)
-    return found
+        uuids[key] = identity_of(nvml, mig)
+    return uuids
 
 
 def _computes(nvml: ModuleType, gi: Any) -> Iterator[tuple[int, int]]:
@@ -109,32 +109,35 @@ def _computes(nvml: ModuleType, gi: Any) -> Iterator[tuple[int, int]]:
                 yield int(nvml.nvmlComputeInstanceGetInfo(ci).id), int(profile.sliceCount)
 
 
-def _profiles(session: NvmlSession, nvml: ModuleType, handle: Any) -> tuple[_Told, ...]:
+def _profiles(session: NvmlSession, nvml: ModuleType, handle: Any) -> tuple[_InstanceFacts, ...]:
     """Those that this board has; asked for once in each MIG mode."""
     key = identity_of(nvml, handle), nvml.nvmlDeviceGetMigMode(handle)[0]
-    if key not in session.kept:
+    if key not in session.cache:
         numbers = range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
-        told = (_profile(nvml, handle, number) for number in numbers)
-        session.kept[key] = tuple(one for one in told if one is not None)
-    found: tuple[_Told, ...] = session.kept[key]
-    return found
+        answers = (_profile(nvml, handle, number) for number in numbers)
+        session.cache[key] = tuple(board_profile for board_profile in answers if board_profile is not None)
+    profiles: tuple[_InstanceFacts, ...] = session.cache[key]
+    return profiles
 
 
-def _profile(nvml: ModuleType, handle: Any, number: int) -> _Told | None:
+def _profile(nvml: ModuleType, handle: Any, number: int) -> _InstanceFacts | None:
     """None: there is none of that number on this board."""
     strange = nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument
     try:
-        info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
+        facts = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
     except strange:
         return None
     ask, kind = nvml.nvmlDeviceGetGpuInstancePossiblePlacements, nvml.c_nvmlGpuInstancePlacement_t
     try:
-        places = _listed(ask, handle, info.id, kind)
+        places = _listed(ask, handle, facts.id, kind)
     except strange:  # drivers may tell it in MIG mode only
         places = []
-    size, starts = max((int(one.size) for one in places), default=0), sorted(int(one.start) for one in places)
-    profile = MigProfile(_name(info), int(info.sliceCount), size, int(info.instanceCount), tuple(starts))
-    return _Told(int(info.id), profile)
+    size, starts = (
+        max((int(place.size) for place in places), default=0),
+        sorted(int(place.start) for place in places),
+    )
+    profile = MigProfile(_name(facts), int(facts.sliceCount), size, int(facts.instanceCount), tuple(starts))
+    return _InstanceFacts(int(facts.id), profile)
 
 
 def _compute_profile(nvml: ModuleType, gi: Any, number: int) -> Any | None:
@@ -177,37 +180,46 @@ def _take(session: NvmlSession, nvml: ModuleType, handle: Any, step: MigStep) ->
             number = _number(_profiles(session, nvml, handle), profile)
             nvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, number, ctypes.byref(place))
         case CreateComputeInstance(_, instance, slices):
-            gi = _found(session, nvml, handle, instance)
+            gi = _same_instance(session, nvml, handle, instance)
             sizes = (_compute_profile(nvml, gi, number) for number in range(_COMPUTE_SIZES))
-            fitting = next((one for one in sizes if one is not None and one.sliceCount == slices), None)
+            fitting = next(
+                (
+                    candidate
+                    for candidate in sizes
+                    if candidate is not None and candidate.sliceCount == slices
+                ),
+                None,
+            )
             if fitting is None:
                 raise HardwareError(Problem(described(step), why=f"no compute profile of {slices} slices"))
             nvml.nvmlGpuInstanceCreateComputeInstance(gi, fitting.id)
         case DestroyComputeInstance(_, instance, compute):
-            gi = _found(session, nvml, handle, instance)
+            gi = _same_instance(session, nvml, handle, instance)
             nvml.nvmlComputeInstanceDestroy(nvml.nvmlGpuInstanceGetComputeInstanceById(gi, compute))
         case DestroyGpuInstance(_, instance):
-            nvml.nvmlGpuInstanceDestroy(_found(session, nvml, handle, instance))
+            nvml.nvmlGpuInstanceDestroy(_same_instance(session, nvml, handle, instance))
 
 
-def _number(told: Iterable[_Told], name: str) -> int:
+def _number(profiles: Iterable[_InstanceFacts], name: str) -> int:
     """The number by which a profile is made."""
-    there = {one.profile.name: one.id for one in told}
+    there = {board_profile.profile.name: board_profile.id for board_profile in profiles}
     if name not in there:
         why = f"its driver knows {', '.join(there) or 'none'}"
         raise HardwareError(Problem(f"this GPU has no MIG profile {name}", why=why))
     return there[name]
 
 
-def _found(session: NvmlSession, nvml: ModuleType, handle: Any, instance: GpuInstance) -> Any:
+def _same_instance(session: NvmlSession, nvml: ModuleType, handle: Any, instance: GpuInstance) -> Any:
     """The GPU instance, if it is still the one that was seen."""
     gi = nvml.nvmlDeviceGetGpuInstanceById(handle, instance.id)
-    info = nvml.nvmlGpuInstanceGetInfo(gi)
+    facts = nvml.nvmlGpuInstanceGetInfo(gi)
     profiles = _profiles(session, nvml, handle)
-    name = next((one.profile.name for one in profiles if one.id == info.profileId), "")
-    if (name, info.placement.start) != (instance.profile, instance.start):
-        what = f"GPU instance {instance.id} is another one now: {name} at {info.placement.start}"
-        raise HardwareError(Problem(what, why="somebody else divides this GPU"))
+    name = next(
+        (board_profile.profile.name for board_profile in profiles if board_profile.id == facts.profileId), ""
+    )
+    if (name, facts.placement.start) != (instance.profile, instance.start):
+        problem = f"GPU instance {instance.id} is another one now: {name} at {facts.placement.start}"
+        raise HardwareError(Problem(problem, why="somebody else divides this GPU"))
     return gi
 
 

@@ -54,7 +54,7 @@ class Scan:
         return replace(
             self,
             devices=tuple(device for device in self.devices if device.uuid not in uuids),
-            vitals=tuple(each for each in self.vitals if each.uuid not in uuids),
+            vitals=tuple(vitals for vitals in self.vitals if vitals.uuid not in uuids),
         )
 
 
@@ -69,7 +69,7 @@ class NvmlReader:
         self._watch = EventWatch()
         self._samples = SampleReader(monotonic)
         self._links: dict[str, int] = {}
-        self._asked: tuple[int, set[int]] = (0, set())
+        self._queried: tuple[int, set[int]] = (0, set())
 
     def scan(self, step: Step, skip: AbstractSet[int] = frozenset()) -> Scan:
         """Every device whose index is not in `skip`. Raises NVMLError, OSError: no device can be read."""
@@ -86,7 +86,7 @@ class NvmlReader:
 
         def read(nvml: ModuleType) -> tuple[Sample, ...]:
             about = (index for index in range(nvml.nvmlDeviceGetCount()) if index not in skip)
-            return self._samples.read(nvml, self.session.number, fields, self._each(step, about))
+            return self._samples.read(nvml, self.session.number, fields, self._stepped(step, about))
 
         return self._afresh(read, step)
 
@@ -94,13 +94,13 @@ class NvmlReader:
         """Who computes on the devices that can be read and are not in `skip`. Raises as `scan` does."""
 
         def read(nvml: ModuleType) -> tuple[GpuProcess, ...]:
-            found: list[GpuProcess] = []
+            all_processes: list[GpuProcess] = []
             for index in range(nvml.nvmlDeviceGetCount()):
                 if index not in skip:
                     self._about(step, index)
                     with suppress(nvml.NVMLError, ValueError):
-                        found += read_processes(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
-            return tuple(found)
+                        all_processes += read_processes(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+            return tuple(all_processes)
 
         return self._afresh(read, step)
 
@@ -128,7 +128,7 @@ class NvmlReader:
             self.session.close()
             return read(self.session.open())
 
-    def _each(self, step: Step, indices: Iterable[int]) -> Iterator[int]:
+    def _stepped(self, step: Step, indices: Iterable[int]) -> Iterator[int]:
         """The same, and the step of each."""
         for index in indices:
             self._about(step, index)
@@ -136,19 +136,19 @@ class NvmlReader:
 
     def _about(self, step: Step, index: int) -> None:
         """The step of a device, longer when it is the first of this session."""
-        if self._asked[0] != self.session.number:
-            self._asked = (self.session.number, set())
-        first = index not in self._asked[1]
-        self._asked[1].add(index)
+        if self._queried[0] != self.session.number:
+            self._queried = (self.session.number, set())
+        first = index not in self._queried[1]
+        self._queried[1].add(index)
         step(index, times=_FIRST if first else 1.0)
 
     def _scan(self, nvml: ModuleType, step: Step, skip: AbstractSet[int]) -> Scan:
         self._listen(nvml, step, skip)  # first: what happens from here on is heard
-        found: list[Device] = []
+        devices: list[Device] = []
         vitals: list[Vitals] = []
         failed: list[tuple[int, str]] = []
         problems: list[str] = []
-        seen: set[str] = set()
+        uuids: set[str] = set()
         step(NODE)
         count: int = nvml.nvmlDeviceGetCount()
         for index in (index for index in range(count) if index not in skip):
@@ -156,26 +156,26 @@ class NvmlReader:
             try:
                 device, wrong = read_device(nvml, index, self._root)
                 own = {device.uuid, *(mig.uuid for mig in device.migs)}
-                if own & seen or len(own) <= len(device.migs):
+                if own & uuids or len(own) <= len(device.migs):
                     raise ValueError(f"a UUID of it is not its own: {device.uuid}")
-                told = self._vitals(nvml, device.uuid, index)
+                device_vitals = self._vitals(nvml, device.uuid, index)
             except (nvml.NVMLError, ValueError) as error:
                 failed.append((index, str(error)))
                 continue
-            seen |= own
+            uuids |= own
             if is_integrated(device.product):
-                what = f"{device.product} is part of a Tegra processor, which is not offered"
-                problems.append(f"device {index}: {what}: {INSTEAD}")
+                problem = f"{device.product} is part of a Tegra processor, which is not offered"
+                problems.append(f"device {index}: {problem}: {INSTEAD}")
             elif not is_display(device.product):
-                found.append(device)
-                vitals.append(told)
+                devices.append(device)
+                vitals.append(device_vitals)
                 problems += wrong
         # Again: what came meanwhile is listened to, what went is given up.
-        self._listen(nvml, step, skip, frozenset(device.uuid for device in found))
+        self._listen(nvml, step, skip, frozenset(device.uuid for device in devices))
         step(NODE)
         cuda: int = optional(nvml, nvml.nvmlSystemGetCudaDriverVersion) or 0
         return Scan(
-            tuple(found),
+            tuple(devices),
             tuple(vitals),
             tuple(failed),
             tuple(problems),

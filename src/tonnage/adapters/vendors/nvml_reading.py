@@ -72,15 +72,15 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
 
 def _clique(nvml: ModuleType, handle: Any) -> str:
     """The clique of a complete fabric, else empty. Drivers before 545 know the older call alone."""
-    info = nvml.c_nvmlGpuFabricInfo_v2_t()
+    fabric = nvml.c_nvmlGpuFabricInfo_v2_t()
     try:
-        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(fabric))
     except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_ArgumentVersionMismatch):
-        info = nvml.c_nvmlGpuFabricInfo_t()
-        nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
-    cluster = UUID(bytes=bytes(info.clusterUuid))
-    complete = info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED and info.status == nvml.NVML_SUCCESS
-    return f"{cluster}.{info.cliqueId}" if complete and cluster.int else ""
+        fabric = nvml.c_nvmlGpuFabricInfo_t()
+        nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(fabric))
+    cluster = UUID(bytes=bytes(fabric.clusterUuid))
+    complete = fabric.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED and fabric.status == nvml.NVML_SUCCESS
+    return f"{cluster}.{fabric.cliqueId}" if complete and cluster.int else ""
 
 
 def _numa_node(root: Path, bus_id: str) -> int | None:
@@ -142,11 +142,15 @@ def _placement(nvml: ModuleType, parent: Any, gi: int) -> tuple[int, int]:
 def read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...]:
     """Who computes on a device or on parts of it, of MPS the server's clients. Raises NVMLError."""
     uuid: str = nvml.nvmlDeviceGetUUID(handle)
-    found = [
+    processes = [
         *nvml.nvmlDeviceGetComputeRunningProcesses(handle),
         *(optional(nvml, lambda: nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)) or ()),
     ]
     return tuple(
-        GpuProcess(uuid, int(each.pid), None if each.usedGpuMemory is None else int(each.usedGpuMemory) >> 20)
-        for each in found
+        GpuProcess(
+            uuid,
+            int(process.pid),
+            None if process.usedGpuMemory is None else int(process.usedGpuMemory) >> 20,
+        )
+        for process in processes
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.cdi.driver_files import PROGRAM_FOLDERS
-from tonnage.adapters.vendors.driver_root import found, resolved_inside
+from tonnage.adapters.vendors.driver_root import library_files, resolved_inside
 from tonnage.adapters.vendors.nvml_mig import described
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.model.actions.devices import ResetGpu
@@ -49,8 +49,8 @@ def reset_gpus(session: NvmlSession, driver_root: Path | None, step: ResetGpu) -
             why = f"{_SMI} does not run: {error.strerror}"
             raise HardwareError(Problem(described(step), why=why, remedy=remedy)) from None
     if done.returncode:
-        said = " ".join(done.stdout[-4 * _LONGEST :].decode(errors="replace").split())[:_LONGEST]
-        why = f"{_SMI} refuses ({done.returncode}): {said or 'it says nothing'}"
+        output = " ".join(done.stdout[-4 * _LONGEST :].decode(errors="replace").split())[:_LONGEST]
+        why = f"{_SMI} refuses ({done.returncode}): {output or 'it says nothing'}"
         raise HardwareError(Problem(described(step), why=why, remedy=remedy))
 
 
@@ -63,7 +63,7 @@ def _program(driver_root: Path | None) -> tuple[str | None, dict[str, str]]:
         return shutil.which(_SMI), environment
     there = (resolved_inside(driver_root, f"{folder}/{_SMI}") for folder in PROGRAM_FOLDERS)
     program = next((file for file in there if file is not None), None)
-    library = next(found(driver_root), None)
+    library = next(library_files(driver_root), None)
     if library is not None:
         environment["LD_LIBRARY_PATH"] = str(library.parent)
     return None if program is None else str(program), environment

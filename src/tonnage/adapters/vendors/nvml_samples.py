@@ -62,10 +62,10 @@ class SampleReader:
         metrics = [number for number, _ in plan.metrics]
         able = bool(metrics and count) and optional(nvml, partial(_has_gpm, nvml, parent))
         for index in range(count or 0):
-            found = optional(nvml, partial(_mig_identity, nvml, parent, index))
-            if found is None:
+            identity = optional(nvml, partial(_mig_identity, nvml, parent, index))
+            if identity is None:
                 continue
-            handle, uuid = found
+            handle, uuid = identity
 
             def take(sample: Any, handle: Any = handle) -> Any:
                 return nvml.nvmlGpmMigSampleGet(parent, nvml.nvmlDeviceGetGpuInstanceId(handle), sample)

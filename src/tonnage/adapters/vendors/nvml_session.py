@@ -32,7 +32,7 @@ class NvmlSession:
         self._closing = False
         self._error: type[Exception] = OSError
         self.number = 0
-        self.kept: dict[object, Any] = {}
+        self.cache: dict[object, Any] = {}
         """What callers read once, for it stays the same while the library is open."""
 
     def open(self) -> ModuleType:
@@ -56,7 +56,7 @@ class NvmlSession:
                     raise OSError(str(error)) from None
                 self._plugged = plugged
                 self.number += 1
-                self.kept.clear()
+                self.cache.clear()
                 self._nvml = pynvml
             return self._nvml
 

@@ -17,5 +17,5 @@ def set_compute_mode(session: NvmlSession, step: SetComputeMode) -> None:
         except nvml.NVMLError as error:
             denied = isinstance(error, nvml.NVMLError_NoPermission)
             remedy = "it takes the capability SYS_ADMIN; the chart's mps.root adds it" if denied else ""
-            what = f"the compute mode of {step.uuid} cannot be set to {step.mode.name}"
-            raise HardwareError(Problem(what, why=f"NVML: {error}", remedy=remedy)) from None
+            problem = f"the compute mode of {step.uuid} cannot be set to {step.mode.name}"
+            raise HardwareError(Problem(problem, why=f"NVML: {error}", remedy=remedy)) from None

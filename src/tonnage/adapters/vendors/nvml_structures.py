@@ -36,37 +36,37 @@ def _sram(nvml: ModuleType, handle: Any) -> Any:
 class _Fabric:
     """State and health; an error is said of a complete fabric alone."""
 
-    def __init__(self, nvml: ModuleType, info: Any) -> None:
-        self.state = info.state
-        self.status = info.status if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else None
-        self.healthSummary = getattr(info, "healthSummary", None)
+    def __init__(self, nvml: ModuleType, fabric: Any) -> None:
+        self.state = fabric.state
+        self.status = fabric.status if fabric.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else None
+        self.healthSummary = getattr(fabric, "healthSummary", None)
 
 
 def _fabric(nvml: ModuleType, handle: Any) -> _Fabric:
-    info = nvml.c_nvmlGpuFabricInfo_v3_t()
+    fabric = nvml.c_nvmlGpuFabricInfo_v3_t()
     try:
-        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(fabric))
     except nvml.NVMLError_ArgumentVersionMismatch:
-        info = nvml.c_nvmlGpuFabricInfo_v2_t()
-        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
-    return _Fabric(nvml, info)
+        fabric = nvml.c_nvmlGpuFabricInfo_v2_t()
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(fabric))
+    return _Fabric(nvml, fabric)
 
 
 class _Memory:
     """Bytes, and what is used of those that are not reserved."""
 
-    def __init__(self, info: Any, reserved: int | None) -> None:
-        self.total, self.free, self.used, self.reserved = info.total, info.free, info.used, reserved
-        usable = info.total - (reserved or 0)
-        self.ratio = info.used / usable if usable > 0 else None
+    def __init__(self, memory: Any, reserved: int | None) -> None:
+        self.total, self.free, self.used, self.reserved = memory.total, memory.free, memory.used, reserved
+        usable = memory.total - (reserved or 0)
+        self.ratio = memory.used / usable if usable > 0 else None
 
 
 def _memory(nvml: ModuleType, handle: Any) -> _Memory:
     """Drivers before 510 count what they reserve as used; it is not known then."""
-    info = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
-    if info is None:
+    memory = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    if memory is None:
         return _Memory(nvml.nvmlDeviceGetMemoryInfo(handle), None)
-    return _Memory(info, info.reserved)
+    return _Memory(memory, memory.reserved)
 
 
 ANSWERS: Final[Mapping[str, Callable[[ModuleType, Any], Any]]] = {

@@ -35,26 +35,26 @@ def read_vitals(nvml: ModuleType, uuid: str, handle: Any, links: int) -> tuple[V
     `links` is for how many of them to ask: what was answered the time before.
     """
     scopes = [(field, 0) for field in _FIELDS] + [(_LINK_STATE, link) for link in range(links)]
-    got = optional(nvml, lambda: field_values(nvml, handle, scopes)) or {}
+    values = optional(nvml, lambda: field_values(nvml, handle, scopes)) or {}
 
     def flag(field: int) -> bool | None:
-        value = got.get((field, 0))
+        value = values.get((field, 0))
         return None if value is None else value != 0
 
-    uncorrected = got.get((_UNCORRECTED, 0))
-    states = [value for (field, _), value in got.items() if field == _LINK_STATE]
-    errors = [got[field, 0] for field in _LINK_ERRORS if (field, 0) in got]
+    uncorrected = values.get((_UNCORRECTED, 0))
+    states = [value for (field, _), value in values.items() if field == _LINK_STATE]
+    errors = [values[field, 0] for field in _LINK_ERRORS if (field, 0) in values]
     pending = (flag(_REMAP_PENDING), flag(_RETIREMENT_PENDING))
     vitals = Vitals(
         uuid,
         uncorrected_errors=optional(nvml, _ecc(nvml, handle)) if uncorrected is None else uncorrected,
         remap_pending=None if pending == (None, None) else any(pending),
         remap_failed=flag(_REMAP_FAILED),
-        recovery_action=got.get((_RECOVERY_ACTION, 0)),
+        recovery_action=values.get((_RECOVERY_ACTION, 0)),
         nvlinks_up=sum(1 for state in states if state) if states else None,
         nvlink_errors=sum(errors) if errors else None,
     )
-    return vitals, min(got.get((_LINK_COUNT, 0), 0), nvml.NVML_NVLINK_MAX_LINKS)
+    return vitals, min(values.get((_LINK_COUNT, 0), 0), nvml.NVML_NVLINK_MAX_LINKS)
 
 
 def field_values(nvml: ModuleType, handle: Any, scopes: list[tuple[int, int]]) -> Numbers:

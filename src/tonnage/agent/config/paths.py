@@ -26,7 +26,7 @@ class HostOwners(Protocol):
 
 def own_hook(reading: Reading) -> bool:
     """Whether the agent's own flags and variables name the hooks' program; then no text does."""
-    return any(each.path == _HOOK for each in reading.overrides)
+    return any(override.path == _HOOK for override in reading.overrides)
 
 
 def open_paths(config: PluginConfig, source: str, reading: Reading, host: HostOwners) -> tuple[Problem, ...]:
@@ -35,9 +35,9 @@ def open_paths(config: PluginConfig, source: str, reading: Reading, host: HostOw
     The text names only folders that should be root's (`documents.device_plugin.paths`); this looks whether
     they are. What the agent's own flags name is theirs to name: who sets them is root on the node.
     """
-    own = {each.path for each in reading.overrides}
+    own = {override.path for override in reading.overrides}
     problems: list[Problem] = []
-    for field, path, flag in _named(config):
+    for field, path, flag in _paths_set(config):
         if field in own:
             continue
         why = host.open_to_others(path, config.driver_root)
@@ -51,7 +51,7 @@ def open_paths(config: PluginConfig, source: str, reading: Reading, host: HostOw
     return tuple(problems)
 
 
-def _named(config: PluginConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _paths_set(config: PluginConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """(field, path, the agent's flag for it) of what is not the default."""
     if config.cdi.hook_path != CdiSettings().hook_path:
         yield _HOOK, config.cdi.hook_path, "--nvidia-cdi-hook-path"

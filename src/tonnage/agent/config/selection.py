@@ -31,7 +31,7 @@ _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
 _PATIENCE_S: Final = 1.0
 _MOST_PATIENCE_S: Final = 30.0
-_SAID: Final = 5
+_MOST_REMARKS: Final = 5
 _FORBIDDEN: Final = (401, 403)
 
 
@@ -79,11 +79,11 @@ class NodeConfig:
         """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
         await self._restore()
         async with asyncio.TaskGroup() as group:
-            label, data = await self._sources(group)
+            label, configs = await self._sources(group)
             group.create_task(self._tick())
             while True:
                 self._dirty.clear()
-                await self._evaluate(label, data)
+                await self._evaluate(label, configs)
                 await self._dirty.wait()
 
     async def _sources(
@@ -127,16 +127,16 @@ class NodeConfig:
             nonlocal last
             if node := nodes.get(self._node):  # a node object that is away for a moment asks for nothing new
                 last = node.metadata.labels.get(self._wishes.label, "")
-                self._lists.told(node.status.node_info)
+                self._lists.observe(node.status.node_info)
                 self._board.node_versions.publish(self._lists.versions)
             return last
 
-        def data() -> Mapping[str, str] | None:
-            found = maps.get(name, namespace)
-            self._absent = "does not exist" if found else self._absent
-            return None if found is None else _texts(found)
+        def configs() -> Mapping[str, str] | None:
+            config_map = maps.get(name, namespace)
+            self._absent = "does not exist" if config_map else self._absent
+            return None if config_map is None else _texts(config_map)
 
-        return label, data
+        return label, configs
 
     async def _forbidden(self, kind: Kind[Any], selector: str, namespace: str | None = None) -> bool:
         """True once the API server says that this agent may not list it; does not return otherwise."""
@@ -157,23 +157,23 @@ class NodeConfig:
 
     async def _tick(self) -> None:
         """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
-        seen = ""
+        last_mark = ""
         while True:
             await next_beat(self._clock)
             now = self._board.configuration.value
             again = now is not None and (self._saved != now.choice or (self._file and now.error))
             stamp = self._file.stamp() if self._file is not None else ""
-            if await self._lists.changed() or stamp != seen or again:
+            if await self._lists.changed() or stamp != last_mark or again:
                 self._dirty.set()
-            seen = stamp
+            last_mark = stamp
 
     async def _restore(self) -> None:
         """Use what ran last; otherwise see whether any configuration can be read. Raises ConfigError."""
         await self._recall()
-        known = self._board.configuration.value is not None
-        if not known and self._api is not None:
+        published = self._board.configuration.value is not None
+        if not published and self._api is not None:
             self._started.set()  # only the cluster can say what to run
-        if not known and self._reading.overrides:
+        if not published and self._reading.overrides:
             self._reading.parsed("", "--config")
 
     async def _recall(self) -> None:
@@ -183,56 +183,56 @@ class NodeConfig:
                 return
             saved: Any = parsed_json(payload)
             choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
-            known = recalled(saved.get("read"), mark_of(choice, self._reading))
-            if known is not None:
-                self._read = {choice: known}
+            recalled_config = recalled(saved.get("read"), mark_of(choice, self._reading))
+            if recalled_config is not None:
+                self._read = {choice: recalled_config}
             config = self._meaning(choice)
         except (HardwareError, ConfigError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
             return
-        self._saved = choice if known is not None else None
+        self._saved = choice if recalled_config is not None else None
         await self._settle(ConfigInForce(config, choice))
 
     async def _evaluate(
-        self, label: Callable[[], str | None], data: Callable[[], Mapping[str, str] | None]
+        self, label: Callable[[], str | None], configs: Callable[[], Mapping[str, str] | None]
     ) -> None:
-        asked, current = label(), self._board.configuration.value
-        if asked is None and current is not None and current.choice.key != DEFAULT_KEY:
-            asked = current.choice.key  # as it was, until the Node object is there to say
+        label_value, current = label(), self._board.configuration.value
+        if label_value is None and current is not None and current.choice.key != DEFAULT_KEY:
+            label_value = current.choice.key  # as it was, until the Node object is there to say
         text = await self._file.read() if self._file else None
         problem = text if isinstance(text, Problem) else None
         file = Choice(text, str(self._file)) if isinstance(text, str) else None
-        found_data, where = data(), self._wishes.config_map
-        wanted = choose(asked, found_data, file, self._wishes, absent=self._absent)
-        if self._lost_map(wanted, found_data):
+        found_data, where = configs(), self._wishes.config_map
+        choice = choose(label_value, found_data, file, self._wishes, absent=self._absent)
+        if self._lost_map(choice, found_data):
             why = f"ConfigMap {where} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
-            wanted = Problem("the device-plugin configuration is gone", where, why, remedy)
-        if problem and isinstance(wanted, Choice) and not wanted.key:
-            wanted = problem
-        found = await self._parsed(wanted)
-        if isinstance(found, ConfigInForce):
-            new = found
+            choice = Problem("the device-plugin configuration is gone", where, why, remedy)
+        if problem and isinstance(choice, Choice) and not choice.key:
+            choice = problem
+        parsed = await self._parsed(choice)
+        if isinstance(parsed, ConfigInForce):
+            new = parsed
         elif self._unsettled is not None:
-            new = replace(self._unsettled, error=found)
+            new = replace(self._unsettled, error=parsed)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
             fallback = await self._parsed(choose(None, found_data, file, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
                 built_in = Choice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
-            new = ConfigInForce(fallback.config, fallback.choice, found)
+            new = ConfigInForce(fallback.config, fallback.choice, parsed)
         await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
         self._board.config_asked.publish(value=True)
         await self._settle(new)
 
-    def _lost_map(self, wanted: Choice | Problem, data: Mapping[str, str] | None) -> bool:
+    def _lost_map(self, choice: Choice | Problem, configs: Mapping[str, str] | None) -> bool:
         """Whether the ConfigMap that the running configuration is from was deleted, key and all.
 
         Helm and `kubectl replace --force` delete and create; a fleet must not lose its sharing in between.
         """
         current = self._board.configuration.value
         running = current is not None and bool(current.choice.key)
-        return running and data is None and isinstance(wanted, Choice) and not wanted.key
+        return running and configs is None and isinstance(choice, Choice) and not choice.key
 
     async def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
         """What the choice says, or in words why it cannot be used. To read nonsense may take a second."""
@@ -241,8 +241,8 @@ class NodeConfig:
         if choice in self._refused:
             return self._refused[choice]
         try:
-            known = self._read.get(choice)
-            meaning = await asyncio.to_thread(self._meaning, choice) if known is None else known
+            earlier = self._read.get(choice)
+            meaning = await asyncio.to_thread(self._meaning, choice) if earlier is None else earlier
         except ConfigError as error:
             self._refused = {choice: str(error)}
             return str(error)
@@ -276,12 +276,14 @@ class NodeConfig:
             _LOG.error(
                 "configuration refused: node=%s kept=%s error=%s", self._node, new.choice.source, new.error
             )
-            kept = f"kept: {new.choice.source}\n{new.error}"  # first: a long text is cut
-            self._events.post("Warning", "DevicePluginConfigRefused", kept)
+            refusal_text = f"kept: {new.choice.source}\n{new.error}"  # first: a long text is cut
+            self._events.post("Warning", "DevicePluginConfigRefused", refusal_text)
         elif not new.error and old is not None and new != replace(old, device_list=new.device_list):
             _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
-            said = "; overlooked: ".join((f"configuration {new.choice.source}", *new.config.remarks[:_SAID]))
-            self._events.post("Normal", "DevicePluginConfigApplied", said)
+            applied_text = "; overlooked: ".join(
+                (f"configuration {new.choice.source}", *new.config.remarks[:_MOST_REMARKS])
+            )
+            self._events.post("Normal", "DevicePluginConfigApplied", applied_text)
 
     async def _save(self, choice: Choice, config: PluginConfig) -> None:
         """Keep what runs for the next start. A disk that refuses is tried again."""
@@ -311,10 +313,10 @@ async def _either(done: Awaitable[None], given_up: Awaitable[bool]) -> bool:
 
 def _texts(config_map: ConfigMap) -> dict[str, str]:
     """Its keys' texts. What was no text when it was made is one that no reader of ours takes for one."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key, value in config_map.binary_data.items():
         try:
-            found[key] = b64decode(value, validate=True).decode("utf-8", "surrogateescape")
+            texts[key] = b64decode(value, validate=True).decode("utf-8", "surrogateescape")
         except ValueError:
-            found[key] = "\0"
-    return found | config_map.data
+            texts[key] = "\0"
+    return texts | config_map.data

@@ -60,7 +60,7 @@ class HoldLedger:
                 added = await self._checkpoints.load_added(CHECKPOINT)
                 ledger = ledger_of(payload, self._boot, self._clock.monotonic(), added)
                 self._entries = {(entry.resource, entry.id): entry for entry in ledger}
-                self._publish(known=False)
+                self._publish(settled=False)
         except (HardwareError, ValueError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
 
@@ -81,7 +81,7 @@ class HoldLedger:
             fresh = {slot: hold for slot, hold in fresh.items() if slot not in before.by_id}
             if fresh:
                 holds = (*before.holds, *fresh.values())
-                self._board.holds.publish(DeviceHolds(holds, before.known, {**before.by_id, **fresh}))
+                self._board.holds.publish(DeviceHolds(holds, before.settled, {**before.by_id, **fresh}))
 
     async def settle(self, evidence: Evidence | None, census: Census, living: Living | None) -> None:
         """Bring it up to date with what kubelet said now or, with None, last."""
@@ -92,7 +92,7 @@ class HoldLedger:
             forgotten = {slot for slot, entry in self._entries.items() if entry.forgotten}
             self._entries = {(entry.resource, entry.id): entry for entry in ledger}
             # Before the disk, which may be slow: what is given out meanwhile is decided by it.
-            self._publish(known=evidence is not None or self._board.holds.value.known)
+            self._publish(settled=evidence is not None or self._board.holds.value.settled)
             if ledger == before:
                 return
             lost = [
@@ -102,13 +102,13 @@ class HoldLedger:
                 self._report(lost)
             await self._shrink(ledger)
 
-    def _publish(self, *, known: bool) -> None:
+    def _publish(self, *, settled: bool) -> None:
         holds = holds_of(self.evidence, tuple(self._entries.values()))
         before = self._board.holds.value
         if holds == before.holds:  # the same objects: what was made of them need not be made again
-            self._board.holds.publish(DeviceHolds(before.holds, known, before.by_id))
+            self._board.holds.publish(DeviceHolds(before.holds, settled, before.by_id))
         else:
-            self._board.holds.publish(DeviceHolds.of(holds, known=known))
+            self._board.holds.publish(DeviceHolds.of(holds, settled=settled))
 
     async def _shrink(self, ledger: Ledger) -> None:
         try:
@@ -120,7 +120,7 @@ class HoldLedger:
 
     def _report(self, entries: Sequence[Entry]) -> None:
         """Say whose devices kubelet forgot."""
-        pods = sorted({_who(entry.owner) for entry in entries})
+        pods = sorted({_pod_name(entry.owner) for entry in entries})
         _LOG.warning("kubelet forgot holders: node=%s devices=%d pods=%s", self._node, len(entries), pods)
         shown = ", ".join(pods[:_MOST_PODS]) + (" and others" if len(pods) > _MOST_PODS else "")
         text = (
@@ -134,6 +134,6 @@ class HoldLedger:
         await self._performer.perform(SaveCheckpoint(CHECKPOINT, ledger, lasting=False))
 
 
-def _who(owner: Owner) -> str:
+def _pod_name(owner: Owner) -> str:
     pod = owner.pod or owner.uid
     return f"{owner.namespace}/{pod}" if pod else "a pod that it had not named yet"

@@ -38,7 +38,7 @@ def ledger_bytes(entries: Iterable[Entry], boot: str) -> bytes:
             _Row(
                 entry.resource,
                 entry.id,
-                entry.seen,
+                entry.listed,
                 boot,
                 entry.owner.kubelet,
                 entry.owner.uid,
@@ -74,7 +74,7 @@ def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()
             row.id,
             0,
             now,
-            seen=row.seen,
+            listed=row.seen,
             owner=_owner(row) if row.boot == boot else Owner(),
             forgotten=row.forgotten and row.boot == boot,
             kind=HoldKind.DEVICE_PLUGIN if row.kind is msgspec.UNSET else row.kind,

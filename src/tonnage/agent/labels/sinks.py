@@ -60,16 +60,16 @@ class NodeLabels:
 
     async def show(self, labels: Mapping[str, str]) -> None:
         """Have these on the Node. Raises ClusterError."""
-        found = await self._api.list(NODE, field_selector=f"metadata.name={self._node}")
-        if not found.items:
+        nodes = await self._api.list(NODE, field_selector=f"metadata.name={self._node}")
+        if not nodes.items:
             raise ApiError(404, "NotFound", f'nodes "{self._node}" not found')
-        meta = found.items[0].metadata
+        meta = nodes.items[0].metadata
         noted = meta.annotations.get(OWNED, "")
         owned = {key for key in noted.split(",")[:_MOST_OWNED] if key in meta.labels}
-        mine = {key for key, value in labels.items() if key in owned or meta.labels.get(key) != value}
+        own_keys = {key for key, value in labels.items() if key in owned or meta.labels.get(key) != value}
         changes: dict[str, JsonValue] = dict.fromkeys(sorted(owned - set(labels)))
-        changes |= {key: labels[key] for key in sorted(mine) if meta.labels.get(key) != labels[key]}
-        note = ",".join(sorted(mine))
+        changes |= {key: labels[key] for key in sorted(own_keys) if meta.labels.get(key) != labels[key]}
+        note = ",".join(sorted(own_keys))
         if not changes and note == noted:
             return
         metadata: JsonObject = {"annotations": {OWNED: note or None}}
@@ -139,12 +139,12 @@ class NodeFeatureObject:
         """Who takes the object along when it goes; empty if nobody is known. Raises ClusterError."""
         if not self._pod:
             return {}
-        found = await self._api.list(
+        pods = await self._api.list(
             POD, namespace=self._namespace, field_selector=f"metadata.name={self._pod}"
         )
-        if not found.items:
+        if not pods.items:
             return {}
-        meta = found.items[0].metadata
+        meta = pods.items[0].metadata
         for owner in meta.owner_references:
             if owner.controller:
                 return _reference(owner.api_version, owner.kind, owner.name, owner.uid)

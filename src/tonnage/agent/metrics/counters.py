@@ -55,9 +55,9 @@ class AgentMetrics:
         """kubelet could not be told of the resource."""
         self.registrations[resource, "failed"] += 1
 
-    def allocated(self, resource: ResourceName, result: str, took_s: float) -> None:
+    def allocated(self, resource: ResourceName, outcome: str, took_s: float) -> None:
         """An Allocate call ended: `granted`, `refused` or `failed`."""
-        self.allocations[resource, result] += 1
+        self.allocations[resource, outcome] += 1
         self.allocate_counts[bisect_left(ALLOCATE_BUCKETS_S, took_s)] += 1
         self.allocate_sum_s += took_s
 

@@ -20,7 +20,7 @@ Samples = Iterable[tuple[tuple[str, ...], float]]
 
 def agent_families(metrics: AgentMetrics, facts: Facts, build: Mapping[str, str]) -> Iterator[MetricFamily]:
     """Every metric in the order of the page; `build` are the versions of which the agent is made."""
-    yield _info("build", "Version of the agent and of Python.", build)
+    yield _info_metric("build", "Version of the agent and of Python.", build)
     yield _gauge("ready", "Whether every resource of the offer is registered with kubelet.", facts.ready)
     yield _gauge("devices_readable", "Whether the last scan of the devices succeeded.", facts.readable)
     yield _gauge(
@@ -54,8 +54,8 @@ def _devices(facts: Facts) -> Iterator[MetricFamily]:
 def _mps(states: Mapping[ResourceName, MpsState]) -> Iterator[MetricFamily]:
     ready = {resource: float(not state.why) for resource, state in states.items()}
     restarts = {resource: state.restarts for resource, state in states.items()}
-    what = "Whether a resource's MPS control daemon serves."
-    yield _gauges("mps_daemon_ready", what, ("resource",), _by_resource(ready))
+    help_text = "Whether a resource's MPS control daemon serves."
+    yield _gauges("mps_daemon_ready", help_text, ("resource",), _by_resource(ready))
     yield _counters(
         "mps_daemon_restarts", "Starts of it after the first.", ("resource",), _by_resource(restarts)
     )
@@ -65,14 +65,14 @@ def _config(metrics: AgentMetrics, facts: Facts) -> Iterator[MetricFamily]:
     if facts.config is not None:
         choice = facts.config.choice
         labels = {"source": choice.source[:_LONGEST_LABEL], "key": choice.key[:_LONGEST_LABEL]}
-        yield _info("config", "Where the configuration in force is from.", labels)
+        yield _info_metric("config", "Where the configuration in force is from.", labels)
         yield _gauge(
             "config_refused",
             "Whether the configuration that was asked for cannot be used, so that another is in force.",
             bool(facts.config.error),
         )
-    what = "Configurations that could not be used."
-    yield _counters("config_errors", what, (), [((), metrics.config_errors)])
+    help_text = "Configurations that could not be used."
+    yield _counters("config_errors", help_text, (), [((), metrics.config_errors)])
 
 
 def _plugin(metrics: AgentMetrics) -> Iterator[MetricFamily]:
@@ -109,7 +109,7 @@ def _by_resource(values: Mapping[ResourceName, float]) -> Samples:
     return (((resource,), value) for resource, value in values.items())
 
 
-def _info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
+def _info_metric(name: str, text: str, labels: Mapping[str, str]) -> Metric:
     return _metric(MetricKind.INFO, name, text, labels, [(tuple(labels.values()), 1.0)])
 
 

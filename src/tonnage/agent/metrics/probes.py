@@ -72,7 +72,7 @@ class Probes:
             yield "driver", f"it has not answered for {stuck:.0f} s"
         if self.board.configuration.value is None:
             yield "configuration", "not known yet"
-        if not self.board.holds.value.known:
+        if not self.board.holds.value.settled:
             yield "holders", "kubelet was not asked yet who holds what"
         if self.board.offer.value is None:
             yield "offer", "not made yet"

@@ -111,33 +111,33 @@ class NodeMigConfig:
         if not self._synced or self._maps is None:
             return self._board.mig_wish.value
         namespace, _, name = self._where.partition("/")
-        found = self._maps.get(name, namespace)
-        if found is None:
+        config_map = self._maps.get(name, namespace)
+        if config_map is None:
             return wish_for(label, None, where)
-        text = found.data.get(_KEY)
+        text = config_map.data.get(_KEY)
         if text is None:
-            texts = [text for key, text in found.data.items() if key not in (_HOOKS, _CLIENTS)]
+            texts = [text for key, text in config_map.data.items() if key not in (_HOOKS, _CLIENTS)]
             text = texts[0] if len(texts) == 1 else None
         if text is None:
             return unusable(label, where, f"{where} has no key {_KEY}")
-        host = self._host(label, found.data)
+        host = self._host(label, config_map.data)
         if isinstance(host, MigWish):
             return host
         configs, error = self._parsed(text)
         wish = unusable(label, where, error) if error else wish_for(label, configs, where)
         return replace(wish, host=host)
 
-    def _host(self, label: str, data: Mapping[str, str]) -> HostWork | MigWish:
+    def _host(self, label: str, texts: Mapping[str, str]) -> HostWork | MigWish:
         """What the host does around a change, out of the ConfigMap; or a wish that says why it cannot."""
-        if not data.get(_HOOKS) and not data.get(_CLIENTS):
+        if not texts.get(_HOOKS) and not texts.get(_CLIENTS):
             return HostWork()
         from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 
         try:
             hooks = (
-                parse_mig_hooks(data[_HOOKS], source=f"{self._where}/{_HOOKS}") if data.get(_HOOKS) else {}
+                parse_mig_hooks(texts[_HOOKS], source=f"{self._where}/{_HOOKS}") if texts.get(_HOOKS) else {}
             )
-            clients = data.get(_CLIENTS, "")
+            clients = texts.get(_CLIENTS, "")
             units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
         except ConfigError as error:
             return unusable(label, f"ConfigMap {self._where}", places(error))

@@ -29,12 +29,12 @@ class PodEvictions:
         """How the pod stands to its end, in a few words; why it does not end."""
         if self._api is None or not namespace or not name:
             return "not evicted: its pod is not known"
-        said = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
-        if said == EVICTED:
+        answer = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
+        if answer == EVICTED:
             self._events.post(
                 "Normal", "MigPodEvicted", f"{namespace}/{name} is in the way of the MIG layout"
             )
-        return said
+        return answer
 
 
 async def ask_to_leave(
@@ -50,7 +50,7 @@ async def ask_to_leave(
     try:
         reading = api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
         listing, sight = await performer.look(reading)
-        pod = next((each for each in listing.items if each.metadata.name == name), None)
+        pod = next((candidate for candidate in listing.items if candidate.metadata.name == name), None)
         if pod is None or pod.spec.node_name != node:
             return "not evicted: this node has no such pod"
         if left := _left_alone(pod):

@@ -118,13 +118,15 @@ class MigHost:
 
     async def _stop(self, unit: str) -> None:
         """Raises HardwareError: it does not stop, or nobody knows."""
-        asked = ("show", "--property=ActiveState", "--value", "--", unit)
-        state, sight = await self._performer.look(self._programs.ask("systemctl", asked, timeout_s=_UNIT_S))
+        arguments = ("show", "--property=ActiveState", "--value", "--", unit)
+        state, sight = await self._performer.look(
+            self._programs.ask("systemctl", arguments, timeout_s=_UNIT_S)
+        )
         if state.strip() not in ("active", "activating", "reloading"):
             return
         async with self._turn:
             await self._recall()
-            await self._keep((*(each for each in self.stopped if each != unit), unit))
+            await self._keep((*(stopped for stopped in self.stopped if stopped != unit), unit))
         await self._performer.perform(StopService(unit), sight)
         _LOG.info("service stopped for a MIG change: node=%s unit=%s", self._node, unit)
 
@@ -135,7 +137,7 @@ class MigHost:
             for unit in reversed(self.stopped):
                 try:
                     await self._performer.perform(StartService(unit))
-                    await self._keep(tuple(each for each in self.stopped if each != unit))
+                    await self._keep(tuple(stopped for stopped in self.stopped if stopped != unit))
                 except HardwareError as error:
                     self._complain("MigServiceNotStarted", f"{unit} is tried again: {words(error)}")
 

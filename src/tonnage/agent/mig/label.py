@@ -60,10 +60,12 @@ class MigLabel:
         if node is None:
             return None
         busy = self._board.mig_work.value is not MigWork.NONE
-        asked = bool(node.metadata.labels.get(MIG_CONFIG_LABEL)) or busy
-        if asked and standing is None:
+        requested = bool(node.metadata.labels.get(MIG_CONFIG_LABEL)) or busy
+        if requested and standing is None:
             return None
-        state, reason = (str(standing.state), standing.reason) if asked and standing is not None else ("", "")
+        state, reason = (
+            (str(standing.state), standing.reason) if requested and standing is not None else ("", "")
+        )
         labels: dict[str, JsonValue] = {}
         if node.metadata.labels.get(MIG_STATE_LABEL, "") != state:
             labels[MIG_STATE_LABEL] = state or None

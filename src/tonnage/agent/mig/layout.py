@@ -45,7 +45,7 @@ class NodeMigLayout:
         self._unasked = False
         board.node.subscribe(self._look_at_node)  # first: whoever is asked no more has nothing to label
         board.mig_standing.subscribe(self._report)
-        self._asked = NodeMigConfig(world, board, asks)
+        self._wish = NodeMigConfig(world, board, asks)
         pauses = NodePauses(world, board, asks)
         host = None if permits.programs is None else MigHost(world, board, permits.programs)
         ways = MigWays(
@@ -56,7 +56,7 @@ class NodeMigLayout:
         )
         self._mig = NodeMig(world, board, hardware, devices, ledger, ways)
         label = MigLabel(world, board)
-        self._loops = [loop for loop in (self._asked, self._mig, label, pauses, host) if loop is not None]
+        self._loops = [loop for loop in (self._wish, self._mig, label, pauses, host) if loop is not None]
 
     async def restore(self) -> None:
         """See `NodeMig.restore`."""

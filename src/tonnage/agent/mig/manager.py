@@ -95,7 +95,7 @@ class NodeMig:
         self._draining: Mapping[str, tuple[int, ...]] = {}
         """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
-        self._seen: tuple[MigWish, Inventory, tuple[Hold, ...]] | None = None
+        self._basis: tuple[MigWish, Inventory, tuple[Hold, ...]] | None = None
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
@@ -140,17 +140,17 @@ class NodeMig:
         """Compare, and change what is not as it shall be."""
         board = self._board
         wish, inventory, held = board.mig_wish.value, board.inventory.value, board.holds.value
-        if wish is None or inventory is None or board.devices_error.value or not held.known:
-            self._seen, self._failures, self._due = None, 0, None  # whoever ends this wakes us
+        if wish is None or inventory is None or board.devices_error.value or not held.settled:
+            self._basis, self._failures, self._due = None, 0, None  # whoever ends this wakes us
             self._drain({})
             return
         now = (wish, inventory, held.holds)
         due = self._due is not None and self._clock.monotonic() >= self._due
-        if self._seen is not None and self._seen[0] != wish:
+        if self._basis is not None and self._basis[0] != wish:
             self._failures, self._due = 0, None
-        elif not due and (self._failures or self._seen == now):
+        elif not due and (self._failures or self._basis == now):
             return
-        self._seen, self._due = now, None
+        self._basis, self._due = now, None
         try:
             await self._compare(wish, inventory)
         except (HardwareError, ConfigError) as error:
@@ -180,27 +180,27 @@ class NodeMig:
         if not users:
             return False
         self._due = self._clock.monotonic() + _LOOK_AGAIN_S
-        said = [str(user) for user in users]
+        texts = [str(user) for user in users]
         if (evict := self._ways.evict) is not None:
             self._due = self._clock.monotonic() + _ASK_AGAIN_S
-            self._drain(change.kept)
+            self._drain(change.instances_left)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
             why = await self._settled()
             answers = {pod: f"not evicted: {why}" if why else await evict(*pod) for pod in pods}
-            said = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
-        self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(said)}"))
+            texts = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
+        self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(texts)}"))
         return True
 
-    def _drain(self, kept: Mapping[str, tuple[int, ...]]) -> None:
+    def _drain(self, instances_left: Mapping[str, tuple[int, ...]]) -> None:
         """Offer nothing of these GPUs but what stays: who is evicted would be back at once."""
-        if kept != self._draining:
-            self._draining = kept
+        if instances_left != self._draining:
+            self._draining = instances_left
             self._publish_work()
 
     def _publish_work(self) -> None:
         """What is withheld first: devices are not given out any more when others hear of the work."""
         change = self._journal.change
-        self._board.withheld.publish(self._draining if change is None else change.kept)
+        self._board.withheld.publish(self._draining if change is None else change.instances_left)
         if change is not None:
             self._board.mig_work.publish(MigWork.CHANGING)
         else:

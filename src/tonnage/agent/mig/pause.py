@@ -45,8 +45,8 @@ class NodePauses:
         """Keep it until cancelled; what is refused is tried again with growing pauses."""
         while self._api is not None:
             node = self._board.node.value
-            seen = node is not None and self._patch(_now(node)) is not None
-            if seen and (why := await self.apply()):
+            due = node is not None and self._patch(_now(node)) is not None
+            if due and (why := await self.apply()):
                 _LOG.warning("pauses of a MIG change not written: node=%s error=%s", self._node, why)
                 await self._clock.sleep(_RETRY_S[min(self._failures, len(_RETRY_S)) - 1])
                 continue
@@ -89,9 +89,9 @@ class NodePauses:
         patch = self._patch(await self._fresh())
         if patch is not None:
             await self._performer.perform(PatchNode(self._node, patch))
-            told = "restored" if self._board.mig_work.value is MigWork.NONE else "paused"
-            _LOG.info("MIG change: node=%s %s patch=%s", self._node, told, patch)
-            self._events.post("Normal", f"Mig{told.title()}", f"for the MIG layout the node is {told}")
+            state = "restored" if self._board.mig_work.value is MigWork.NONE else "paused"
+            _LOG.info("MIG change: node=%s %s patch=%s", self._node, state, patch)
+            self._events.post("Normal", f"Mig{state.title()}", f"for the MIG layout the node is {state}")
 
     def _patch(self, node: NodeNow) -> JsonObject | None:
         """What is to be written to this Node."""

@@ -29,17 +29,20 @@ def words(error: TonnageError) -> str:
 
 def places(error: TonnageError) -> str:
     """The first problems in one line, each with its place."""
-    told = [
-        ": ".join(part for part in (one.where, one.what, one.why, one.remedy) if part)
-        for one in error.problems[:_MOST_PROBLEMS]
+    texts = [
+        ": ".join(part for part in (problem.where, problem.what, problem.why, problem.remedy) if part)
+        for problem in error.problems[:_MOST_PROBLEMS]
     ]
-    more = len(error.problems) - len(told)
-    return "; ".join([*told, f"and {more} more"] if more else told)
+    more = len(error.problems) - len(texts)
+    return "; ".join([*texts, f"and {more} more"] if more else texts)
 
 
 def _stands(uuid: str, gpu: DividedGpu | None) -> str:
     if gpu is None:
         return f"{uuid} does not answer"
-    parts = [f"{one.profile} at {one.start}" for one in sorted(gpu.instances, key=lambda one: one.start)]
+    parts = [
+        f"{instance.profile} at {instance.start}"
+        for instance in sorted(gpu.instances, key=lambda instance: instance.start)
+    ]
     mode = "on" if gpu.enabled else "off"
     return f"{uuid} stands with MIG {mode}, {', '.join(parts) or 'no instance'}"

@@ -35,16 +35,16 @@ class DeviceLists:
         self._events = world.events
         self._files = files
         self._versions = ("", "")
-        self._seen: NodeRuntime | None = None
+        self._runtime: NodeRuntime | None = None
         """What the files said; None until `auto` is asked for."""
         self._chosen: DeviceListStrategy | None = None
         self._beat = 0
 
-    def told(self, info: Mapping[str, Any]) -> None:
+    def observe(self, node_info: Mapping[str, Any]) -> None:
         """The Node says this of itself (`status.nodeInfo`)."""
-        said = (info.get("kubeletVersion"), info.get("containerRuntimeVersion"))
-        if all(isinstance(text, str) and text for text in said):
-            self._versions = (str(said[0]), str(said[1]))
+        versions = (node_info.get("kubeletVersion"), node_info.get("containerRuntimeVersion"))
+        if all(isinstance(text, str) and text for text in versions):
+            self._versions = (str(versions[0]), str(versions[1]))
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -54,22 +54,22 @@ class DeviceLists:
     async def changed(self) -> bool:
         """Whether the files say something else now; asked on every beat."""
         self._beat += 1
-        if self._seen is None or self._beat % _BEATS:
+        if self._runtime is None or self._beat % _BEATS:
             return False
-        before, self._seen = self._seen, await self._files.look()
-        return before != self._seen
+        before, self._runtime = self._runtime, await self._files.look()
+        return before != self._runtime
 
     async def settled(self, config: PluginConfig) -> tuple[PluginConfig, str]:
         """(the configuration without `auto`, what that came to and why; empty if it is not asked for)."""
         if DeviceListStrategy.AUTO not in config.device_list:
             return config, ""
-        if self._seen is None:
+        if self._runtime is None:
             self._chosen = self._chosen or await self._recalled()
             if self._chosen is not None and not self._started.is_set():  # to look loads modules
                 return replace(config, device_list=(self._chosen,)), f"{self._chosen}: as before"
-            self._seen = await self._files.look()
+            self._runtime = await self._files.look()
         kubelet, runtime = self._versions
-        strategy, why = device_list(replace(self._seen, kubelet=kubelet, runtime=runtime))
+        strategy, why = device_list(replace(self._runtime, kubelet=kubelet, runtime=runtime))
         if strategy is None:
             strategy = self._chosen or DeviceListStrategy.ENVVAR
             why = f"as before: {why}" if self._chosen else why
@@ -81,8 +81,8 @@ class DeviceLists:
         before, self._chosen = self._chosen, strategy
         _LOG.info("device list strategy: node=%s auto=%s why=%s", self._node, strategy, why)
         if before is not None:
-            said = f"deviceListStrategy auto is {strategy} now, not {before}: {why}"
-            self._events.post("Normal", "DeviceListStrategyChanged", said)
+            text = f"deviceListStrategy auto is {strategy} now, not {before}: {why}"
+            self._events.post("Normal", "DeviceListStrategyChanged", text)
         try:
             await self._performer.perform(SaveCheckpoint(CHECKPOINT, strategy.value.encode()))
         except HardwareError as error:

@@ -126,28 +126,30 @@ class DevicePlugin:
             offered = offer and offer.plan.resource(resource)
             if offer is None or not offered:
                 return not_offered(resource)
-            given, refusal = self._decide(offer, offered, requests)
-            answers = tuple(inject(one, offer.config.config, offer.plan.access) for one in given)
+            allocations, refusal = self._decide(offer, offered, requests)
+            answers = tuple(
+                inject(allocation, offer.config.config, offer.plan.access) for allocation in allocations
+            )
             if refusal is None and self._specs is not None:
                 refusal = await self._specs.lacking(answers)
             if refusal is not None:
                 _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(refusal))
                 return refusal
-            await self._holders.take(given)
+            await self._holders.take(allocations)
         return answers
 
     def _decide(
         self, offer: NodeOffer, offered: PlannedResource, requests: Sequence[Sequence[str]]
     ) -> tuple[list[Allocation], Reason | None]:
-        given: list[Allocation] = []
+        allocations: list[Allocation] = []
         held, plan = self._board.holds.value, offer.plan
         uses = self._uses(plan, held)
         for ids in requests:
             decided = allocate(offered, ids, held, plan.whole_of, uses)
             if isinstance(decided, Reason):
-                return given, decided
-            given.append(decided)
-        return given, None
+                return allocations, decided
+            allocations.append(decided)
+        return allocations, None
 
     def _uses(self, plan: NodePlan, held: DeviceHolds) -> Uses:
         """The uses of these holds, worked out once."""
@@ -159,14 +161,14 @@ class DevicePlugin:
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
     ) -> tuple[Injection, ...] | Reason:
         """`answer`, with its result and duration counted."""
-        started, result = self._clock.monotonic(), "failed"
+        started, outcome = self._clock.monotonic(), "failed"
         try:
             with self._holders.hushed():
                 answer = await self.answer(resource, requests)
-            result = "refused" if isinstance(answer, Reason) else "granted"
+            outcome = "refused" if isinstance(answer, Reason) else "granted"
             return answer
         finally:
-            self._metrics.allocated(resource, result, self._clock.monotonic() - started)
+            self._metrics.allocated(resource, outcome, self._clock.monotonic() - started)
 
     def preferred(
         self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
@@ -185,8 +187,8 @@ class DevicePlugin:
         policy = offer.config.config.shared_policy
         doubtful = self._holders.doubtful(resource)  # kubelet may have forgotten whose they are
         if doubtful:
-            known = [slot for slot in available if slot not in doubtful or slot in required]
-            available = known if len(known) >= size else available
+            certain = [slot for slot in available if slot not in doubtful or slot in required]
+            available = certain if len(certain) >= size else available
         topology = self._topologies.of(resource)
         chosen = prefer(offered, available, required, size, policy=policy, topology=topology)
         self._topologies.explain(resource, chosen, of=len(available))
@@ -221,7 +223,7 @@ class DevicePlugin:
         """Compute the offer anew if anything that it follows from changed."""
         board = self._board
         inventory, config, held = board.inventory.value, board.configuration.value, board.holds.value
-        if not self._stale or inventory is None or config is None or not held.known:
+        if not self._stale or inventory is None or config is None or not held.settled:
             return
         self._stale = False
         mps, old = board.mps.value, board.offer.value

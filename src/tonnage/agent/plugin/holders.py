@@ -42,7 +42,7 @@ class Holders:
         self._hushed_until = 0.0
         self._allocating = 0
         self._soon = asyncio.Event()
-        self._taken = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def run(self) -> None:
         """Ask kubelet until cancelled."""
@@ -68,7 +68,7 @@ class Holders:
                 yield from entries_of(allocation, order=self._order, now=now, kubelet=kubelet)
 
         await self._ledger.take(entries)
-        self._taken.set()
+        self._changed.set()
 
     def doubtful(self, resource: str) -> frozenset[str]:
         """Ids of which the kubelet that is there now has not shown that it knows who holds them."""
@@ -101,18 +101,18 @@ class Holders:
 
     async def _tick(self) -> None:
         """Wake the question: often while an answer is awaited, else now and then."""
-        asked = self._clock.monotonic()
+        last_asked = self._clock.monotonic()
         while True:
             await (self._clock.sleep(_QUICK_S) if self._awaited() else self._calm())
             now = self._clock.monotonic()
-            if self._awaited() or now - asked >= _CALM_S:
-                asked = now
+            if self._awaited() or now - last_asked >= _CALM_S:
+                last_asked = now
                 self._soon.set()
 
     async def _calm(self) -> None:
         """Return at the next beat, or with the next allocation."""
-        self._taken.clear()
-        waits = [asyncio.create_task(self._taken.wait()), asyncio.create_task(next_beat(self._clock))]
+        self._changed.clear()
+        waits = [asyncio.create_task(self._changed.wait()), asyncio.create_task(next_beat(self._clock))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -126,8 +126,8 @@ class Holders:
         if self._books.restarted:
             return True
         offer = self._board.offer.value
-        told = self._pods.living() is not None and self._clock.monotonic() > self._lively_until
-        return not told and offer is not None and offer.contested
+        answered = self._pods.living() is not None and self._clock.monotonic() > self._lively_until
+        return not answered and offer is not None and offer.contested
 
     async def _hush(self) -> None:
         """Return once kubelet allocates nothing and has written down what it got, or when that has no end."""

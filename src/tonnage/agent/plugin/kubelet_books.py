@@ -27,7 +27,7 @@ class KubeletBooks:
         self._kubelet = kubelet
         self._pods = pods
         self._identity = ""
-        self._asked = ""
+        self._asked_identity = ""
         """The kubelet that was asked last."""
         self._appeared = 0.0
         self._caught_up = False
@@ -36,11 +36,11 @@ class KubeletBooks:
     @property
     def restarted(self) -> bool:
         """Whether another kubelet is there than the one that was asked last."""
-        return self._kubelet.identity() != self._asked
+        return self._kubelet.identity() != self._asked_identity
 
     async def read(self, before: Evidence, order: int, *, listing: bool) -> Evidence:
         """What they say, without the list unless `listing`; and which kubelet's they are."""
-        self._asked = identity = self._kubelet.identity()
+        self._asked_identity = identity = self._kubelet.identity()
         shown = await self._shown() if listing else None
         settled = shown is not None and self._settled(shown, identity)
         checkpoint = await self._checkpoint()
@@ -86,7 +86,7 @@ class KubeletBooks:
             if hold.pod not in over
         )
 
-    def _settled(self, shown: Shown, asked: str) -> bool:
+    def _settled(self, shown: Shown, identity_before: str) -> bool:
         """Whether kubelet has read its pods: it lists all that live here, or has had time enough."""
         identity, now = self._kubelet.identity(), self._clock.monotonic()
         if identity != self._identity:
@@ -94,13 +94,13 @@ class KubeletBooks:
         living = self._pods.living()
         if living is not None and shown.pods.issuperset(living.values()):
             self._caught_up = True
-        if identity != asked:  # restarted meanwhile: which of them listed this is not known
+        if identity != identity_before:  # restarted meanwhile: which of them listed this is not known
             self._caught_up = False
             return False
         return bool(identity) and (self._caught_up or now - self._appeared >= _SETTLE_S)
 
-    def _complain(self, what: str, error: str) -> None:
+    def _complain(self, subject: str, error: str) -> None:
         """Log a complaint once, until it changes or is over (an empty error)."""
-        if error and error != self._complaints.get(what):
-            _LOG.warning("%s: node=%s error=%s", what, self._node, error)
-        self._complaints[what] = error
+        if error and error != self._complaints.get(subject):
+            _LOG.warning("%s: node=%s error=%s", subject, self._node, error)
+        self._complaints[subject] = error

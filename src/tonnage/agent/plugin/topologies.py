@@ -21,7 +21,7 @@ _AT_ONCE: Final = 8
 
 
 @dataclass(slots=True)
-class _Known:
+class _Entry:
     """`facts` is all that the topology follows from, `work` what there is still to do."""
 
     facts: tuple[tuple[Device, ...], tuple[Link, ...]]
@@ -34,13 +34,13 @@ class Topologies:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._known: dict[ResourceName, _Known] = {}
+        self._entries: dict[ResourceName, _Entry] = {}
         self._changed = asyncio.Event()
 
     def of(self, resource: ResourceName) -> Topology | None:
         """The resource's topology as far as it is known; None for shared devices and parts of devices."""
-        known = self._known.get(resource)
-        return known.topology if known is not None else None
+        entry = self._entries.get(resource)
+        return entry.topology if entry is not None else None
 
     def explain(self, resource: ResourceName, chosen: Sequence[str], *, of: int) -> None:
         """Log how well devices are joined that were chosen together, of so many that were free."""
@@ -55,18 +55,18 @@ class Topologies:
     def follow(self, plan: NodePlan, inventory: Inventory) -> None:
         """Take up the devices of a new plan. Those that are joined as before keep what was worked out."""
         devices = {device.uuid: _lasting(device) for device in inventory.devices}
-        before, self._known = self._known, {}
+        before, self._entries = self._entries, {}
         for resource in plan.resources:
             if resource.shared or any(slot.part_of for slot in resource.slots):
                 continue
             own = tuple(devices[slot.uuid] for slot in resource.slots if slot.uuid in devices)
-            known = before.get(resource.name)
-            if known is None or known.facts != (own, inventory.links):
-                known = _Known((own, inventory.links), topology_of(link_matrix(own, inventory.links)))
-                known.work = self._work(resource.name, known)
+            entry = before.get(resource.name)
+            if entry is None or entry.facts != (own, inventory.links):
+                entry = _Entry((own, inventory.links), topology_of(link_matrix(own, inventory.links)))
+                entry.work = self._work(resource.name, entry)
                 if len(own) <= _AT_ONCE:
-                    _finish(known.work)
-            self._known[resource.name] = known
+                    _finish(entry.work)
+            self._entries[resource.name] = entry
         self._changed.set()
 
     async def run(self) -> None:
@@ -74,21 +74,21 @@ class Topologies:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            for name, known in tuple(self._known.items()):
-                for _ in known.work:
+            for name, entry in tuple(self._entries.items()):
+                for _ in entry.work:
                     await asyncio.sleep(0)
-                    if self._known.get(name) is not known:
+                    if self._entries.get(name) is not entry:
                         break
 
-    def _work(self, name: ResourceName, known: _Known) -> Iterator[None]:
-        known.topology = yield from worked_out(known.topology)
+    def _work(self, name: ResourceName, entry: _Entry) -> Iterator[None]:
+        entry.topology = yield from worked_out(entry.topology)
         _LOG.info(
             "links known: node=%s resource=%s devices=%d kinds=%d exact=%s",
             self._node,
             name,
-            len(known.topology.pairs),
-            len(known.topology.kinds),
-            known.topology.tables is not None,
+            len(entry.topology.pairs),
+            len(entry.topology.kinds),
+            entry.topology.tables is not None,
         )
 
 

@@ -97,8 +97,8 @@ def links_of(devices: Iterable[Device], links: Iterable[Link]) -> dict[str, list
             peers = groups[link.source].setdefault((switches, link.nvlinks, link.level), [])
             peers += [] if switches else [indices[link.target]]
     return {
-        uuid: [_link(kind, found[kind]) for kind in sorted(found, key=_nearest)]
-        for uuid, found in groups.items()
+        uuid: [_link(kind, peers_by_kind[kind]) for kind in sorted(peers_by_kind, key=_nearest)]
+        for uuid, peers_by_kind in groups.items()
     }
 
 
@@ -115,14 +115,14 @@ def _link(kind: tuple[bool, int, PciLevel | None], peers: list[int]) -> LinkStat
 
 def _holders(holds: Iterable[Hold], whole_of: Mapping[str, str], *, most: int) -> dict[str, list[Holder]]:
     """By physical device, each hold with the ids of that device and of its parts."""
-    result: dict[str, list[Holder]] = {}
+    by_uuid: dict[str, list[Holder]] = {}
     for hold in holds:
         by_device: dict[str, list[str]] = {}
         for slot in hold.ids:
             uuid = parse_device_id(slot).uuid
             by_device.setdefault(whole_of.get(uuid, uuid), []).append(slot)
         for uuid, ids in by_device.items():
-            listed = result.setdefault(uuid, [])
+            listed = by_uuid.setdefault(uuid, [])
             if len(listed) < most:
                 listed.append(
                     Holder.model_construct(
@@ -133,7 +133,7 @@ def _holders(holds: Iterable[Hold], whole_of: Mapping[str, str], *, most: int) -
                         container=hold.container,
                     )
                 )
-    return result
+    return by_uuid
 
 
 def cut(texts: list[str], most: int) -> list[str]:

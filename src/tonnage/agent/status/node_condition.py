@@ -73,8 +73,8 @@ def applied(current: ConfigInForce | None) -> ConditionReport:
     if current.error:
         return ConditionReport("False", "ConfigRefused", _cut("\n".join([current.error, *runs])))
     remarks = [f"overlooked: {remark}" for remark in current.config.remarks]
-    said = "\n".join([*runs, *remarks])
-    return ConditionReport("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(said))
+    text = "\n".join([*runs, *remarks])
+    return ConditionReport("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(text))
 
 
 class NodeConditions:
@@ -123,13 +123,13 @@ class NodeConditions:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                known = {
+                settled = {
                     kind: report for kind, report in self._reports().items() if self._is_written(kind, report)
                 }
                 again = self._clock.monotonic() >= self._due
-                changed = {kind for kind, report in known.items() if self._written.get(kind) != report}
-                if known and (again or (changed and not self._complaint)):
-                    await self._write(known)
+                changed = {kind for kind, report in settled.items() if self._written.get(kind) != report}
+                if settled and (again or (changed and not self._complaint)):
+                    await self._write(settled)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     def _is_written(self, kind: str, report: ConditionReport) -> bool:
@@ -141,10 +141,10 @@ class NodeConditions:
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
-    async def _write(self, found: Mapping[str, ConditionReport]) -> None:
+    async def _write(self, states: Mapping[str, ConditionReport]) -> None:
         at = timestamp(self._clock.now())
         since = dict(self._since)
-        for kind, finding in found.items():
+        for kind, finding in states.items():
             if kind not in since or since[kind][0] != finding.status:
                 since[kind] = (finding.status, at)
         conditions: list[JsonValue] = [
@@ -156,7 +156,7 @@ class NodeConditions:
                 "lastHeartbeatTime": at,
                 "lastTransitionTime": since[kind][1],
             }
-            for kind, finding in found.items()
+            for kind, finding in states.items()
         ]
         patch: JsonObject = {"status": {"conditions": conditions}}
         try:
@@ -167,7 +167,7 @@ class NodeConditions:
                 self._complaint = str(error)
                 _LOG.warning("conditions not written: node=%s error=%s", self._node, error)
             return
-        self._written, self._complaint = dict(found), ""
+        self._written, self._complaint = dict(states), ""
         self._retries.succeeded()
         self._due = self._clock.monotonic() + _AGAIN_S
         if since != self._since:

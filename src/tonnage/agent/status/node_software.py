@@ -34,7 +34,7 @@ class SoftwareWatch:
                 self._world.clock
             )  # first, too: to look loads modules, which the status waits for
             if beat % _BEATS == 0:
-                seen, policies = await self._files.look(), await self._files.policies()
+                node_runtime, policies = await self._files.look(), await self._files.policies()
             kubelet, runtime = self._board.node_versions.value
-            software = node_software(replace(seen, kubelet=kubelet, runtime=runtime), policies)
+            software = node_software(replace(node_runtime, kubelet=kubelet, runtime=runtime), policies)
             self._board.software.publish(software)

@@ -130,11 +130,11 @@ def command() -> None:
     help="[default: by the ending of --output, else yaml]",
 )
 @common_options()
-def generate(common: Common, target: Path | None, style: str | None, **asked: Unpack[Asked]) -> int:
+def generate(common: Common, target: Path | None, style: str | None, **arguments: Unpack[Asked]) -> int:
     from tonnage.cli.cdi.generate import checked, made, yaml_bytes
     from tonnage.decide.node.cdi.spec import spec_bytes
 
-    spec, remarks = asyncio.run(made(asked))
+    spec, remarks = asyncio.run(made(arguments))
     for remark in remarks:
         say(f"warning: {remark}", err=True)
     document = checked(spec)

@@ -40,37 +40,37 @@ class Asked(TypedDict):
     features: tuple[tuple[str, ...], ...]
 
 
-async def made(asked: Asked) -> tuple[CdiSpec, tuple[str, ...]]:
+async def made(arguments: Asked) -> tuple[CdiSpec, tuple[str, ...]]:
     """The spec, and what to say of it. Raises HardwareError, ConfigError: the devices cannot be read."""
     from tonnage.adapters.cdi.device_nodes import read_device_nodes
     from tonnage.decide.node.cdi.modes import mode_spec
     from tonnage.decide.node.cdi.spec import gpu_spec
 
-    mode = CdiMode.NVML if asked["mode"] == "auto" else CdiMode(asked["mode"])
-    options = _options(asked, mode)
-    root = _below(asked["driver_root_ctr_path"] or Path(options.driver_root))
-    nodes_root = root if asked["dev_root"] is None else _below(asked["dev_root"])
+    mode = CdiMode.NVML if arguments["mode"] == "auto" else CdiMode(arguments["mode"])
+    options = _options(arguments, mode)
+    root = _below(arguments["driver_root_ctr_path"] or Path(options.driver_root))
+    nodes_root = root if arguments["dev_root"] is None else _below(arguments["dev_root"])
     if mode is not CdiMode.NVML:
-        _check_plain(asked, mode)
-        files = await _files(asked, options, root, "")
+        _check_plain(arguments, mode)
+        files = await _files(arguments, options, root, "")
         remarks = files.problems if mode is CdiMode.MANAGEMENT else ()
         return mode_spec(mode, read_device_nodes(Path("/"), nodes_root), files, options), remarks
-    inventory = await _inventory(asked["devices"], root)
-    if asked["dev_root"] is not None and asked["devices"] == "nvml":
+    inventory = await _inventory(arguments["devices"], root)
+    if arguments["dev_root"] is not None and arguments["devices"] == "nvml":
         inventory = replace(inventory, nodes=read_device_nodes(Path("/"), nodes_root))
-    files = await _files(asked, options, root, inventory.driver_version)
+    files = await _files(arguments, options, root, inventory.driver_version)
     return gpu_spec(inventory, files, options), (*inventory.problems, *files.problems)
 
 
-def _check_plain(asked: Asked, mode: CdiMode) -> None:
+def _check_plain(arguments: Asked, mode: CdiMode) -> None:
     """Raises UsageError: something is said of GPUs, and the mode is of other nodes."""
-    said = {
-        "--devices": asked["devices"] != "nvml",
-        "--device-id": bool(asked["only"]),
-        "--device-name-strategy": bool(asked["names"]),
-        "--no-all-device": asked["apart"],
+    of_gpus = {
+        "--devices": arguments["devices"] != "nvml",
+        "--device-id": bool(arguments["only"]),
+        "--device-name-strategy": bool(arguments["names"]),
+        "--no-all-device": arguments["apart"],
     }
-    for flag in (flag for flag, there in said.items() if there):
+    for flag in (flag for flag, there in of_gpus.items() if there):
         raise click.UsageError(f"--mode {mode} is of this machine's nodes: leave {flag} out")
 
 
@@ -102,30 +102,31 @@ def yaml_bytes(document: JsonValue) -> bytes:
     return f"---\n{yaml_text(document)}".encode()
 
 
-def _options(asked: Asked, mode: CdiMode) -> CdiOptions:
-    root = str(asked["driver_root"] or _found_root(asked))
+def _options(arguments: Asked, mode: CdiMode) -> CdiOptions:
+    root = str(arguments["driver_root"] or _found_root(arguments))
     vendor, _, sort = mode.kind.partition("/")
-    if asked["kind"] and (asked["vendor"] or asked["sort"]):
+    if arguments["kind"] and (arguments["vendor"] or arguments["sort"]):
         raise click.UsageError("--kind is both: leave --vendor and --class out")
-    disabled = frozenset(chain.from_iterable(asked["disabled"]))
+    disabled = frozenset(chain.from_iterable(arguments["disabled"]))
     if CDI_HOOKS[0] in disabled:
         disabled = frozenset(CDI_HOOKS[1:])
     return CdiOptions(
-        asked["kind"] or f"{asked['vendor'] or vendor}/{asked['sort'] or sort}",
+        arguments["kind"] or f"{arguments['vendor'] or vendor}/{arguments['sort'] or sort}",
         root,
-        str(asked["dev_root"] or root),
-        tuple(sorted(disabled.difference(*asked["enabled"]))),
-        sockets=NO_SOCKETS not in chain.from_iterable(asked["features"]),
-        names=frozenset(map(NameStrategy, chain.from_iterable(asked["names"]))) or frozenset(NameStrategy),
-        only=frozenset(chain.from_iterable(name.split(",") for name in asked["only"])),
-        together=not asked["apart"],
-        ldconfig=asked["ldconfig"] or "",
+        str(arguments["dev_root"] or root),
+        tuple(sorted(disabled.difference(*arguments["enabled"]))),
+        sockets=NO_SOCKETS not in chain.from_iterable(arguments["features"]),
+        names=frozenset(map(NameStrategy, chain.from_iterable(arguments["names"])))
+        or frozenset(NameStrategy),
+        only=frozenset(chain.from_iterable(name.split(",") for name in arguments["only"])),
+        together=not arguments["apart"],
+        ldconfig=arguments["ldconfig"] or "",
     )
 
 
-def _found_root(asked: Asked) -> str:
+def _found_root(arguments: Asked) -> str:
     """Where the driver is on the host; behind a mount point that is named it is the host's own."""
-    if asked["driver_root_ctr_path"] is not None:
+    if arguments["driver_root_ctr_path"] is not None:
         return "/"
     from tonnage.adapters.vendors.driver_root import driver_root_of
 
@@ -136,19 +137,19 @@ def _below(root: Path) -> Path | None:
     return None if root == Path("/") else root
 
 
-async def _files(asked: Asked, options: CdiOptions, root: Path | None, version: str) -> DriverFiles:
+async def _files(arguments: Asked, options: CdiOptions, root: Path | None, version: str) -> DriverFiles:
     """The driver's; the hooks' program is looked for on this machine, unless it is the host's container."""
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.model.devices.sharing import PluginConfig
 
-    cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
-    host = Path("/") if asked["driver_root_ctr_path"] is None else None
+    cdi = CdiSettings(hook_path=arguments["hook"]) if arguments["hook"] else CdiSettings()
+    host = Path("/") if arguments["driver_root_ctr_path"] is None else None
     config = PluginConfig(driver_root=options.driver_root, cdi=cdi)
-    folder = FolderCdi(Path("/"), root, host=host, own_hook=asked["hook"] is not None)
+    folder = FolderCdi(Path("/"), root, host=host, own_hook=arguments["hook"] is not None)
     files = await folder.driver_files(version, config)
-    if not asked["hook"] or files.hook:
+    if not arguments["hook"] or files.hook:
         return files
-    problem = f"no program {asked['hook']}: containers find libraries without hooks"
+    problem = f"no program {arguments['hook']}: containers find libraries without hooks"
     return replace(files, problems=(*files.problems, problem))
 
 

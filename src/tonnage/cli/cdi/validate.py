@@ -21,21 +21,21 @@ def check_specs(paths: Sequence[Path]) -> tuple[SpecVerdict, ...]:
 
 def status(checked: Sequence[SpecVerdict]) -> int:
     """The exit status."""
-    if any(each.unreadable for each in checked):
+    if any(verdict.unreadable for verdict in checked):
         return 2
-    return 1 if any(each.problems for each in checked) else 0
+    return 1 if any(verdict.problems for verdict in checked) else 0
 
 
 def show_text(checked: Sequence[SpecVerdict]) -> None:
     """What is valid on stdout, what is not on stderr."""
     if not checked:
         say("no specs")
-    for each in checked:
-        if not each.problems:
-            say(f"{each.path}: valid")
-        for problem in each.problems:
+    for verdict in checked:
+        if not verdict.problems:
+            say(f"{verdict.path}: valid")
+        for problem in verdict.problems:
             say(render_problem(problem), err=True)
-        for remark in each.remarks:
+        for remark in verdict.remarks:
             say(f"warning: {remark.where}: {remark.what}: {remark.why}", err=True)
 
 
@@ -43,12 +43,12 @@ def verdicts(checked: Sequence[SpecVerdict]) -> list[JsonValue]:
     """The same for programs."""
     return [
         {
-            "file": each.path,
-            "valid": not each.problems,
-            "problems": [_shown(problem) for problem in each.problems],
-            "warnings": [_shown(remark) for remark in each.remarks],
+            "file": verdict.path,
+            "valid": not verdict.problems,
+            "problems": [_shown(problem) for problem in verdict.problems],
+            "warnings": [_shown(remark) for remark in verdict.remarks],
         }
-        for each in checked
+        for verdict in checked
     ]
 
 

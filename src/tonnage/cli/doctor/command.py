@@ -100,32 +100,35 @@ class Asked(TypedDict):
     help="Where the node's agent serves its metrics [default: as its process was told].",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
-def command(common: Common, layers: tuple[str, ...], workload: str, **asked: Unpack[Asked]) -> int:
+def command(common: Common, layers: tuple[str, ...], workload: str, **arguments: Unpack[Asked]) -> int:
     """Exit status 0: nothing wrong was found; 1: something was; 2: it cannot be looked at."""
     from tonnage.diagnose.doctor.examine import examine
     from tonnage.model.layer import NodeLayer
 
-    if asked["node"] is not None and common.kubeconfig is None:
+    if arguments["node"] is not None and common.kubeconfig is None:
         common = replace(common, kubeconfig=state_folder(os.environ) / "kubeconfig")
-    facts = asyncio.run(_gathered(_looking(asked), common))
+    facts = asyncio.run(_gathered(_looking(arguments), common))
     report = examine(facts, [NodeLayer(name) for name in layers] or tuple(NodeLayer), workload)
     _show(report, common)
     return 0 if report.healthy else 1
 
 
-def _looking(asked: Asked) -> Looking:
+def _looking(arguments: Asked) -> Looking:
     """Where to look. Raises ConfigError."""
     from tonnage.adapters.node_facts.gather import Looking
 
-    root, devices, name = asked["root"], asked["devices"], asked["node_name"] or ""
-    if asked["node"] is not None:
-        root, name = node_folder(state_folder(os.environ), asked["node"], where="--node"), asked["node"]
+    root, devices, name = arguments["root"], arguments["devices"], arguments["node_name"] or ""
+    if arguments["node"] is not None:
+        root, name = (
+            node_folder(state_folder(os.environ), arguments["node"], where="--node"),
+            arguments["node"],
+        )
         devices = f"scenario:{root / HARDWARE}"
     if not root.is_dir():
         raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
-    _check(devices, asked["agent_address"])
+    _check(devices, arguments["agent_address"])
     return Looking(
-        root, name or _host_name(root), devices, asked["agent_address"], pretended=_pretended(devices)
+        root, name or _host_name(root), devices, arguments["agent_address"], pretended=_pretended(devices)
     )
 
 
@@ -152,8 +155,8 @@ def _encodable(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, list):
-        return [_encodable(each) for each in value]
-    return {key: _encodable(each) for key, each in value.items()} if isinstance(value, dict) else value
+        return [_encodable(element) for element in value]
+    return {key: _encodable(element) for key, element in value.items()} if isinstance(value, dict) else value
 
 
 def _check(devices: str, address: str) -> None:
@@ -162,11 +165,11 @@ def _check(devices: str, address: str) -> None:
 
     file = devices.removeprefix("scenario:")
     if devices not in ("nvml", "none") and (file == devices or not Path(file).is_file()):
-        what = f"no such file: {file[:200]}" if file != devices else f"unknown devices {devices[:100]!r}"
-        raise ConfigError(Problem(what, "--devices", remedy="write nvml, none or scenario:FILE"))
-    found = parse_address(address) if address else None
-    if isinstance(found, Problem):
-        raise ConfigError(Problem(found.what, "--agent-address", found.why, found.remedy))
+        problem = f"no such file: {file[:200]}" if file != devices else f"unknown devices {devices[:100]!r}"
+        raise ConfigError(Problem(problem, "--devices", remedy="write nvml, none or scenario:FILE"))
+    parsed = parse_address(address) if address else None
+    if isinstance(parsed, Problem):
+        raise ConfigError(Problem(parsed.what, "--agent-address", parsed.why, parsed.remedy))
 
 
 def _host_name(root: Path) -> str:
@@ -181,7 +184,7 @@ def _host_name(root: Path) -> str:
 async def _gathered(looking: Looking, common: Common) -> NodeFacts:
     from tonnage.adapters.node_facts.gather import Gathering
 
-    said: list[str] = []
+    progress: list[str] = []
 
     async def cluster() -> ClusterFacts | None:
         try:
@@ -190,18 +193,18 @@ async def _gathered(looking: Looking, common: Common) -> NodeFacts:
             gathering.cluster_silent(error.problems[0].what)
             return None
 
-    gathering = Gathering(looking, cluster, said.append)
-    async with _telling(said):
+    gathering = Gathering(looking, cluster, progress.append)
+    async with _telling(progress):
         return await gathering.facts()
 
 
 @asynccontextmanager
-async def _telling(said: list[str]) -> AsyncIterator[None]:
+async def _telling(progress: list[str]) -> AsyncIterator[None]:
     """Say on a terminal what is waited for, if it takes long."""
 
     async def tell() -> None:
         await asyncio.sleep(_SLOW_S)
-        say(f"{said[-1] if said else 'reading'} …", err=True)
+        say(f"{progress[-1] if progress else 'reading'} …", err=True)
 
     task = asyncio.create_task(tell()) if sys.stderr.isatty() else None
     try:

@@ -19,9 +19,9 @@ _MARK_COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Sever
 def rendered(report: Report, *, verbose: bool = False, colour: bool = False) -> SafeText:
     """The whole answer. Notes are counted, and shown when `verbose`."""
     rows = [_headline(report), ""]
-    shown = [each for each in report.findings if verbose or each.severity is not Severity.NOTE]
+    shown = [entry for entry in report.findings if verbose or entry.severity is not Severity.NOTE]
     first = report.first
-    ordered = sorted(shown, key=lambda each: first is None or each.reason.node_layer is not first.layer)
+    ordered = sorted(shown, key=lambda entry: first is None or entry.reason.node_layer is not first.layer)
     for finding in ordered:
         rows += [*_finding(finding, colour=colour), ""]
     rows.append(_layers(report, colour=colour))
@@ -36,7 +36,7 @@ def _headline(report: Report) -> str:
     unjudged = [layer.layer.value for layer in report.layers if layer.state is State.UNKNOWN]
     first = report.first
     if first is not None:
-        more = len([each for each in report.findings if each.severity is not Severity.NOTE]) - 1
+        more = len([finding for finding in report.findings if finding.severity is not Severity.NOTE]) - 1
         verb = "fails" if first.state is State.FAILS else "warns"
         others = f"; {counted(more, 'more finding')} below" if more else ""
         return f"{node}: the {first.layer.value} layer {verb} first{others}"

@@ -67,31 +67,31 @@ def command(
     """Exit status 1 when a verdict is anything but FITS."""
     if words[:1] == (WORD,) and filename is None:
         return explain_message(words[1:], common.output)
-    asked = _asked(words, filename)
+    target = _target(words, filename)
     from tonnage.adapters.snapshots.objects import collector_paused
 
     with collector_paused():  # nothing that is made goes in circles
-        found = _found(common, asked, filename, scheduler_config)
-    _show(found, common.output)
-    return 0 if all(one.verdict is Verdict.FITS for one in found) else 1
+        explanations = _explanations(common, target, filename, scheduler_config)
+    _show(explanations, common.output)
+    return 0 if all(explanation.verdict is Verdict.FITS for explanation in explanations) else 1
 
 
-def _found(
-    common: Common, asked: tuple[str, str] | None, filename: Path | None, scheduler_config: Path | None
+def _explanations(
+    common: Common, target: tuple[str, str] | None, filename: Path | None, scheduler_config: Path | None
 ) -> tuple[Explanation, ...]:
-    snapshot, namespace = asyncio.run(_ask(common, asked))
+    snapshot, namespace = asyncio.run(_ask(common, target))
     snapshot = with_profiles(snapshot, scheduler_config)
     version = common.server_version or ""
     if filename is not None:
         from tonnage.cli.explain.file import explain_file
 
         return explain_file(filename, snapshot, namespace, version)
-    if asked is not None and asked[0] != "Pod":
-        return (_workload(asked, snapshot, namespace, version),)
-    return (_pod(asked[1] if asked else "", snapshot, namespace, version),)
+    if target is not None and target[0] != "Pod":
+        return (_workload(target, snapshot, namespace, version),)
+    return (_pod(target[1] if target else "", snapshot, namespace, version),)
 
 
-def _asked(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | None:
+def _target(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | None:
     """Kind and name of what `TYPE NAME` or `TYPE/NAME` names, types as kubectl has them; None with a file."""
     if (filename is None) == (not words):
         raise click.UsageError("give either pod NAME or -f FILE, or the NAME of another TYPE")
@@ -99,18 +99,18 @@ def _asked(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | N
         return None
     kind, _, name = words[0].partition("/")
     parts = [kind, *([name] if name else []), *words[1:]]
-    found = next((k for k, names in _TYPES.items() if parts[0].lower() in names), None)
-    if found is None:
+    canonical = next((k for k, names in _TYPES.items() if parts[0].lower() in names), None)
+    if canonical is None:
         raise click.UsageError(
             f"pod NAME is expected, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
             f"another of {', '.join(_KINDS)}, or the manifest with -f FILE"
         )
     if len(parts) != 2:
-        raise click.UsageError(f"which {found.lower()}? Give one name: {found.lower()} NAME")
-    return found, parts[1]
+        raise click.UsageError(f"which {canonical.lower()}? Give one name: {canonical.lower()} NAME")
+    return canonical, parts[1]
 
 
-async def _ask(common: Common, asked: tuple[str, str] | None) -> tuple[Snapshot, str]:
+async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot, str]:
     """The cluster, and the namespace that is meant; of a live one what Events say of what was asked about."""
     if common.snapshot is not None:
         return await snapshot_of(common), common.namespace or "default"
@@ -118,9 +118,9 @@ async def _ask(common: Common, asked: tuple[str, str] | None) -> tuple[Snapshot,
 
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
-        if asked is None:
+        if target is None:
             return await read_live(api), namespace
-        kind, name = asked
+        kind, name = target
         of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
         selector = of_pod if kind == "Pod" else "reason=FailedCreate"
         return await read_live(api, (namespace, selector)), namespace
@@ -145,20 +145,20 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
     )
 
 
-def _workload(asked: tuple[str, str], snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+def _workload(target: tuple[str, str], snapshot: Snapshot, namespace: str, version: str) -> Explanation:
     from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
     from tonnage.model.kubernetes.workloads import WorkloadKey
     from tonnage.reading.documents import manifest_of
 
-    kind, name = asked
+    kind, name = target
     key = WorkloadKey(kind, namespace, name)
     workload = find_workload(snapshot, key)
     if workload is not None:
         manifest = manifest_of(workload, snapshot.priority_classes)
         return explain_workload(workload, manifest, snapshot, version=version)
-    same = [one.key for one in snapshot.workloads if one.key.kind == kind]
-    near = get_close_matches(name, [one.name for one in same if one.namespace == namespace], n=1)
-    elsewhere = [one.namespace for one in same if one.name == name]
+    same = [entry.key for entry in snapshot.workloads if entry.key.kind == kind]
+    near = get_close_matches(name, [entry.name for entry in same if entry.namespace == namespace], n=1)
+    elsewhere = [entry.namespace for entry in same if entry.name == name]
     remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
     if kind in snapshot.missing:
         remedy = f"{kind} objects may not be listed: ask with the right to do so"
@@ -171,14 +171,14 @@ def _workload(asked: tuple[str, str], snapshot: Snapshot, namespace: str, versio
     )
 
 
-def _show(found: tuple[Explanation, ...], output: str) -> None:
+def _show(explanations: tuple[Explanation, ...], output: str) -> None:
     from tonnage.diagnose.explain.text import explanation_lines
 
     if output != "text":
-        answers = [explanation.to_json() for explanation in found]
+        answers = [explanation.to_json() for explanation in explanations]
         emit(answers[0] if len(answers) == 1 else {"items": [*answers]}, output)
         return
-    for number, explanation in enumerate(found):
+    for number, explanation in enumerate(explanations):
         if number:
             say()
         before, word, after = lines(explanation_lines(explanation)).partition(explanation.verdict.value)

@@ -23,21 +23,21 @@ def explain_message(words: tuple[str, ...], output: str) -> int:
     text = _end_of_stdin(LONGEST_TEXT) if words == ("-",) else " ".join(words)
     heard = heard_in(text)
     if output != "text":
-        found: list[JsonValue] = [one.to_json() for one in heard]
-        emit({"messages": found}, output)
+        messages: list[JsonValue] = [entry.to_json() for entry in heard]
+        emit({"messages": messages}, output)
     else:
-        told = [row for one in heard for row in (*heard_lines(one), "")]
-        say(lines(told[:-1] or ["nothing in it is known here"]))
+        rows = [row for entry in heard for row in (*heard_lines(entry), "")]
+        say(lines(rows[:-1] or ["nothing in it is known here"]))
     return 1 if heard else 0
 
 
 def _end_of_stdin(most: int) -> str:
     """The last bytes of stdin, however much comes; what is no UTF-8 is replaced."""
-    kept: deque[bytes] = deque()
+    chunks: deque[bytes] = deque()
     size = 0
     while chunk := sys.stdin.buffer.read(_CHUNK):
-        kept.append(chunk)
+        chunks.append(chunk)
         size += len(chunk)
-        while size - len(kept[0]) >= most:
-            size -= len(kept.popleft())
-    return b"".join(kept)[-most:].decode("utf-8", "replace")
+        while size - len(chunks[0]) >= most:
+            size -= len(chunks.popleft())
+    return b"".join(chunks)[-most:].decode("utf-8", "replace")

@@ -32,18 +32,18 @@ class Check:
     """One expectation: a sentence, what was seen instead (empty when it came true), and whether it did."""
 
     expected: str
-    seen: str
+    actual: str
     passed: bool
 
 
-def checks_of(expect: Expectation, seen: Observation) -> tuple[Check, ...]:
+def checks_of(expect: Expectation, observed: Observation) -> tuple[Check, ...]:
     """Every expectation, in the order of a reader's interest."""
-    texts, lines, values = _texts(expect, seen), _lines(expect, seen), _values(expect, seen)
-    return (_status(expect, seen), *texts, *lines, *values)
+    texts, lines, values = _texts(expect, observed), _lines(expect, observed), _values(expect, observed)
+    return (_status(expect, observed), *texts, *lines, *values)
 
 
-def _check(expected: str, passed: bool, seen: object) -> Check:
-    return Check(expected, "" if passed else shortened(str(seen)), passed)
+def _check(expected: str, passed: bool, actual: object) -> Check:
+    return Check(expected, "" if passed else shortened(str(actual)), passed)
 
 
 def shortened(text: str, limit: int = _SHOWN) -> str:
@@ -57,31 +57,33 @@ def shortened(text: str, limit: int = _SHOWN) -> str:
     return line if len(line) <= limit else f"{line[:half]}…{line[-half:]}"
 
 
-def _status(expect: Expectation, seen: Observation) -> Check:
+def _status(expect: Expectation, observed: Observation) -> Check:
     if expect.status == "nonzero":
-        return _check("is refused (exit status above 0)", seen.exit_status != 0, "exit status 0")
-    what = "succeeds" if expect.status == 0 else f"ends with exit status {expect.status}"
-    last = seen.text.splitlines()[-1:] or [""]
-    failure = f"exit status {seen.exit_status}: {last[0]}"
-    return _check(what, seen.exit_status == expect.status, failure)
+        return _check("is refused (exit status above 0)", observed.exit_status != 0, "exit status 0")
+    outcome = "succeeds" if expect.status == 0 else f"ends with exit status {expect.status}"
+    last = observed.text.splitlines()[-1:] or [""]
+    failure = f"exit status {observed.exit_status}: {last[0]}"
+    return _check(outcome, observed.exit_status == expect.status, failure)
 
 
-def _texts(expect: Expectation, seen: Observation) -> Iterator[Check]:
-    text = seen.text
+def _texts(expect: Expectation, observed: Observation) -> Iterator[Check]:
+    text = observed.text
     for part in expect.contains:
         yield _check(f"shows {part}", part in text, text or "(nothing)")
     for part in expect.lacks:
         yield _check(f"does not show {part}", part not in text, text)
     for pattern in expect.matches:
-        found = line_pattern(pattern).search(text) is not None
-        yield _check(f"matches /{pattern}/", found, text or "(nothing)")
+        matches = line_pattern(pattern).search(text) is not None
+        yield _check(f"matches /{pattern}/", matches, text or "(nothing)")
 
 
-def _lines(expect: Expectation, seen: Observation) -> Iterator[Check]:
-    lines = [line.rstrip() for line in seen.stdout.rstrip().splitlines()]
+def _lines(expect: Expectation, observed: Observation) -> Iterator[Check]:
+    lines = [line.rstrip() for line in observed.stdout.rstrip().splitlines()]
     if expect.equals is not None:
-        wanted = [line.rstrip() for line in expect.equals.rstrip().splitlines()]
-        yield _check(f"prints exactly {shortened(expect.equals.rstrip())}", lines == wanted, "\n".join(lines))
+        expected = [line.rstrip() for line in expect.equals.rstrip().splitlines()]
+        yield _check(
+            f"prints exactly {shortened(expect.equals.rstrip())}", lines == expected, "\n".join(lines)
+        )
     if expect.lines is not None:
         yield _check(_counted(expect.lines, "line"), len(lines) == expect.lines, f"{len(lines)} lines")
     if expect.distinct_lines is not None:
@@ -97,19 +99,19 @@ def _counted(count: int, noun: str) -> str:
     return f"prints {count} {noun}{'' if count == 1 else 's'}"
 
 
-def _values(expect: Expectation, seen: Observation) -> Iterator[Check]:
+def _values(expect: Expectation, observed: Observation) -> Iterator[Check]:
     if not expect.values:
         return
     try:
-        document = parsed_json(seen.stdout)
+        document = parsed_json(observed.stdout)
     except ValueError as error:
         yield Check("prints JSON", shortened(str(error)), False)
         return
-    for path, wanted in expect.values.items():
-        found = value_at(document, json_path(path))
-        same = type(found) is type(wanted) and found == wanted
-        shown = "absent" if isinstance(found, Absent) else json.dumps(found)
-        yield _check(f"{path} is {json.dumps(wanted)}", same, shown)
+    for path, expected in expect.values.items():
+        actual = value_at(document, json_path(path))
+        same = type(actual) is type(expected) and actual == expected
+        shown = "absent" if isinstance(actual, Absent) else json.dumps(actual)
+        yield _check(f"{path} is {json.dumps(expected)}", same, shown)
 
 
 class Absent:

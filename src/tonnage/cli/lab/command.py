@@ -84,23 +84,23 @@ def list_labs(common: Common) -> None:
 @common_options(output=("text", "json", "yaml"), cluster=True)
 def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) -> int:
     """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
-    found = load_lab(name)
+    lab_folder = load_lab(name)
     running = StateFolder(state or state_folder(os.environ)).running()
     if common.kubeconfig:
         kubeconfig = common.kubeconfig.absolute()
         own = running is not None and Path(running.kubeconfig) == kubeconfig and not common.context
-        if not own and not agreed(found, _named(kubeconfig, common.context), yes=yes):
+        if not own and not agreed(lab_folder, _cluster_name(kubeconfig, common.context), yes=yes):
             say("Nothing was run.", err=True)
             return 1
-        return _until_signalled(run_on(found, kubeconfig, common, keep=keep, own=own))
+        return _until_signalled(run_on(lab_folder, kubeconfig, common, keep=keep, own=own))
     if common.context:
         raise click.UsageError("--context is a name in a kubeconfig: give --kubeconfig too")
-    if running and running.scenario == found.lab.scenario:
-        return _until_signalled(run_on(found, Path(running.kubeconfig), common, keep=keep))
-    return _until_signalled(_on_its_own(found, common, keep=keep))
+    if running and running.scenario == lab_folder.lab.scenario:
+        return _until_signalled(run_on(lab_folder, Path(running.kubeconfig), common, keep=keep))
+    return _until_signalled(_on_its_own(lab_folder, common, keep=keep))
 
 
-def _named(kubeconfig: Path, context: str | None) -> str:
+def _cluster_name(kubeconfig: Path, context: str | None) -> str:
     return f"{kubeconfig} (context {context})" if context else str(kubeconfig)
 
 
@@ -127,42 +127,49 @@ def _until_signalled(lab: Coroutine[None, None, int]) -> int:
         return 128 + received[0] if received else INTERRUPTED
 
 
-async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
+async def _on_its_own(lab_folder: FoundLab, common: Common, *, keep: bool) -> int:
     """Start a cluster for this lab alone, and end it afterwards."""
     import tempfile
 
     from tonnage.cli.up.embedded import embedded_cluster, wait_until_ready
 
-    scenario = load_scenario(found.lab.scenario)
+    scenario = load_scenario(lab_folder.lab.scenario)
     say(f"Starting an embedded cluster for this lab: scenario {scenario.name}.", err=True)
     with tempfile.TemporaryDirectory(prefix="tonnage-lab-") as folder:
         async with embedded_cluster(
             scenario, StateFolder(Path(folder) / "state"), Serving(port=0)
         ) as cluster:
             await wait_until_ready(cluster, scenario, lambda _state: None)
-            return await run_on(found, cluster.kubeconfig, common, keep=keep)
+            return await run_on(lab_folder, cluster.kubeconfig, common, keep=keep)
 
 
-async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True) -> int:
+async def run_on(
+    lab_folder: FoundLab, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True
+) -> int:
     """Run the lab against a cluster, telling how it goes; returns the exit status. `own`: of Tonnage's."""
     from tonnage.adapters.clock import SystemClock
 
     quiet = common.output != "text"
     inside = surroundings(
-        found.lab, found.folder, kubeconfig, os.environ, context=common.context if not own else None, own=own
+        lab_folder.lab,
+        lab_folder.folder,
+        kubeconfig,
+        os.environ,
+        context=common.context if not own else None,
+        own=own,
     )
     with inside as place:
-        async with lab_servers(found.lab.servers, os.environ) as given:
+        async with lab_servers(lab_folder.lab.servers, os.environ) as variables:
             if not quiet:
                 where = line("export KUBECONFIG=", shell_word(str(kubeconfig)))
-                say(render_head(found.lab, shell_word(str(found.folder)), where))
+                say(render_head(lab_folder.lab, shell_word(str(lab_folder.folder)), where))
             report = await run_lab(
-                found.lab,
+                lab_folder.lab,
                 place,
                 SystemClock(),
                 listener=Listener() if quiet else Listener(_show_command, _show_outcome),
                 keep=keep,
-                given=given,
+                variables=variables,
             )
     if quiet:
         emit(report.as_json(), common.output)

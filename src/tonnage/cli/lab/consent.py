@@ -19,23 +19,23 @@ from tonnage.model.errors import ConfigError, Problem
 _MOST_OBJECTS: Final = 10
 
 
-def agreed(found: FoundLab, cluster: str, *, yes: bool) -> bool:
+def agreed(lab_folder: FoundLab, cluster: str, *, yes: bool) -> bool:
     """Whether the lab may run on this cluster: it changes nothing there, or somebody said yes.
 
     Raises:
         ConfigError: there is nobody to ask.
     """
-    changes = [*changes_of(found)]
+    changes = [*changes_of(lab_folder)]
     if not changes:
         return True
-    head = f"Lab {found.lab.name} changes the cluster of {cluster}, as its user may:"
+    head = f"Lab {lab_folder.lab.name} changes the cluster of {cluster}, as its user may:"
     say(lines([head, *(f"  {change}" for change in changes)]), err=True)
     if yes:
         return True
     if not sys.stdin.isatty():
         raise ConfigError(
             Problem(
-                f"lab {found.lab.name} was not run",
+                f"lab {lab_folder.lab.name} was not run",
                 cluster,
                 "it changes a cluster that Tonnage did not start, and without a terminal nobody can be asked",
                 "read what it changes, then add --yes",
@@ -44,11 +44,11 @@ def agreed(found: FoundLab, cluster: str, *, yes: bool) -> bool:
     return click.confirm("Run it there?", err=True)
 
 
-def changes_of(found: FoundLab) -> Iterator[str]:
+def changes_of(lab_folder: FoundLab) -> Iterator[str]:
     """A line for each command that changes the cluster, and one for what is in each file that it applies."""
-    for part, steps in (("step", found.lab.steps), ("clean-up", found.lab.cleanup)):
+    for part, steps in (("step", lab_folder.lab.steps), ("clean-up", lab_folder.lab.cleanup)):
         for number, step in enumerate(steps, start=1):
-            yield from _changes(f"{part} {number}", step, found.folder)
+            yield from _changes(f"{part} {number}", step, lab_folder.folder)
 
 
 def _changes(place: str, step: Step, folder: Path) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _objects(path: Path) -> list[str]:
         documents = [document.value for document in parse_yaml_all(read_text(path), source=str(path))]
     except ConfigError:
         return ["not readable as a manifest"]
-    objects = [item for document in documents for item in _items(document)]
+    objects = [name for document in documents for name in _items(document)]
     more = len(objects) - _MOST_OBJECTS
     return [*objects[:_MOST_OBJECTS], *([f"and {more} more"] if more > 0 else [])]
 
@@ -78,8 +78,8 @@ def _items(document: object) -> Iterator[str]:
         return
     items = document.get("items")
     if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
-        for item in items:
-            yield from _items(item)
+        for entry in items:
+            yield from _items(entry)
         return
     metadata = document.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}

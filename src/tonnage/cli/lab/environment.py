@@ -75,7 +75,7 @@ def surroundings(
 
 
 def _programs(lab: Lab, environment: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    found = {
+    programs = {
         "kubectl": (str(kubectl_binary(environment=environment).absolute()),),
         "tonnage": (sys.executable, "-m", "tonnage"),
     }
@@ -89,8 +89,8 @@ def _programs(lab: Lab, environment: Mapping[str, str]) -> dict[str, tuple[str, 
                     remedy="https://helm.sh/docs/intro/install",
                 )
             )
-        found["helm"] = (str(Path(helm).absolute()),)
-    return found
+        programs["helm"] = (str(Path(helm).absolute()),)
+    return programs
 
 
 def _variables(private: Path, environment: Mapping[str, str]) -> dict[str, str]:
@@ -98,11 +98,13 @@ def _variables(private: Path, environment: Mapping[str, str]) -> dict[str, str]:
     home, programs = private / "home", private / "path"
     for folder in (home, programs):
         folder.mkdir(mode=0o700)
-    kept = {name: value for name, value in environment.items() if not name.upper().startswith(_LEFT_OUT)}
+    passed_on = {name: value for name, value in environment.items() if not name.upper().startswith(_LEFT_OUT)}
     # an empty entry is the folder in which a program runs: the lab's
-    modules = [str(Path(entry).absolute()) for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    modules = [
+        str(Path(entry).absolute()) for entry in passed_on.get("PYTHONPATH", "").split(os.pathsep) if entry
+    ]
     return {
-        **kept,
+        **passed_on,
         "PATH": str(programs),
         "HOME": str(home),
         **{f"XDG_{name}_HOME": str(home / name.lower()) for name in _FOLDERS},
@@ -125,22 +127,22 @@ def _kubeconfig(
     for entry in document["users"]:
         program = entry["user"].get("exec")
         if isinstance(program, dict) and isinstance(program.get("command"), str):
-            given = [pair for pair in program.get("env") or [] if isinstance(pair, dict)]
-            names = {pair.get("name") for pair in given}
+            pairs = [pair for pair in program.get("env") or [] if isinstance(pair, dict)]
+            names = {pair.get("name") for pair in pairs}
             changed = {**dict.fromkeys(after, ""), **before}
             lost = {name: value for name, value in changed.items() if after.get(name) != value}
             entry["user"]["exec"] = {
                 **program,
-                "command": _found(program["command"], path, before),
+                "command": _absolute_command(program["command"], path, before),
                 "env": [
-                    *given,
+                    *pairs,
                     *({"name": name, "value": value} for name, value in lost.items() if name not in names),
                 ],
             }
     return document
 
 
-def _found(command: str, kubeconfig: Path, environment: Mapping[str, str]) -> str:
+def _absolute_command(command: str, kubeconfig: Path, environment: Mapping[str, str]) -> str:
     """As kubectl finds it: a path is of the kubeconfig's folder, a bare name is looked up in PATH."""
     if "/" in command:
         return str(kubeconfig.absolute().parent / command)

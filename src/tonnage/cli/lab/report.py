@@ -119,7 +119,7 @@ def _marks(report: StepReport) -> Iterator[str]:
             yield line("  ", styled("✓", fg="green"), f" {check.expected}")
         else:
             yield line("  ", styled("✗", fg="red", bold=True), f" {check.expected}")
-            yield line("      seen: ", indented(check.seen, 12))
+            yield line("      seen: ", indented(check.actual, 12))
     if report.attempts > 1:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 
@@ -141,9 +141,9 @@ def render_summary(report: LabReport) -> SafeText:
     passed = sum(step.passed for step in report.steps)
     took = f"{report.duration_s:.1f} s"
     if report.passed:
-        told = f"Lab {report.name} passed: {passed} of {total} steps in {took}."
-        return lines(["", styled(told, fg="green")])
+        summary = f"Lab {report.name} passed: {passed} of {total} steps in {took}."
+        return lines(["", styled(summary, fg="green")])
     failed = next((step for step in (*report.steps, *report.cleanup) if not step.passed), None)
     where = f" First failure: {failed.title or failed.command}." if failed else ""
-    told = f"Lab {report.name} failed: {passed} of {total} steps passed in {took}.{where}"
-    return lines(["", styled(told, fg="red")])
+    summary = f"Lab {report.name} failed: {passed} of {total} steps passed in {took}.{where}"
+    return lines(["", styled(summary, fg="red")])

@@ -38,13 +38,13 @@ async def run_lab(
     *,
     listener: Listener,
     keep: bool = False,
-    given: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> LabReport:
     """Run the steps until one fails, then the clean-up unless `keep`; also when the run is interrupted.
 
     `given` are values of variables that no step assigns.
     """
-    values: dict[str, str] = {**(given or {})}
+    values: dict[str, str] = {**(variables or {})}
     began = clock.monotonic()
     reports: list[StepReport] = []
     cleaned: tuple[StepReport, ...] = ()
@@ -98,32 +98,32 @@ async def run_step(
     began = clock.monotonic()
     attempts = 0
     while True:
-        seen = await _observe(argv, surroundings, step.timeout)
+        observed = await _observe(argv, surroundings, step.timeout)
         attempts += 1
-        checks = checks_of(expect, seen)
+        checks = checks_of(expect, observed)
         waited = clock.monotonic() - began
         if all(check.passed for check in checks) or waited >= expect.within:
             break
         pause = _PAUSES_S[min(attempts, len(_PAUSES_S)) - 1]
         await clock.sleep(min(pause, expect.within - waited))
     if step.command.assigns:
-        checks = (*checks, _assigned(step.command.assigns, seen))
+        checks = (*checks, _assigned(step.command.assigns, observed))
         if all(check.passed for check in checks):
-            values[step.command.assigns] = seen.stdout.strip()
+            values[step.command.assigns] = observed.stdout.strip()
     return StepReport(
         title=step.title,
         command=step.run,
-        exit_status=seen.exit_status,
-        stdout=seen.stdout,
-        stderr=seen.stderr,
+        exit_status=observed.exit_status,
+        stdout=observed.stdout,
+        stderr=observed.stderr,
         attempts=attempts,
         duration_s=clock.monotonic() - began,
         checks=checks,
     )
 
 
-def _assigned(name: str, seen: Observation) -> Check:
-    value = seen.stdout.strip()
+def _assigned(name: str, observed: Observation) -> Check:
+    value = observed.stdout.strip()
     if len(value) > MAX_VALUE:
         return Check(f"{name} gets a value", f"{len(value)} characters: at most {MAX_VALUE} are kept", False)
     return Check(f"{name} gets a value", "" if value else "nothing was printed", bool(value))
@@ -177,7 +177,7 @@ async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
 
 async def _bounded(stream: asyncio.StreamReader) -> str:
     """The stream's text; what exceeds the bound is read and dropped, so that the process can end."""
-    kept = bytearray()
+    content = bytearray()
     while chunk := await stream.read(1 << 16):
-        kept += chunk[: MAX_OUTPUT_BYTES - len(kept)]
-    return kept.decode("utf-8", "replace")
+        content += chunk[: MAX_OUTPUT_BYTES - len(content)]
+    return content.decode("utf-8", "replace")

@@ -79,13 +79,13 @@ async def lab_servers(names: Sequence[str], environment: Mapping[str, str]) -> A
 
 def _program(server: Server, environment: Mapping[str, str]) -> Path:
     cached = cache_folder(environment) / server.program
-    found = shutil.which(server.program, path=environment.get("PATH")) or shutil.which(str(cached))
-    if found is None:
+    program = shutil.which(server.program, path=environment.get("PATH")) or shutil.which(str(cached))
+    if program is None:
         remedy = f"{server.install}, then put it into PATH or at {cached}"
         raise ConfigError(
             Problem(f"{server.program} is not installed", why="the lab asks for it", remedy=remedy)
         )
-    return Path(found).absolute()
+    return Path(program).absolute()
 
 
 @asynccontextmanager
@@ -125,8 +125,8 @@ async def _until_ready(server: Server, process: asyncio.subprocess.Process, port
 def _not_started(server: Server, why: str, log: Path) -> HardwareError:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        said = file.read(_TAIL_BYTES).decode("utf-8", "replace")
-    return HardwareError(Problem(f"{server.program} did not start", why=f"{why}\n{said}".strip()))
+        tail = file.read(_TAIL_BYTES).decode("utf-8", "replace")
+    return HardwareError(Problem(f"{server.program} did not start", why=f"{why}\n{tail}".strip()))
 
 
 async def _answers(port: int, path: str) -> bool:

@@ -49,12 +49,12 @@ def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, 
     if fix and not dry_run and any(text.path is None for text in read.texts):
         raise click.UsageError("stdin cannot be repaired in place; --dry-run shows the diff")
     sheets = _sheets(read)
-    given = asyncio.run(given_for(common, sheets))
+    context = asyncio.run(given_for(common, sheets))
     if not (fix or dry_run):
-        return _answered(lint(sheets, given), read, common)
+        return _answered(lint(sheets, context), read, common)
     from tonnage.diagnose.lint.repair import repaired_texts
 
-    fixed = repaired_texts(sheets, given)
+    fixed = repaired_texts(sheets, context)
     changed = [text for text in read.texts if text.name in fixed.sheets]
     if dry_run:
         diffs = {text.name: _diff(text, fixed.sheets[text.name].text) for text in changed}
@@ -75,8 +75,8 @@ def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
     read = read_files(files, recursive=False)
     named = frozenset(text.name for text in read.texts if text.path is None or text.name in files)
     sheets = _sheets(read)
-    given = replace(asyncio.run(given_for(common, sheets)), mig_parted=named)
-    return _answered(lint(sheets, given), read, common)
+    context = replace(asyncio.run(given_for(common, sheets)), mig_parted=named)
+    return _answered(lint(sheets, context), read, common)
 
 
 def _sheets(read: Files) -> Sequence[Sheet]:
@@ -89,7 +89,7 @@ def _sheets(read: Files) -> Sequence[Sheet]:
 def _diff(text: Text, new: str) -> str:
     import difflib
 
-    before, after = (one.splitlines(keepends=True) for one in (text.content, new))
+    before, after = (content.splitlines(keepends=True) for content in (text.content, new))
     lines = difflib.unified_diff(before, after, text.name, text.name)
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines

@@ -78,12 +78,12 @@ def _paths(
             if not path.is_dir():
                 yield match, path
                 continue
-            found = [*_in_folder(path, notes, recursive=recursive)]
-            if not found:
+            paths = [*_in_folder(path, notes, recursive=recursive)]
+            if not paths:
                 remedy = "" if recursive else "-R looks into the folders in it"
                 why = f"lint reads {', '.join(_SUFFIXES)}"
                 problems.append(Problem("nothing to read in the folder", match, why, remedy))
-            yield from ((str(one), one) for one in found)
+            yield from ((str(path_found), path_found) for path_found in paths)
 
 
 def _in_folder(folder: Path, notes: list[str], *, recursive: bool) -> Iterator[Path]:

@@ -21,9 +21,10 @@ _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.N
 def answer(report: Report, problems: Sequence[Problem], files: int, repaired: int) -> JsonObject:
     """The whole answer for programs."""
     return {
-        "findings": [each.to_json() for each in report.found],
+        "findings": [finding.to_json() for finding in report.located],
         "unreadable": [
-            {"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in problems
+            {"what": problem.what, "where": problem.where, "why": problem.why, "remedy": problem.remedy}
+            for problem in problems
         ],
         "summary": {
             "files": files,
@@ -31,7 +32,7 @@ def answer(report: Report, problems: Sequence[Problem], files: int, repaired: in
             "errors": report.count(Severity.ERROR),
             "warnings": report.count(Severity.WARNING),
             "notes": report.count(Severity.NOTE),
-            "fixable": sum(each.fixable for each in report.found),
+            "fixable": sum(finding.fixable for finding in report.located),
             "repairedFiles": repaired,
         },
     }
@@ -66,17 +67,21 @@ def _sum(report: Report, problems: Sequence[Problem], counts: tuple[int, int], *
     files, repaired = counts
     looked_at = f"{counted(report.objects, 'object')} in {counted(files, 'file')}"
     bad = {severity: report.count(severity) for severity in Severity}
-    found = [counted(number, severity.value) for severity, number in bad.items() if number]
+    counts_by_severity = [counted(number, severity.value) for severity, number in bad.items() if number]
     if not verbose and bad[Severity.NOTE]:
-        found[-1] += " (-v)"
+        counts_by_severity[-1] += " (-v)"
     unread = [f"{counted(len(problems), 'problem')} in what cannot be read"] if problems else []
     nothing = "nothing else wrong" if problems else "nothing wrong"
-    parts = [f"{', '.join(found)} in {looked_at}"] if found else [*unread, f"{nothing} in {looked_at}"]
+    parts = (
+        [f"{', '.join(counts_by_severity)} in {looked_at}"]
+        if counts_by_severity
+        else [*unread, f"{nothing} in {looked_at}"]
+    )
     if repaired:
         parts.append(f"{counted(repaired, 'file')} repaired")
-    fixable = sum(each.fixable for each in report.found)
+    fixable = sum(finding.fixable for finding in report.located)
     if fixable:
         parts.append(f"{fixable} can be repaired: --fix")
-    if found:
+    if counts_by_severity:
         parts += unread
     return "; ".join(parts)

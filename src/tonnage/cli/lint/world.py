@@ -49,7 +49,7 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> Given:
         # objects are looked up by name in files alone: of what comes by stdin only nodes and pods are judged
         names = file.object_names() if str(common.snapshot) != "-" else ObjectNames()
         items = _items(sheets, namespace)
-        return _given(common, items, file.snapshot, names.known(named_objects(items)), namespace, names)
+        return _context(common, items, file.snapshot, names.existing(named_objects(items)), namespace, names)
     from tonnage.adapters.kubernetes.existence import known_objects
     from tonnage.adapters.snapshots.live import read_live
     from tonnage.cli.cluster import connected
@@ -57,20 +57,20 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> Given:
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
         items = _items(sheets, namespace)
-        known = await known_objects(api, named_objects(items))
-        return _given(common, items, await read_live(api), known, namespace)
+        existing = await known_objects(api, named_objects(items))
+        return _context(common, items, await read_live(api), existing, namespace)
 
 
 def _items(sheets: Sequence[Sheet], namespace: str) -> list[Item]:
     """The objects of the texts that everybody can read."""
-    return [item for sheet in sheets if not sheet.problems for item in items_of(sheet, namespace)]
+    return [entry for sheet in sheets if not sheet.problems for entry in items_of(sheet, namespace)]
 
 
-def _given(
+def _context(
     common: Common,
     items: Sequence[Item],
     snapshot: Snapshot,
-    known: dict[Name, bool],
+    existing: dict[Name, bool],
     namespace: str,
     names: ObjectNames | None = None,
 ) -> Given:
@@ -78,10 +78,10 @@ def _given(
     from tonnage.diagnose.cluster_view import ground_of
     from tonnage.reading.documents import with_readable_claims
 
-    snapshot = with_readable_claims([item.value for item in items], snapshot, namespace=namespace)
+    snapshot = with_readable_claims([entry.value for entry in items], snapshot, namespace=namespace)
     ground = ground_of(snapshot, version=common.server_version or "")
     kinds, only = (names.kinds, names.namespace) if names is not None else (None, "")
-    cluster = Cluster(ground, known, kinds, only)
+    cluster = Cluster(ground, existing, kinds, only)
     minor = ground.view.profile.minor
     return Given(shapes(), read_pod, cluster, minor, namespace, server=api_server())
 

@@ -84,30 +84,30 @@ command.add_command(layouts)
     help="Ask the API server, in a dry run, of whoever must go whether it could be evicted now.",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
-def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
+def plan(common: Common, file: str | None, **arguments: Unpack[Asked]) -> int:
     """Exit status 1 when it cannot be done, or somebody must go first."""
-    layout, demand, config = asked["layout"], asked["demand"], asked["config"]
+    layout, demand, config = arguments["layout"], arguments["demand"], arguments["config"]
     if sum((file is not None, layout is not None, bool(demand))) != 1:
         raise click.UsageError("say what is wanted: FILE, --layout or --demand, and one of them only")
-    if (asked["node"] is None) == (asked["product"] is None):
+    if (arguments["node"] is None) == (arguments["product"] is None):
         raise click.UsageError("say which GPUs: --node or --product")
     if config is not None and file is None:
         raise click.UsageError("--config is a name in FILE, and there is no FILE")
-    given = click.get_current_context().get_parameter_source("gpus") is not ParameterSource.DEFAULT
-    if given and (demand or asked["node"] is not None):
+    gpus_typed = click.get_current_context().get_parameter_source("gpus") is not ParameterSource.DEFAULT
+    if gpus_typed and (demand or arguments["node"] is not None):
         raise click.UsageError(
             "--gpus says how many of --product are divided: a node has its own, and --demand finds it out"
         )
-    if asked["try_evictions"] and (asked["node"] is None or common.snapshot is not None):
+    if arguments["try_evictions"] and (arguments["node"] is None or common.snapshot is not None):
         raise click.UsageError(
             "--try-evictions asks about the pods of a node in a live cluster: say which --node"
         )
     if demand:
-        return _show_demand(common, asked["product"], demand)
-    there, resets = _gpus(common, asked["node"], asked["product"] or "", asked["gpus"])
+        return _show_demand(common, arguments["product"], demand)
+    there, resets = _gpus(common, arguments["node"], arguments["product"] or "", arguments["gpus"])
     planned = _goals(there, file, config, layout or "")
-    node = asked["node"]
-    tried = _tried(common, node, planned) if asked["try_evictions"] and node else {}
+    node = arguments["node"]
+    tried = _tried(common, node, planned) if arguments["try_evictions"] and node else {}
     return _show(common, planned, resets, tried)
 
 
@@ -242,18 +242,18 @@ def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -
 
     if product is None:
         raise click.UsageError("--demand is packed on whole GPUs: say of which --product")
-    found = demand_on(product, _services(demand))
+    packed = demand_on(product, _services(demand))
     if common.output != "text":
-        emit(demand_json(found), common.output)
+        emit(demand_json(packed), common.output)
     else:
-        say(lines(demand_lines(found)))
-    return int(isinstance(found.packing, MigMemoryShort))
+        say(lines(demand_lines(packed)))
+    return int(isinstance(packed.packing, MigMemoryShort))
 
 
 def _services(demand: tuple[str, ...]) -> dict[int, int]:
     services: dict[int, int] = {}
     wrong: list[str] = []
-    for text in (part.strip() for one in demand for part in one.split(",")):
+    for text in (part.strip() for text_of_flag in demand for part in text_of_flag.split(",")):
         match = _DEMAND.fullmatch(text)
         count, mib = (int(match[1]), int(match[2]) * (1024 if match[3] == "Gi" else 1)) if match else (0, 0)
         if not count or not mib:

@@ -22,13 +22,13 @@ def profiles(common: Common, product: str) -> int:
     """Exit status 2 for a product that nobody knows, or that cannot be divided."""
     from tonnage.diagnose.mig.products import HEAD, board_of, product_named, profiles_json, profiles_rows
 
-    found = product_named(product)
+    family = product_named(product)
     if common.output != "text":
-        emit(profiles_json(found), common.output)
+        emit(profiles_json(family), common.output)
         return 0
-    board = board_of(found)
-    say(f"{found.name}: {board.compute} compute slices, {board.memory} memory slices")
-    say(table(HEAD, profiles_rows(found)))
+    board = board_of(family)
+    say(f"{family.name}: {board.compute} compute slices, {board.memory} memory slices")
+    say(table(HEAD, profiles_rows(family)))
     if board.media:
         say(f"All share {board.media} sets of media engines and {board.flow} for optical flow.")
     return 0
@@ -47,9 +47,9 @@ def layouts(common: Common, product: str, media: bool) -> int:
     """Exit status as of `profiles`."""
     from tonnage.diagnose.mig.products import layouts_json, layouts_rows, product_named
 
-    found = product_named(product)
+    family = product_named(product)
     if common.output != "text":
-        emit(layouts_json(found, media=media), common.output)
+        emit(layouts_json(family, media=media), common.output)
     else:
-        say(table(("LAYOUT", "PLACES"), layouts_rows(found, media=media)))
+        say(table(("LAYOUT", "PLACES"), layouts_rows(family, media=media)))
     return 0

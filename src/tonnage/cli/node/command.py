@@ -241,14 +241,14 @@ def command(common: Common, standalone: bool, dump: bool, root: Path, **_: objec
 
         return show_dump(root)
     with _ended_by_signals():
-        told = told_by(click.get_current_context())
-        if told["driver_root"] is None and _DRIVER_ROOT.is_dir():
-            told["driver_root"] = _DRIVER_ROOT
+        arguments = told_by(click.get_current_context())
+        if arguments["driver_root"] is None and _DRIVER_ROOT.is_dir():
+            arguments["driver_root"] = _DRIVER_ROOT
         from tonnage.adapters.logging import set_up_logging
         from tonnage.agent.options import AgentOptions
 
         set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
-        return asyncio.run(_run(AgentOptions(**told), common, standalone=standalone))
+        return asyncio.run(_run(AgentOptions(**arguments), common, standalone=standalone))
 
 
 async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> int:
@@ -290,39 +290,39 @@ def told_by(context: click.Context) -> Told:
 
     Raises click.UsageError: it does not say which node this is, or says something that would have no effect.
     """
-    given = context.params
-    name = given["node_name"] or (socket.gethostname().lower() if given["standalone"] else "")
+    values = context.params
+    name = values["node_name"] or (socket.gethostname().lower() if values["standalone"] else "")
     if not name:
         raise click.UsageError("Missing option '--node-name', or NODE_NAME in the environment.", context)
     refuse_without_effect(context)
-    labels = given["labels"] or _label_place(given["use_node_feature_api"])
-    if given["standalone"] and labels in (LabelPlace.DIRECT, LabelPlace.OBJECT):
-        what = f"Labels cannot be published as {labels} with --standalone: that takes an API server."
-        raise click.UsageError(f"{what} Write --labels nfd-file.", context)
-    visible = given["driver_root_ctr_path"]
+    labels = values["labels"] or _label_place(values["use_node_feature_api"])
+    if values["standalone"] and labels in (LabelPlace.DIRECT, LabelPlace.OBJECT):
+        problem = f"Labels cannot be published as {labels} with --standalone: that takes an API server."
+        raise click.UsageError(f"{problem} Write --labels nfd-file.", context)
+    visible = values["driver_root_ctr_path"]
     return Told(
         node_name=name,
-        devices=given["devices"],
-        root=given["root"],
-        config=given["config"],
-        config_map=given["config_map"],
+        devices=values["devices"],
+        root=values["root"],
+        config=values["config"],
+        config_map=values["config_map"],
         driver_root=None if visible is None else Path(visible),
-        metrics_address=given["metrics_address"],
-        kubelet_socket=given["kubelet_socket"],
+        metrics_address=values["metrics_address"],
+        kubelet_socket=values["kubelet_socket"],
         overrides=overrides_of(context),
-        lenient=given["config_compatibility"] == "nvidia",
+        lenient=values["config_compatibility"] == "nvidia",
         labels=labels,
-        namespace=given["namespace"],
-        pod_name=given["pod_name"],
-        node_label=given["node_label"],
-        default_config=given["default_config"],
-        fallback_strategies=tuple(filter(None, map(str.strip, given["fallback_strategies"].split(",")))),
-        mig_config_map=given["mig_config_map"],
-        mig_evict=given["mig_evict"],
-        mig_cordon=given["mig_cordon"],
-        mig_pause=given["mig_pause_operands"],
-        mig_host_root=given["mig_host_root"],
-        mig_reboot=given["mig_reboot"],
+        namespace=values["namespace"],
+        pod_name=values["pod_name"],
+        node_label=values["node_label"],
+        default_config=values["default_config"],
+        fallback_strategies=tuple(filter(None, map(str.strip, values["fallback_strategies"].split(",")))),
+        mig_config_map=values["mig_config_map"],
+        mig_evict=values["mig_evict"],
+        mig_cordon=values["mig_cordon"],
+        mig_pause=values["mig_pause_operands"],
+        mig_host_root=values["mig_host_root"],
+        mig_reboot=values["mig_reboot"],
     )
 
 

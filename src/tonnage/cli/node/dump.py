@@ -33,7 +33,7 @@ def answered_dump(answer: bytes, where: str) -> JsonObject:
         remedy = "look who listens there: ss -xlp"
         raise HardwareError(Problem("what answers is no agent of Tonnage", where, remedy=remedy))
     if version != VERSION:
-        what = f"the agent's dump is of version {version}, and this tonnage reads {VERSION}"
+        text = f"the agent's dump is of version {version}, and this tonnage reads {VERSION}"
         remedy = "use the agent's own program, in its pod: kubectl exec POD -- tonnage node --dump"
-        raise HardwareError(Problem(what, where, f"the agent is {str(dump.get('agent'))[:60]}", remedy))
+        raise HardwareError(Problem(text, where, f"the agent is {str(dump.get('agent'))[:60]}", remedy))
     return dump

@@ -66,20 +66,20 @@ def refuse_without_effect(context: click.Context) -> None:
 
     Raises click.UsageError: flags and variables without effect here, all of them, or two that contradict.
     """
-    said, wrong = _environment(context), list[str]()
+    variables, wrong = _environment(context), list[str]()
     for refused in REFUSED_FLAGS:
         if refused.flag and context.params[refused.flag.lstrip("-").replace("-", "_")] is not None:
             wrong.append(f"{refused.flag} has no effect here: {refused.remedy}")
-        if said.get(refused.variable) and said[refused.variable] not in refused.harmless:
+        if variables.get(refused.variable) and variables[refused.variable] not in refused.harmless:
             wrong.append(f"{refused.variable} has no effect here: {refused.remedy}")
     for flag in PLUGIN_FLAGS:
         if context.get_parameter_source(flag.parameter) is not ParameterSource.ENVIRONMENT:
             continue
-        own, *others = [name for name in flag.variables if said.get(name)]
+        own, *others = [name for name in flag.variables if variables.get(name)]
         wrong += [
             f"{own} and {name} differ: the agent is device plugin and feature discovery at once, keep one"
             for name in others
-            if name.startswith("GFD_") != own.startswith("GFD_") and said[name] != said[own]
+            if name.startswith("GFD_") != own.startswith("GFD_") and variables[name] != variables[own]
         ]
     if wrong:
         raise click.UsageError("\n".join(wrong), context)
@@ -88,7 +88,7 @@ def refuse_without_effect(context: click.Context) -> None:
 def overrides_of(context: click.Context) -> tuple[Override, ...]:
     """What flags and variables said, each with its own name."""
     options = {option.name: option for option in context.command.params}
-    found: list[Override] = []
+    overrides: list[Override] = []
     for flag in PLUGIN_FLAGS:
         source = context.get_parameter_source(flag.parameter)
         option = options[flag.parameter]
@@ -98,15 +98,15 @@ def overrides_of(context: click.Context) -> tuple[Override, ...]:
             where = option.variable(context) or flag.variables[0]
         else:
             continue
-        found.append(Override(flag.path, context.params[flag.parameter], where))
-    return tuple(found)
+        overrides.append(Override(flag.path, context.params[flag.parameter], where))
+    return tuple(overrides)
 
 
 def _reader(flag: PluginFlag) -> Callable[[click.Context, click.Parameter, Any], JsonValue]:
-    def read(_ctx: click.Context, _parameter: click.Parameter, given: Any) -> JsonValue:
+    def read(_ctx: click.Context, _parameter: click.Parameter, typed: Any) -> JsonValue:
         if flag.repeats:
-            return [word for text in given for word in cast("list[JsonValue]", flag.read(text))]
-        return None if given is None else flag.read(given)
+            return [word for text in typed for word in cast("list[JsonValue]", flag.read(text))]
+        return None if typed is None else flag.read(typed)
 
     return read
 

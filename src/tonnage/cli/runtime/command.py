@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tonnage.model.node.runtime_change import RuntimePlan, RuntimeSeen
 
 
-_FOUND: Final = "found"
+_DETECTED: Final = "found"
 
 
 class Asked(TypedDict, total=False):
@@ -61,7 +61,7 @@ def _node_options(function: Callable[..., Any]) -> Callable[..., Any]:
 _HANDLER: Final = click.option(
     "--nvidia-runtime",
     is_flag=False,
-    flag_value=_FOUND,
+    flag_value=_DETECTED,
     metavar="[FILE]",
     help="Instead of CDI: a handler nvidia that runs this program [default: the one that is found].",
 )
@@ -85,9 +85,9 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change,
 @_node_options
 @_HANDLER
 @common_options(output=("text", "json", "yaml"))
-def plan(common: Common, **asked: Unpack[Asked]) -> int:
-    _, seen, planned = _planned(asked)
-    return _show(common, seen, planned)
+def plan(common: Common, **arguments: Unpack[Asked]) -> int:
+    _, state, planned = _planned(arguments)
+    return _show(common, state, planned)
 
 
 @command.command(
@@ -105,10 +105,10 @@ def plan(common: Common, **asked: Unpack[Asked]) -> int:
 @_DRY_RUN
 @_RESTART
 @common_options(output=("text", "json", "yaml"))
-def apply(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]) -> int:
-    _check_restart(asked["root"], restart=restart)
-    files, seen, planned = _planned(asked)
-    return _show(common, seen, planned) if dry_run else _done(common, files, seen, planned, restart=restart)
+def apply(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[Asked]) -> int:
+    _check_restart(arguments["root"], restart=restart)
+    files, state, planned = _planned(arguments)
+    return _show(common, state, planned) if dry_run else _done(common, files, state, planned, restart=restart)
 
 
 @command.command(
@@ -121,13 +121,13 @@ def apply(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked
 @_DRY_RUN
 @_RESTART
 @common_options(output=("text", "json", "yaml"))
-def undo(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]) -> int:
+def undo(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[Asked]) -> int:
     from tonnage.decide.node.runtime.change import undo_plan
 
-    _check_restart(asked["root"], restart=restart)
-    files, seen, _ = _seen(asked)
-    planned = undo_plan(seen)
-    return _show(common, seen, planned) if dry_run else _done(common, files, seen, planned, restart=restart)
+    _check_restart(arguments["root"], restart=restart)
+    files, state, _ = _runtime_state(arguments)
+    planned = undo_plan(state)
+    return _show(common, state, planned) if dry_run else _done(common, files, state, planned, restart=restart)
 
 
 @command.command(
@@ -138,15 +138,15 @@ def undo(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]
 )
 @_node_options
 @common_options(output=("text", "json", "yaml"))
-def nri(common: Common, **asked: Unpack[Asked]) -> int:
+def nri(common: Common, **arguments: Unpack[Asked]) -> int:
     from tonnage.decide.node.runtime.nri import nri_answer
 
-    _, seen, facts = _seen(asked)
-    answer = nri_answer(seen, facts.nri_plugins)
+    _, state, facts = _runtime_state(arguments)
+    answer = nri_answer(state, facts.nri_plugins)
     if common.output != "text":
-        emit(nri_json(seen, answer), common.output)
+        emit(nri_json(state, answer), common.output)
     else:
-        tell_nri(seen, answer)
+        tell_nri(state, answer)
     return 1 if answer.problems else 0
 
 
@@ -158,7 +158,7 @@ def _check_restart(root: Path, *, restart: bool) -> None:
 
 
 def _done(
-    common: Common, files: RuntimeConfigFiles, seen: RuntimeSeen, plan: RuntimePlan, *, restart: bool
+    common: Common, files: RuntimeConfigFiles, state: RuntimeSeen, plan: RuntimePlan, *, restart: bool
 ) -> int:
     """Carry the plan out and show it. Raises HardwareError."""
     from tonnage.adapters.units import restart_unit
@@ -168,27 +168,27 @@ def _done(
     if changes:
         files.apply(plan.edits)
     if changes and restart:
-        restart_unit(seen.unit)
-    _show(common, seen, plan, restarted=changes and restart)
+        restart_unit(state.unit)
+    _show(common, state, plan, restarted=changes and restart)
     return 1 if plan.standing is Standing.REFUSED else 0
 
 
-def _planned(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
+def _planned(arguments: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
     """Raises ConfigError."""
     from tonnage.decide.node.runtime.change import cdi_plan
     from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
 
-    files, seen, facts = _seen(asked)
-    wanted = asked["nvidia_runtime"]
-    if wanted is None:
-        return files, seen, cdi_plan(seen)
-    program = nvidia_program(facts.programs, "" if wanted == _FOUND else wanted, files.there)
+    files, state, facts = _runtime_state(arguments)
+    runtime = arguments["nvidia_runtime"]
+    if runtime is None:
+        return files, state, cdi_plan(state)
+    program = nvidia_program(facts.programs, "" if runtime == _DETECTED else runtime, files.there)
     if isinstance(program, Problem):
         raise ConfigError(program)
-    return files, seen, handler_plan(seen, program, facts.programs)
+    return files, state, handler_plan(state, program, facts.programs)
 
 
-def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
+def _runtime_state(arguments: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     """Raises ConfigError."""
     from dataclasses import replace
 
@@ -197,29 +197,29 @@ def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     from tonnage.decide.node.runtime.detection import runtime_seen
     from tonnage.model.node.runtime_config import RuntimeKind
 
-    root, config, runtime = asked["root"], asked["config"] or "", asked["runtime"] or ""
+    root, config, runtime = arguments["root"], arguments["config"] or "", arguments["runtime"] or ""
     if not root.is_dir():
         raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
     if config and not config.startswith("/"):
         raise ConfigError(Problem(f"{config[:200]} is no path from /", "--config", remedy="write it from /"))
     files = RuntimeConfigFiles(root)
     facts = asyncio.run(files.facts(ask=not runtime))
-    seen = runtime_seen(facts, files.units(), runtime=runtime, config=config)
-    if seen.files:
-        imports = seen.kind is RuntimeKind.CONTAINERD
-        templates = files.read(templates_of(seen.files[0].path), imports=False)
+    state = runtime_seen(facts, files.units(), runtime=runtime, config=config)
+    if state.files:
+        imports = state.kind is RuntimeKind.CONTAINERD
+        templates = files.read(templates_of(state.files[0].path), imports=False)
         there = tuple(file for file in templates if file.text is not None or file.trouble)
-        read = files.read([file.path for file in seen.files], imports=imports)
-        seen = replace(seen, files=read, templates=there)
-    return files, seen, facts
+        read = files.read([file.path for file in state.files], imports=imports)
+        state = replace(state, files=read, templates=there)
+    return files, state, facts
 
 
-def _show(common: Common, seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
+def _show(common: Common, state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
     """The plan, and the exit status that belongs to it while it is one."""
     from tonnage.model.node.runtime_change import Standing
 
     if common.output != "text":
-        emit(plan_json(seen, plan, restarted=restarted), common.output)
+        emit(plan_json(state, plan, restarted=restarted), common.output)
     else:
-        tell(seen, plan, restarted=restarted)
+        tell(state, plan, restarted=restarted)
     return 0 if plan.standing is Standing.NOTHING else 1

@@ -29,7 +29,7 @@ RESTART: Final = (
 )
 
 
-def tell(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
+def tell(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
     """Print a plan, or what was made of it, for a person."""
     for problem in plan.problems:
         say(render_problem(problem), err=True)
@@ -38,44 +38,45 @@ def tell(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
     for edit in plan.edits:
         say(printable(_diff(edit)), end="")
     if restarted:
-        say(f"Restarted {seen.unit}: it counts now.")
+        say(f"Restarted {state.unit}: it counts now.")
     elif plan.edits:
-        say(f"It counts after: systemctl restart {seen.unit}  ({RESTART})")
+        say(f"It counts after: systemctl restart {state.unit}  ({RESTART})")
 
 
-def plan_json(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> JsonObject:
+def plan_json(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> JsonObject:
     """The same for scripts."""
     edits: list[JsonValue] = [
         {"path": edit.path, "action": _action(edit), "diff": _diff(edit)} for edit in plan.edits
     ]
     answer: JsonObject = {
-        "runtime": _runtime(seen),
+        "runtime": _runtime(state),
         "standing": plan.standing.value,
         "message": plan.why,
         "edits": edits,
-        "restart": f"systemctl restart {seen.unit}" if edits else "",
+        "restart": f"systemctl restart {state.unit}" if edits else "",
         "restarted": restarted,
         "problems": _problems(plan.problems),
     }
     if plan.inventory is not None:
-        found = plan.inventory
-        answer["cdi"] = {"state": found.cdi.value, "reason": found.cdi_reason}
-        answer["nri"] = {"state": found.nri.value, "reason": found.nri_reason}
+        inventory = plan.inventory
+        answer["cdi"] = {"state": inventory.cdi.value, "reason": inventory.cdi_reason}
+        answer["nri"] = {"state": inventory.nri.value, "reason": inventory.nri_reason}
     return answer
 
 
-def _runtime(seen: RuntimeSeen) -> JsonObject:
+def _runtime(state: RuntimeSeen) -> JsonObject:
     return {
-        "name": seen.kind.value if seen.kind is not None else "",
-        "version": seen.version,
-        "toldBy": seen.told_by,
-        "files": [file.path for file in seen.files if file.text is not None],
+        "name": state.kind.value if state.kind is not None else "",
+        "version": state.version,
+        "toldBy": state.told_by,
+        "files": [file.path for file in state.files if file.text is not None],
     }
 
 
 def _problems(problems: Iterable[Problem]) -> list[JsonValue]:
     return [
-        {"what": each.what, "where": each.where, "why": each.why, "remedy": each.remedy} for each in problems
+        {"what": problem.what, "where": problem.where, "why": problem.why, "remedy": problem.remedy}
+        for problem in problems
     ]
 
 
@@ -92,12 +93,12 @@ def _diff(edit: FileEdit) -> str:
     return "".join(line if line.endswith("\n") else f"{line}{cut}" for line in lines)
 
 
-def tell_nri(seen: RuntimeSeen, answer: NriAnswer) -> None:
+def tell_nri(state: RuntimeSeen, answer: NriAnswer) -> None:
     """Print whether NRI works here, for a person."""
     for problem in answer.problems:
         say(render_problem(problem), err=True)
-    if not answer.problems and seen.kind is not None:
-        name = f"{seen.kind.value} {seen.version}"
+    if not answer.problems and state.kind is not None:
+        name = f"{state.kind.value} {state.version}"
         say(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it.")
     asking = ", ".join(answer.plugins)
     say(f"Asked for by {asking}." if asking else "Nothing on this node asks for it.")
@@ -105,10 +106,10 @@ def tell_nri(seen: RuntimeSeen, answer: NriAnswer) -> None:
     say(printable(_NRI))
 
 
-def nri_json(seen: RuntimeSeen, answer: NriAnswer) -> JsonObject:
+def nri_json(state: RuntimeSeen, answer: NriAnswer) -> JsonObject:
     """The same for scripts."""
     return {
-        "runtime": _runtime(seen),
+        "runtime": _runtime(state),
         "works": not answer.problems,
         "reason": answer.reason,
         "askedForBy": [*answer.plugins],

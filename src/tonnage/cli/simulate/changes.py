@@ -42,15 +42,17 @@ def alternatives_of(flags: Flags, filename: Path | None, namespace: str) -> tupl
     """
     problems: list[Problem] = []
     changes = [*_changes(flags, namespace, problems)]
-    found: tuple[m.Alternative, ...] = (m.Alternative(AFTER),)
+    alternatives: tuple[m.Alternative, ...] = (m.Alternative(AFTER),)
     if filename is not None:
         try:
-            found = parse_changes(read_text(filename), source=str(filename), namespace=namespace)
+            alternatives = parse_changes(read_text(filename), source=str(filename), namespace=namespace)
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(*problems)
-    return tuple(replace(one, changes=(*changes, *one.changes)) for one in found)
+    return tuple(
+        replace(alternative, changes=(*changes, *alternative.changes)) for alternative in alternatives
+    )
 
 
 def with_manifests(
@@ -64,7 +66,7 @@ def with_manifests(
 
     problems: list[Problem] = []
     read: dict[str, tuple[Manifest, ...]] = {}
-    for change in (change for one in alternatives for change in one.changes):
+    for change in (change for alternative in alternatives for change in alternative.changes):
         if isinstance(change, m.AddWorkload) and change.source not in read:
             flag = change.where.startswith("--")
             try:
@@ -82,38 +84,42 @@ def with_manifests(
             return change
         return replace(change, manifests=read[change.source])
 
-    return tuple(replace(one, changes=tuple(map(filled, one.changes))) for one in alternatives), snapshot
+    return tuple(
+        replace(alternative, changes=tuple(map(filled, alternative.changes))) for alternative in alternatives
+    ), snapshot
 
 
 def _changes(flags: Flags, namespace: str, problems: list[Problem]) -> list[m.Change]:
     """The flags' changes: nodes come, are set, are cordoned and go; then workloads."""
-    found: list[m.Change] = []
+    changes: list[m.Change] = []
 
-    def each(name: str, values: Sequence[str], make: Callable[[str, str], m.Change], form: str) -> None:
+    def add_each(name: str, values: Sequence[str], make: Callable[[str, str], m.Change], form: str) -> None:
         for value in values:
             where = f"--{name} {value[:200]}"
             try:
-                found.append(make(value, where))
+                changes.append(make(value, where))
             except ValueError as error:
                 problems.append(Problem(str(error), where, remedy=f"write --{name} {form}"))
 
-    each("add-nodes", flags.add_nodes, _add_nodes, "2=a100-0 or 2=H100-80x8,cpu=96,memory=1Ti")
-    each("set-mig", flags.set_mig, _set_mig, "'a100-*=all-1g.10gb' or 'pool=a100=3g.40gb:1,1g.10gb:3'")
-    each("set-sharing", flags.set_sharing, _set_sharing, "'t4-*=4' or 't4-*=4,rename'")
-    each("uncordon", flags.uncordon, lambda v, w: m.Cordon(chosen_nodes(v), undo=True, where=w), "'a100-*'")
-    each("cordon", flags.cordon, lambda v, w: m.Cordon(chosen_nodes(v), where=w), "'a100-*'")
-    each("drain", flags.drain, lambda v, w: m.Drain(chosen_nodes(v), w), "'a100-*'")
-    each("remove-nodes", flags.remove_nodes, lambda v, w: m.RemoveNodes(chosen_nodes(v), w), "'a100-*'")
-    each("add-workload", flags.add_workload, _add_workload, "train.yaml or train.yaml=4")
-    each(
+    add_each("add-nodes", flags.add_nodes, _add_nodes, "2=a100-0 or 2=H100-80x8,cpu=96,memory=1Ti")
+    add_each("set-mig", flags.set_mig, _set_mig, "'a100-*=all-1g.10gb' or 'pool=a100=3g.40gb:1,1g.10gb:3'")
+    add_each("set-sharing", flags.set_sharing, _set_sharing, "'t4-*=4' or 't4-*=4,rename'")
+    add_each(
+        "uncordon", flags.uncordon, lambda v, w: m.Cordon(chosen_nodes(v), undo=True, where=w), "'a100-*'"
+    )
+    add_each("cordon", flags.cordon, lambda v, w: m.Cordon(chosen_nodes(v), where=w), "'a100-*'")
+    add_each("drain", flags.drain, lambda v, w: m.Drain(chosen_nodes(v), w), "'a100-*'")
+    add_each("remove-nodes", flags.remove_nodes, lambda v, w: m.RemoveNodes(chosen_nodes(v), w), "'a100-*'")
+    add_each("add-workload", flags.add_workload, _add_workload, "train.yaml or train.yaml=4")
+    add_each(
         "scale",
         flags.scale,
         lambda v, w: _scale(v, w, namespace),
         "deployment/chat=6 or ml/deployment/chat=6",
     )
     if flags.replay:
-        found.append(m.Replay("--replay"))
-    return found
+        changes.append(m.Replay("--replay"))
+    return changes
 
 
 def _halves(text: str) -> tuple[str, str]:
@@ -123,9 +129,9 @@ def _halves(text: str) -> tuple[str, str]:
     return left, right
 
 
-def _number(text: str, what: str) -> int:
+def _number(text: str, noun: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 8) or int(text) > _MOST:
-        raise ValueError(f"{text[:40]} is no number of {what}")
+        raise ValueError(f"{text[:40]} is no number of {noun}")
     return int(text)
 
 
@@ -146,9 +152,9 @@ def _set_sharing(text: str, where: str) -> m.Change:
 
 
 def _add_nodes(text: str, where: str) -> m.Change:
-    number, equals, what = text.partition("=")
+    number, equals, description = text.partition("=")
     count = _number(number, "nodes")
-    kind, *more = what.split(",")
+    kind, *more = description.split(",")
     if not (equals and kind and 1 <= count <= 50_000):
         raise ValueError("1 to 50000 nodes, and what they are like")
     amounts = {}

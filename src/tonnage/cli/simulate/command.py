@@ -33,8 +33,8 @@ _FLAGS: Final = (
 
 
 def _what_if_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for flag, form, told in reversed(_FLAGS):
-        function = click.option(flag, multiple=True, metavar=form, help=f"{told} Repeatable.")(function)
+    for flag, form, help_text in reversed(_FLAGS):
+        function = click.option(flag, multiple=True, metavar=form, help=f"{help_text} Repeatable.")(function)
     return function
 
 

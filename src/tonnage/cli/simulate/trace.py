@@ -62,13 +62,13 @@ def command(
     from tonnage.model.catalog.openb import published
 
     read = _trace(nodes, jobs, arrivals, common.limit)
-    runs = _runs(read, _known(policies), sorted({*(m for m in _MARKS if m < arrivals), arrivals}), seeds)
+    runs = _runs(read, _policies(policies), sorted({*(m for m in _MARKS if m < arrivals), arrivals}), seeds)
     workload = jobs.name.removeprefix("openb_pod_list_").split(".")[0]
-    told = published(workload) if jobs.name.startswith("openb_pod_list_") else {}
+    reference = published(workload) if jobs.name.startswith("openb_pod_list_") else {}
     if common.output == "text":
-        _show(runs, told, read, seeds)
+        _show(runs, reference, read, seeds)
     else:
-        emit(_answer(runs, told, seeds), common.output)
+        emit(_answer(runs, reference, seeds), common.output)
     return 0
 
 
@@ -94,7 +94,7 @@ def _text(path: Path, limit: Limit) -> str:
         raise ConfigError(Problem("not readable", str(path), str(error))) from None
 
 
-def _known(policies: tuple[str, ...]) -> tuple[str, ...]:
+def _policies(policies: tuple[str, ...]) -> tuple[str, ...]:
     from tonnage.decide.cluster.packing.experiment import POLICIES
 
     by_name = {name.casefold(): name for name in POLICIES}
@@ -112,7 +112,7 @@ def _runs(trace: Trace, policies: tuple[str, ...], marks: list[int], seeds: int)
     from tonnage.decide.cluster.packing.experiment import carry_out
     from tonnage.model.errors import ConfigError, Problem
 
-    found: dict[str, list[tuple[Outcome, float]]] = {policy: [] for policy in policies}
+    outcomes: dict[str, list[tuple[Outcome, float]]] = {policy: [] for policy in policies}
     for done, (policy, seed) in enumerate(_turns(policies, seeds)):
         progress(f"{policy}, order {seed}: {done} of {len(policies) * seeds} done")
         dice = random.Random(seed)  # noqa: S311 an order of arrival that can be had again
@@ -121,9 +121,9 @@ def _runs(trace: Trace, policies: tuple[str, ...], marks: list[int], seeds: int)
             outcome = carry_out(trace, policy, marks, dice)
         except ValueError as error:
             raise ConfigError(Problem(str(error))) from None
-        found[policy].append((outcome, time.process_time() - start))
+        outcomes[policy].append((outcome, time.process_time() - start))
     progress("")
-    return found
+    return outcomes
 
 
 def _turns(policies: tuple[str, ...], seeds: int) -> Iterator[tuple[str, int]]:
@@ -132,12 +132,12 @@ def _turns(policies: tuple[str, ...], seeds: int) -> Iterator[tuple[str, int]]:
             yield policy, seed
 
 
-def _show(runs: Runs, told: Mapping[str, Mapping[int, float]], trace: Trace, seeds: int) -> None:
+def _show(runs: Runs, reference: Mapping[str, Mapping[int, float]], trace: Trace, seeds: int) -> None:
     gpus = sum(machine.gpus for machine in trace.machines)
     marks = list(next(iter(runs.values()))[0][0].allocated)
     counted = f"{len(trace.machines)} machines with {gpus} GPUs, {len(trace.jobs)} jobs"
     say(f"{counted}; mean of {seeds} orders of arrival.")
-    published = "; in brackets what was published" if told else ""
+    published = "; in brackets what was published" if reference else ""
     say(f"Percent of the GPUs given out when so much of them was asked for{published}.")
     say()
     rows = []
@@ -145,21 +145,21 @@ def _show(runs: Runs, told: Mapping[str, Mapping[int, float]], trace: Trace, see
         cells = []
         for mark in marks:
             mean = statistics.mean(outcome.allocated[mark] for outcome, _ in outcomes)
-            known = told.get(policy, {}).get(mark)
-            cells.append(f"{mean:.2f}" + (f" ({known:.2f})" if known is not None else ""))
+            figure = reference.get(policy, {}).get(mark)
+            cells.append(f"{mean:.2f}" + (f" ({figure:.2f})" if figure is not None else ""))
         spread = statistics.pstdev(outcome.allocated[marks[-1]] for outcome, _ in outcomes)
         seconds = statistics.median(seconds for _, seconds in outcomes)
         rows.append([policy, *cells, f"{spread:.2f}", f"{seconds:.1f}"])
     say(table(["POLICY", *(f"{mark} %" for mark in marks), "DEVIATION", "SECONDS"], rows))
 
 
-def _answer(runs: Runs, told: Mapping[str, Mapping[int, float]], seeds: int) -> JsonValue:
+def _answer(runs: Runs, reference: Mapping[str, Mapping[int, float]], seeds: int) -> JsonValue:
     return {
         "seeds": [*range(_FIRST_SEED, _FIRST_SEED + seeds)],
         "policies": [
             {
                 "policy": policy,
-                "published": {str(mark): value for mark, value in told.get(policy, {}).items()},
+                "published": {str(mark): value for mark, value in reference.get(policy, {}).items()},
                 "runs": [
                     {
                         "allocatedPercent": {str(mark): value for mark, value in outcome.allocated.items()},

@@ -100,29 +100,29 @@ class Asked(TypedDict):
     help="Run this lab once the fleet is up; without a terminal end after it.",
 )
 @common_options()
-def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
+def command(common: Common, detach: bool, **arguments: Unpack[Asked]) -> int:
     """Foreground: until Ctrl-C or SIGTERM. `--detach`: the same in a process of its own."""
-    lab = asked["lab"]
+    lab = arguments["lab"]
     if detach and lab:
         raise ConfigError(
             Problem(
                 "--detach and --lab exclude each other", remedy="tonnage up --detach, then tonnage lab run"
             )
         )
-    state = (asked["state"] or state_folder(os.environ)).expanduser().absolute()
-    keeps = asked["state"] is not None and asked["engine"] == "twin"
-    if asked["state"] is not None and not keeps:
+    state = (arguments["state"] or state_folder(os.environ)).expanduser().absolute()
+    keeps = arguments["state"] is not None and arguments["engine"] == "twin"
+    if arguments["state"] is not None and not keeps:
         say("note: --engine kubernetes keeps nothing for the next start", err=True)
-    kept = StateFolder(state).scenario
-    known = keeps and asked["nodes"] is asked["light_nodes"] is None and kept.exists()
-    last = str(kept) if known else DEFAULT_SCENARIO
-    fleet = asked["scenario"] or (load_lab(lab).lab.scenario if lab else last)
-    audit_log = asked["audit_log"] and asked["audit_log"].expanduser().absolute()
-    options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"])
-    options = replace(options, light_nodes=asked["light_nodes"], keeps=keeps, audit_log=audit_log)
-    wanted = load_scenario(options.scenario)
-    wanted = wanted if options.nodes is None else wanted.scaled(options.nodes)
-    wanted = wanted if options.light_nodes is None else wanted.with_light(options.light_nodes)
+    stored = StateFolder(state).scenario
+    resumes = keeps and arguments["nodes"] is arguments["light_nodes"] is None and stored.exists()
+    last = str(stored) if resumes else DEFAULT_SCENARIO
+    fleet = arguments["scenario"] or (load_lab(lab).lab.scenario if lab else last)
+    audit_log = arguments["audit_log"] and arguments["audit_log"].expanduser().absolute()
+    options = UpOptions(fleet, arguments["nodes"], arguments["port"], state, lab, arguments["engine"])
+    options = replace(options, light_nodes=arguments["light_nodes"], keeps=keeps, audit_log=audit_log)
+    scenario = load_scenario(options.scenario)
+    scenario = scenario if options.nodes is None else scenario.scaled(options.nodes)
+    scenario = scenario if options.light_nodes is None else scenario.with_light(options.light_nodes)
     if detach:
         from tonnage.cli.up.detach import start_detached
 
@@ -130,7 +130,7 @@ def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
         say_where(running)
         return 0
     with _few_collections():
-        return asyncio.run(_run(options, wanted, common))
+        return asyncio.run(_run(options, scenario, common))
 
 
 @contextmanager

@@ -61,19 +61,19 @@ def _arguments(options: UpOptions, *, verbose: bool) -> list[str]:
 def _ready(process: subprocess.Popen[bytes], folder: StateFolder, log: IO[bytes]) -> Running:
     """Wait for the line that `up` prints when the whole fleet is there."""
     for _ in range(int(_PATIENCE_S / _PAUSE_S)):
-        said = _tail(log)
-        if READY_LINE in said and (running := folder.running()):
+        tail = _tail(log)
+        if READY_LINE in tail and (running := folder.running()):
             return running
         if process.poll() is not None:
-            raise _failed(said, process.returncode)
+            raise _failed(tail, process.returncode)
         time.sleep(_PAUSE_S)
     process.terminate()
     raise ClusterError(Problem("the fleet did not come up", str(folder.path), _tail(log)))
 
 
-def _failed(said: str, status: int) -> ClusterError | ConfigError:
+def _failed(tail: str, status: int) -> ClusterError | ConfigError:
     """The child's own words, with the status that it ended with."""
-    text = said.strip().removeprefix("error: ")
+    text = tail.strip().removeprefix("error: ")
     if status < 0:
         text = f"killed by {signal.Signals(-status).name}\n{text}".strip()
     elif not text:

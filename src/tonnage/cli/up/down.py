@@ -60,14 +60,14 @@ def stop(folder: StateFolder, *, kill: Callable[[int, int], None], sleep: Callab
     waited = 0.0
     sent = 0
     while (pid := folder.owner()) is not None:
-        wanted = signal.SIGTERM if waited < _GRACE_S else signal.SIGKILL
+        needed = signal.SIGTERM if waited < _GRACE_S else signal.SIGKILL
         if waited > 2 * _GRACE_S:
             raise HardwareError(
                 Problem("the embedded cluster does not end", str(folder.path), f"process {pid}")
             )
-        if pid and sent != wanted:
+        if pid and sent != needed:
             try:
-                kill(pid, wanted)
+                kill(pid, needed)
             except ProcessLookupError:
                 pass
             except PermissionError as error:
@@ -78,7 +78,7 @@ def stop(folder: StateFolder, *, kill: Callable[[int, int], None], sleep: Callab
                         f"process {pid}: {error}",
                     )
                 ) from error
-            sent = wanted
+            sent = needed
         sleep(_PAUSE_S)
         waited += _PAUSE_S
     return sent != 0

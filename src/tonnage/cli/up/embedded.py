@@ -215,11 +215,11 @@ def allow_many_files(nodes: int) -> None:
         why = f"this process may open {hard}; {nodes} nodes take up to {needed}"
         remedy = f"raise the limit (ulimit -n {needed}), or take fewer nodes with --nodes"
         raise HardwareError(Problem("too few open files allowed", "RLIMIT_NOFILE", why, remedy))
-    wanted = needed + _FILES_OF_CLIENTS
+    target = needed + _FILES_OF_CLIENTS
     if hard not in (resource.RLIM_INFINITY, -1):
-        wanted = min(wanted, hard)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        target = min(target, hard)
+    if soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def _no_room(sockets: Path, error: OSError) -> HardwareError:
@@ -279,6 +279,6 @@ def last_complaints(log: Path) -> tuple[str, ...]:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ()
-    said = [line.partition(" ")[2] for line in lines]
-    complaints = dict.fromkeys(text for text in said if text.startswith(("ERROR", "WARNING")))
+    entries = [line.partition(" ")[2] for line in lines]
+    complaints = dict.fromkeys(text for text in entries if text.startswith(("ERROR", "WARNING")))
     return tuple(text[:300] for text in complaints)[-3:]

@@ -87,19 +87,19 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> Told:
         if words[:1] == [name]:
             del words[0]
     # Without names of its own the option --help is unknown: it would print to the terminal of the twin.
-    said = command.make_context("tonnage node", words, obj=Surroundings(context.env), help_option_names=[])
-    _refuse_what_is_elsewhere(said, context.env.get("KUBECONFIG", ""), kubeconfig)
-    told = told_by(said)
-    root = below(context.node_root, told["root"])
-    told["root"] = root
-    told["devices"] = _devices(told["devices"], context.node_root)
-    told["metrics_address"] = _served(told["metrics_address"])
-    told["config"] = told["config"] and below(root, told["config"])
-    told["driver_root"] = told["driver_root"] and below(root, told["driver_root"])
-    told["mig_host_root"] = told["mig_host_root"] and below(root, told["mig_host_root"])
-    if told["kubelet_socket"].startswith("/"):
-        told["kubelet_socket"] = _without_steps_back(told["kubelet_socket"])
-    return told
+    parsed = command.make_context("tonnage node", words, obj=Surroundings(context.env), help_option_names=[])
+    _refuse_what_is_elsewhere(parsed, context.env.get("KUBECONFIG", ""), kubeconfig)
+    arguments = told_by(parsed)
+    root = below(context.node_root, arguments["root"])
+    arguments["root"] = root
+    arguments["devices"] = _devices(arguments["devices"], context.node_root)
+    arguments["metrics_address"] = _served(arguments["metrics_address"])
+    arguments["config"] = arguments["config"] and below(root, arguments["config"])
+    arguments["driver_root"] = arguments["driver_root"] and below(root, arguments["driver_root"])
+    arguments["mig_host_root"] = arguments["mig_host_root"] and below(root, arguments["mig_host_root"])
+    if arguments["kubelet_socket"].startswith("/"):
+        arguments["kubelet_socket"] = _without_steps_back(arguments["kubelet_socket"])
+    return arguments
 
 
 def below(root: Path, path: Path | str) -> Path:
@@ -115,39 +115,39 @@ def _without_steps_back(path: str) -> str:
     return posixpath.normpath(f"/{path}")
 
 
-def _refuse_what_is_elsewhere(said: click.Context, named: str, kubeconfig: Path) -> None:
+def _refuse_what_is_elsewhere(parsed: click.Context, named: str, kubeconfig: Path) -> None:
     """Raises click.UsageError: it was given an option that has no meaning here, or another's kubeconfig."""
-    for option in said.command.params:
+    for option in parsed.command.params:
         name = option.name or ""
-        if said.get_parameter_source(name) in (None, ParameterSource.DEFAULT):
+        if parsed.get_parameter_source(name) in (None, ParameterSource.DEFAULT):
             continue
         if name in _ELSEWHERE or name not in SIDES:
             why = _ONE_CLUSTER if name in _ELSEWHERE else "it is not among those that a container may give"
-            raise click.UsageError(f"{option.opts[0]} cannot be used on the twin: {why}.", said)
+            raise click.UsageError(f"{option.opts[0]} cannot be used on the twin: {why}.", parsed)
     if named and named != str(kubeconfig):
-        what = f"KUBECONFIG cannot be {named[:200]!r} on the twin"
-        raise click.UsageError(f"{what}: {_ONE_CLUSTER}. Leave the variable out.", said)
+        problem = f"KUBECONFIG cannot be {named[:200]!r} on the twin"
+        raise click.UsageError(f"{problem}: {_ONE_CLUSTER}. Leave the variable out.", parsed)
 
 
-def _devices(asked: str, node: Path) -> str:
+def _devices(source: str, node: Path) -> str:
     """Pretended ones, of the node or of another file of its."""
-    if asked == "nvml":
+    if source == "nvml":
         return f"{_SCENARIO}{NodePaths(node).hardware}"
-    if not asked.startswith(_SCENARIO) or not (file := asked.removeprefix(_SCENARIO).strip()):
-        return asked  # the agent refuses it
+    if not source.startswith(_SCENARIO) or not (file := source.removeprefix(_SCENARIO).strip()):
+        return source  # the agent refuses it
     return f"{_SCENARIO}{below(node, file)}"
 
 
-def _served(asked: str) -> str:
+def _served(text: str) -> str:
     """Where metrics are served: an address of this machine alone, or nowhere.
 
     What a pod serves at any of its addresses would be served at any of the machine's here, to everybody.
     """
-    address = parse_address(asked) if asked else None
+    address = parse_address(text) if text else None
     if address is None or isinstance(address, Problem):
-        return asked
+        return text
     local = bool(address.host) and ipaddress.ip_address(address.host).is_loopback
     if local and (address.port == 0 or address.port >= _FIRST_FREE_PORT):
-        return asked
-    _LOG.info("would serve metrics, which the twin does at loopback addresses alone: address=%s", asked)
+        return text
+    _LOG.info("would serve metrics, which the twin does at loopback addresses alone: address=%s", text)
     return ""

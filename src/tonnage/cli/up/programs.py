@@ -61,7 +61,7 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     return 0
 
 
-async def _own_kubeconfig(context: ContainerContext, given: Path) -> Path:
+async def _own_kubeconfig(context: ContainerContext, source: Path) -> Path:
     """Where the API server is, with a token of the pod's own account in place of the administrator's.
 
     Raises ClusterError: the pod has no token, and nobody else's is lent to it.
@@ -69,7 +69,7 @@ async def _own_kubeconfig(context: ContainerContext, given: Path) -> Path:
     token, disk = await context.token(), LocalDisk()
     if not token:
         raise ClusterError(Problem("the pod has no token of a service account", context.pod.metadata.name))
-    document: Any = parsed_json(await disk.read(given) or b"{}")
+    document: Any = parsed_json(await disk.read(source) or b"{}")
     for user in document.get("users", ()):
         user["user"] = {"token": token}
     own = context.node_root / "var/lib/kubelet/pods" / context.pod.metadata.uid / "kubeconfig"

@@ -72,12 +72,12 @@ def devices_of(notes: Labels, pods: Iterable[Pod]) -> tuple[SharedGpu, ...] | No
     listed = _listed(notes.get(REGISTER, ""))
     if listed is None:
         return None
-    taken: dict[str, list[int]] = {}
+    used: dict[str, list[int]] = {}
     for pod in pods:
-        for uuid, memory, cores in _given(pod.hami.get(ALLOCATED, "")):
-            row = taken.setdefault(uuid, [0, 0, 0])
+        for uuid, memory, cores in _assigned_shares(pod.hami.get(ALLOCATED, "")):
+            row = used.setdefault(uuid, [0, 0, 0])
             row[0], row[1], row[2] = row[0] + 1, row[1] + memory, row[2] + cores
-    return tuple(_with(gpu, taken.get(gpu.id, [0, 0, 0])) for gpu in listed)
+    return tuple(_with(gpu, used.get(gpu.id, [0, 0, 0])) for gpu in listed)
 
 
 def parts_of(pod: Pod) -> Iterator[Part]:
@@ -159,7 +159,7 @@ def _from_json(entry: Mapping[str, object]) -> SharedGpu:
     return SharedGpu(str(entry.get("id", "")), number("count"), memory, cores, kind, healthy)
 
 
-def _given(text: str) -> Iterator[tuple[str, int, int]]:
+def _assigned_shares(text: str) -> Iterator[tuple[str, int, int]]:
     """`uuid,type,MiB,cores:` for each GPU of a container, `;` after each container."""
     for entry in text.replace(";", ":").split(":")[:_MOST]:
         fields = entry.split(",")
@@ -168,8 +168,8 @@ def _given(text: str) -> Iterator[tuple[str, int, int]]:
             yield fields[0].partition("[")[0], memory, cores
 
 
-def _with(gpu: SharedGpu, taken: list[int]) -> SharedGpu:
-    used, memory, cores = taken
+def _with(gpu: SharedGpu, usage: list[int]) -> SharedGpu:
+    used, memory, cores = usage
     return SharedGpu(gpu.id, gpu.count, gpu.memory_mib, gpu.cores, gpu.type, gpu.healthy, used, memory, cores)
 
 
@@ -181,14 +181,14 @@ def _part(container: Container) -> Part:
 
 def _is_of_type(gpu: SharedGpu, wishes: Labels) -> bool:
     kind = gpu.type.upper()
-    wanted, unwanted = (wishes.get(f"nvidia.com/{use}-gputype") for use in ("use", "nouse"))
-    if wanted is not None and not any(word.upper() in kind for word in wanted.split(",")):
+    accepted, unwanted = (wishes.get(f"nvidia.com/{use}-gputype") for use in ("use", "nouse"))
+    if accepted is not None and not any(word.upper() in kind for word in accepted.split(",")):
         return False
     return unwanted is None or not any(word.upper() in kind for word in unwanted.split(","))
 
 
 def _is_named(gpu: SharedGpu, wishes: Labels) -> bool:
-    wanted, unwanted = (wishes.get(f"nvidia.com/{use}-gpuuuid") for use in ("use", "nouse"))
-    if wanted is not None:
-        return gpu.id in wanted.split(",")
+    accepted, unwanted = (wishes.get(f"nvidia.com/{use}-gpuuuid") for use in ("use", "nouse"))
+    if accepted is not None:
+        return gpu.id in accepted.split(",")
     return unwanted is None or gpu.id not in unwanted.split(",")

@@ -105,13 +105,13 @@ def wrong_values(operator: str, values: tuple[str, ...]) -> tuple[tuple[int, str
 
     Source: apimachinery 0.35, labels.NewRequirement.
     """
-    found: list[tuple[int, str]] = []
+    problems: list[tuple[int, str]] = []
     if operator in ("Gt", "Lt"):
-        found += ((place, NO_INTEGER) for place, value in enumerate(values) if _int64(value) is None)
+        problems += ((place, NO_INTEGER) for place, value in enumerate(values) if _int64(value) is None)
     for place, value in enumerate(values):
         if why := "; ".join(wrong_in_value(value)):
-            found.append((place, why))
-    return tuple(found)
+            problems.append((place, why))
+    return tuple(problems)
 
 
 def node_is_selected(pod: Pod, node: Node) -> bool:
@@ -137,8 +137,10 @@ def untolerated(
     taints: Iterable[T], tolerations: Iterable[Tolerated], effects: tuple[str, ...]
 ) -> tuple[T, ...]:
     """The taints with one of `effects` that no toleration covers, in the node's order."""
-    given = tuple(tolerations)
-    return tuple(t for t in taints if t.effect in effects and not any(tolerates(g, t) for g in given))
+    all_tolerations = tuple(tolerations)
+    return tuple(
+        t for t in taints if t.effect in effects and not any(tolerates(g, t) for g in all_tolerations)
+    )
 
 
 def pod_term_matches(
@@ -160,10 +162,10 @@ def pod_term_matches(
 def _compares(requirement: Required, value: str | None) -> bool:
     if value is None or len(requirement.values) != 1:
         return False
-    have, wanted = _int64(value), _int64(requirement.values[0])
-    if have is None or wanted is None:
+    have, operand = _int64(value), _int64(requirement.values[0])
+    if have is None or operand is None:
         return False
-    return have > wanted if requirement.operator == "Gt" else have < wanted
+    return have > operand if requirement.operator == "Gt" else have < operand
 
 
 def _int64(text: str) -> int | None:

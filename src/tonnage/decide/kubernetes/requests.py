@@ -50,8 +50,8 @@ def scored_requests(pod: Pod, *, pod_level: bool, by_pod: bool = False) -> tuple
     """
     least: Requests = _SCORED_LEAST
     if pod_level and _whole_pod(pod.pod_requests):
-        asked = pod_requests(pod, by_pod=by_pod)
-        least = {name: amount for name, amount in least.items() if not asked.get(name)}
+        requested = pod_requests(pod, by_pod=by_pod)
+        least = {name: amount for name, amount in least.items() if not requested.get(name)}
     total = _total(pod, least, pod_level=pod_level, by_pod=by_pod)
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
@@ -92,14 +92,14 @@ def written_amount(name: str, amount: int) -> str:
     return f"{amount}"
 
 
-def written_apart(name: str, one: int, other: int) -> tuple[str, str]:
+def written_apart(name: str, amount: int, other: int) -> tuple[str, str]:
     """Two amounts as people write them, in full where the short ones would look the same.
 
     >>> written_apart("memory", 3 * 2**29, 3 * 2**29 + 1)
     ('1610612736', '1610612737')
     """
-    written = written_amount(name, one), written_amount(name, other)
-    return (f"{one}", f"{other}") if one != other and len(set(written)) == 1 else written
+    written = written_amount(name, amount), written_amount(name, other)
+    return (f"{amount}", f"{other}") if amount != other and len(set(written)) == 1 else written
 
 
 def add(total: dict[str, int], amounts: Requests) -> None:
@@ -111,10 +111,10 @@ def add(total: dict[str, int], amounts: Requests) -> None:
 def _total(pod: Pod, least: Requests, *, pod_level: bool, by_pod: bool) -> dict[str, int]:
     status = pod.status
     if not status.resized and not status.cannot_resize:
-        total = _together(pod, least, _asked)
+        total = _together(pod, least, _requests_of)
     elif by_pod:
         sums = [_together(pod, least, which) for which in (_allocated_of(pod), _actual_of(pod))]
-        total = _most([*sums, *([] if status.cannot_resize else [_together(pod, least, _asked)])])
+        total = _most([*sums, *([] if status.cannot_resize else [_together(pod, least, _requests_of)])])
     else:
         total = _together(pod, least, _effective_of(pod))
     if pod_level:
@@ -149,21 +149,21 @@ def _with_init(total: dict[str, int], init: Iterable[tuple[bool, dict[str, int]]
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in total | peak}
 
 
-def _asked(container: Container) -> Requests:
+def _requests_of(container: Container) -> Requests:
     return container.requests
 
 
 def _effective_of(pod: Pod) -> Callable[[Container], Requests]:
     """The most of what a container has, was promised and, unless that is hopeless, asks."""
     steps = {c.name for c in pod.init_containers if not c.sidecar}
-    held = {one.container: one for one in pod.status.resized if one.container not in steps}
+    held = {resize.container: resize for resize in pod.status.resized if resize.container not in steps}
 
     def amounts(container: Container) -> Requests:
-        one = held.get(container.name)
-        if one is None or one.actual is None:
+        resize = held.get(container.name)
+        if resize is None or resize.actual is None:
             return container.requests
-        asked = () if pod.status.cannot_resize else (container.requests,)
-        return _most([one.actual, one.allocated or {}, *asked])
+        requested = () if pod.status.cannot_resize else (container.requests,)
+        return _most([resize.actual, resize.allocated or {}, *requested])
 
     return amounts
 
@@ -171,28 +171,31 @@ def _effective_of(pod: Pod) -> Callable[[Container], Requests]:
 def _allocated_of(pod: Pod) -> Callable[[Container], Requests]:
     """What a container was promised; unsaid, nothing if its node can never do what it asks."""
     unsaid: Requests | None = {} if pod.status.cannot_resize else None
-    held = {one.container: unsaid if one.allocated is None else one.allocated for one in pod.status.resized}
+    held = {
+        resize.container: unsaid if resize.allocated is None else resize.allocated
+        for resize in pod.status.resized
+    }
 
     def amounts(container: Container) -> Requests:
-        found = held.get(container.name)
-        return container.requests if found is None else found
+        allocated = held.get(container.name)
+        return container.requests if allocated is None else allocated
 
     return amounts
 
 
 def _actual_of(pod: Pod) -> Callable[[Container], Requests]:
-    held = {one.container: one.actual for one in pod.status.resized if one.actual}
+    held = {resize.container: resize.actual for resize in pod.status.resized if resize.actual}
     allocated = _allocated_of(pod)
     return lambda container: held.get(container.name) or allocated(container)
 
 
 def _most(parts: Iterable[Requests]) -> dict[str, int]:
     """The largest amount of each resource."""
-    found: dict[str, int] = {}
+    largest: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():
-            found[name] = max(found.get(name, amount), amount)
-    return found
+            largest[name] = max(largest.get(name, amount), amount)
+    return largest
 
 
 def _whole_pod(amounts: Requests) -> dict[str, int]:

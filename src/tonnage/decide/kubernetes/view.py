@@ -18,13 +18,13 @@ from tonnage.model.kubernetes.selectors import Labels
 _REGION: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 _ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 
-Asked: TypeAlias = tuple[Requests, int, int]
+PodSums: TypeAlias = tuple[Requests, int, int]
 """What a pod asks, and CPU (milli) and memory (bytes) as scores count what already runs."""
-Ask: TypeAlias = Callable[[Pod], Asked]
+Ask: TypeAlias = Callable[[Pod], PodSums]
 _DEFAULT: Final = SchedulerProfile()
 
 
-def asked_by(pod: Pod, *, by_pod: bool = False) -> Asked:
+def asked_by(pod: Pod, *, by_pod: bool = False) -> PodSums:
     """What a pod asks; `by_pod` as `pod_requests` has it."""
     return pod_requests(pod, by_pod=by_pod), *scored_requests(pod, pod_level=True, by_pod=by_pod)
 
@@ -114,8 +114,8 @@ class _Replaced(Mapping[str, NodeView]):
         return _Replaced(nodes, {node.name: node})
 
     def __getitem__(self, name: str) -> NodeView:
-        found = self.fresh.get(name)
-        return self.nodes[name] if found is None else found
+        fresh = self.fresh.get(name)
+        return self.nodes[name] if fresh is None else fresh
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.nodes)
@@ -239,15 +239,15 @@ def _asked_once(*, by_pod: bool) -> Ask:
 
     What is told is shared, too, so that a hundred thousand pods of few workloads have few amounts.
     """
-    known: dict[tuple[int, ...], Asked] = {}
+    cache: dict[tuple[int, ...], PodSums] = {}
 
-    def ask(pod: Pod) -> Asked:
+    def ask(pod: Pod) -> PodSums:
         if pod.status.resized or pod.status.cannot_resize:
             return asked_by(pod, by_pod=by_pod)
         key = id(pod.containers), id(pod.init_containers), id(pod.pod_requests), id(pod.overhead)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = asked_by(pod)
-        return found
+        cached = cache.get(key)
+        if cached is None:
+            cached = cache[key] = asked_by(pod)
+        return cached
 
     return ask

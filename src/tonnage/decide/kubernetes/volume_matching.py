@@ -26,16 +26,16 @@ def matched(
     claims: Iterable[VolumeClaim], volumes: Mapping[str, Iterable[Volume]], node: Node
 ) -> dict[VolumeClaim, Volume]:
     """The claims that find a volume on a node, with it; the smallest chooses first. `volumes` by class."""
-    taken: set[str] = set()
-    found: dict[VolumeClaim, Volume] = {}
-    for claim in sorted(claims, key=lambda one: one.size):
+    used_names: set[str] = set()
+    met: dict[VolumeClaim, Volume] = {}
+    for claim in sorted(claims, key=lambda waiting_claim: waiting_claim.size):
         volume = _smallest(
-            claim, (v for v in volumes.get(claim.storage_class, ()) if v.name not in taken), node
+            claim, (v for v in volumes.get(claim.storage_class, ()) if v.name not in used_names), node
         )
         if volume is not None:
-            taken.add(volume.name)
-            found[claim] = volume
-    return found
+            used_names.add(volume.name)
+            met[claim] = volume
+    return met
 
 
 def _smallest(claim: VolumeClaim, volumes: Iterable[Volume], node: Node) -> Volume | None:

@@ -22,14 +22,14 @@ UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 def volumes_stop(pod: Pod, snapshot: Snapshot) -> str:
     """The scheduler's words on a volume claim that no node can help; empty: go on."""
-    known = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+    claims_by_key = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
     for volume in pod.volumes:
-        if not volume.ephemeral and (pod.namespace, volume.claim) not in known:
+        if not volume.ephemeral and (pod.namespace, volume.claim) not in claims_by_key:
             return f'persistentvolumeclaim "{volume.claim}" not found'
     for volume in pod.volumes:
-        if text := _says(pod, volume, known):
+        if text := _says(pod, volume, claims_by_key):
             return text
-    claims = {volume: known[pod.namespace, volume.claim] for volume in pod.volumes}
+    claims = {volume: claims_by_key[pod.namespace, volume.claim] for volume in pod.volumes}
     if any(_is_immediate(claim, snapshot) for claim in claims.values()):
         return UNBOUND
     there = {volume.name for volume in snapshot.volumes} if snapshot.was_read("PersistentVolume") else None
@@ -44,26 +44,26 @@ def undecided_volumes(pod: Pod, snapshot: Snapshot, *, rated: bool = False) -> t
 
     `rated`: nodes are rated by the storage that a volume would leave there.
     """
-    found = [
+    texts = [
         f"volume {disk.volume} ({disk.source}), {why}"
         for disk in pod.disks
         if (why := _why_open_disk(disk, snapshot))
     ]
     if not pod.volumes:
-        return tuple(found)
-    known = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+        return tuple(texts)
+    claims_by_key = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
     for volume in pod.volumes:
-        claim = known.get((pod.namespace, volume.claim))
+        claim = claims_by_key.get((pod.namespace, volume.claim))
         if (
             why := _why_open(claim, snapshot, rated=rated)
             if claim is not None
             else "of which the claim is not known"
         ):
-            found.append(f"{_told(volume)}, {why}")
-    return tuple(found)
+            texts.append(f"{_described(volume)}, {why}")
+    return tuple(texts)
 
 
-def _told(volume: PodVolume) -> str:
+def _described(volume: PodVolume) -> str:
     return f"volume {volume.name} ({'ephemeral' if volume.ephemeral else 'persistentVolumeClaim'})"
 
 
@@ -84,7 +84,9 @@ def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot, *, rated: bool) ->
     cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
     if cls is None:
         return f"of which the class {claim.storage_class} is not known"
-    driver = next((one for one in snapshot.storage_drivers if one.name == cls.provisioner), None)
+    driver = next(
+        (candidate for candidate in snapshot.storage_drivers if candidate.name == cls.provisioner), None
+    )
     counts = driver is not None and driver.counts_storage
     if rated and (counts or any(volume.storage_class == cls.name for volume in snapshot.volumes)):
         return "for which nodes are rated by the storage that it would leave"
@@ -105,7 +107,7 @@ def _why_open_driver(name: str, snapshot: Snapshot) -> str:
     unread = [kind for kind in needed if not snapshot.was_read(kind)]
     if unread:
         return f"of which the driver {name} is judged by {' and '.join(unread)}, which were not read"
-    driver = next((one for one in snapshot.storage_drivers if one.name == name), None)
+    driver = next((candidate for candidate in snapshot.storage_drivers if candidate.name == name), None)
     return f"for which {name} must run on the node" if driver is not None and driver.must_be_there else ""
 
 
@@ -124,8 +126,8 @@ def _attachments_needed(name: str, snapshot: Snapshot) -> tuple[str, ...]:
     return ("VolumeAttachment",) if limited else ()
 
 
-def _says(pod: Pod, volume: PodVolume, known: Mapping[tuple[str, str], VolumeClaim]) -> str:
-    claim = known.get((pod.namespace, volume.claim))
+def _says(pod: Pod, volume: PodVolume, claims_by_key: Mapping[tuple[str, str], VolumeClaim]) -> str:
+    claim = claims_by_key.get((pod.namespace, volume.claim))
     if claim is None:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{volume.claim}"'
     if claim.lost:

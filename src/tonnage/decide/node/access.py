@@ -26,7 +26,7 @@ def access_to(inventory: Inventory, config: PluginConfig) -> Access:
     indices |= {mig.uuid: index_of(device, mig) for device, mig in parts_of(inventory)}
     specs = {device.uuid: _specs(_device_paths(device), config) for device in inventory.devices}
     for device, mig in parts_of(inventory):
-        numbers = [nodes.capabilities[name] for name in _known(device, mig, nodes)]
+        numbers = [nodes.capabilities[name] for name in _openable_capabilities(device, mig, nodes)]
         paths = [f"{CAPABILITY_FOLDER}/nvidia-cap{number}" for number in numbers]
         specs[mig.uuid] = _specs([*_device_paths(device), *paths], config)
     common = [path for path in CONTROL_NODES if path in nodes.own or path in nodes.driver]
@@ -52,8 +52,8 @@ def obstacle(unit: Unit, config: PluginConfig, inventory: Inventory, access: Acc
     plain = config.pass_device_specs and not only_cdi(config)
     if not plain and not (CDI.intersection(config.device_list) and inventory.nodes.own):
         return None
-    known = _known(unit.device, unit.mig, inventory.nodes)
-    missing = [name for name in capabilities_of(unit.device, unit.mig) if name not in known]
+    openable = _openable_capabilities(unit.device, unit.mig, inventory.nodes)
+    missing = [name for name in capabilities_of(unit.device, unit.mig) if name not in openable]
     if not missing:
         return None
     place = missing[0].replace("/", "/mig/", 1)
@@ -80,7 +80,7 @@ def capabilities_of(device: Device, mig: MigDevice) -> tuple[str, ...]:
     return f"{instance}/access", f"{instance}/ci{mig.compute_instance}/access"
 
 
-def _known(device: Device, mig: MigDevice, nodes: DeviceNodes) -> tuple[str, ...]:
+def _openable_capabilities(device: Device, mig: MigDevice, nodes: DeviceNodes) -> tuple[str, ...]:
     return tuple(name for name in capabilities_of(device, mig) if name in nodes.capabilities)
 
 

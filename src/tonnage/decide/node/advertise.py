@@ -37,8 +37,8 @@ def advertise(plan: NodePlan, holds: Iterable[Hold], uses: Uses | None = None) -
 def _shown(resource: PlannedResource, uses: Uses) -> tuple[Slot, ...]:
     """The resource's own slots where nothing is in the way: that is what nodes are nearly all of the time."""
     first = {slot.uuid: slot for slot in resource.first_slots if (slot.part_of or slot.uuid) in uses}
-    found = {uuid: conflict(resource, slot, uses) for uuid, slot in first.items()}
-    why = {uuid: f"held as {describe(hold)}" for uuid, hold in found.items() if hold is not None}
+    conflicts = {uuid: conflict(resource, slot, uses) for uuid, slot in first.items()}
+    why = {uuid: f"held as {describe(hold)}" for uuid, hold in conflicts.items() if hold is not None}
     if not why:
         return resource.slots
     return tuple(

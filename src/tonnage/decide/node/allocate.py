@@ -41,12 +41,12 @@ def allocate(
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
-    asked, slots = set(ids), resource.by_id
+    requested, slots = set(ids), resource.by_id
     uses = held.uses(whole_of) if uses is None else uses
     name, subject = resource.name, f"Resource {resource.name}"
     if not ids:
         return NoDevices(subject=subject, message=_invalid(name, "no devices requested"), resource=name)
-    if len(asked) != len(ids):
+    if len(requested) != len(ids):
         message = _invalid(name, "a device is requested twice")
         return DuplicateDevice(subject=subject, message=message, resource=name)
     # Every id before any device: one that is unknown has no slot, which all that follows looks at.
@@ -117,18 +117,18 @@ def _invalid(resource: str, text: str) -> str:
 
 def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:
     """The first slot whose device an earlier one has too, after that one."""
-    seen: dict[str, Slot] = {}
+    by_uuid: dict[str, Slot] = {}
     for slot in slots:
-        if slot.uuid in seen:
-            return seen[slot.uuid], slot
-        seen[slot.uuid] = slot
+        if slot.uuid in by_uuid:
+            return by_uuid[slot.uuid], slot
+        by_uuid[slot.uuid] = slot
     return None
 
 
-def _not_distinct(resource: PlannedResource, one: Slot, other: Slot) -> str:
+def _not_distinct(resource: PlannedResource, first: Slot, other: Slot) -> str:
     devices = len({slot.uuid for slot in resource.slots})
     return (
-        f"{one.id} and {other.id} are replicas of one GPU, and the policy spread-strict gives a container"
+        f"{first.id} and {other.id} are replicas of one GPU, and the policy spread-strict gives a container"
         f" each GPU once; kubelet found too few of this node's {devices} shared GPUs with a free replica:"
         " ask for fewer, or use the policy spread"
     )

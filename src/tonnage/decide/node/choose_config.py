@@ -12,7 +12,7 @@ from tonnage.model.names import CONFIG_LABEL
 from tonnage.model.node.plugin_settings import FALLBACKS
 
 DEFAULT_KEY: Final = "default"
-_KNOWN: Final = ("named", "single", "empty")
+_FALLBACKS: Final = ("named", "single", "empty")
 _MOST_KEYS: Final = 20
 
 
@@ -52,16 +52,16 @@ class Wishes:
 
 def unknown_fallbacks(fallbacks: Iterable[str]) -> Problem | None:
     """What is wrong with a list of fallbacks."""
-    unknown = next((name for name in fallbacks if name not in _KNOWN), None)
+    unknown = next((name for name in fallbacks if name not in _FALLBACKS), None)
     if unknown is None:
         return None
-    remedy = f"some of {', '.join(_KNOWN)}"
+    remedy = f"some of {', '.join(_FALLBACKS)}"
     return Problem(f"unknown fallback strategy: {unknown[:60]!r}", "--fallback-strategies", remedy=remedy)
 
 
 def choose(
-    asked: str | None,
-    data: Mapping[str, str] | None,
+    label_value: str | None,
+    configs: Mapping[str, str] | None,
     file: Choice | None,
     wishes: Wishes,
     *,
@@ -72,11 +72,11 @@ def choose(
     `data` is None when there is no ConfigMap, `absent` says why. Source: NVIDIA/k8s-device-plugin v0.20,
     cmd/config-manager; a file is Tonnage's own.
     """
-    if asked:
-        return _keyed(asked, data, wishes, f"label {wishes.label}", absent)
+    if label_value:
+        return _keyed(label_value, configs, wishes, f"label {wishes.label}", absent)
     if wishes.default:
-        return _keyed(wishes.default, data, wishes, "--default-config", absent)
-    keys = data or {}
+        return _keyed(wishes.default, configs, wishes, "--default-config", absent)
+    keys = configs or {}
     for fallback in wishes.fallbacks:
         if fallback == "named" and DEFAULT_KEY in keys:
             return _of(DEFAULT_KEY, keys, wishes)
@@ -87,27 +87,27 @@ def choose(
     return file or Problem(
         "no config was set, no default was provided, and all fallbacks failed",
         "--fallback-strategies",
-        f"ConfigMap {wishes.config_map} {absent}" if data is None else _listed(keys),
+        f"ConfigMap {wishes.config_map} {absent}" if configs is None else _listed(keys),
         f"label the node {wishes.label}, or add empty to the fallbacks",
     )
 
 
 def _keyed(
-    key: str, data: Mapping[str, str] | None, wishes: Wishes, where: str, absent: str
+    key: str, configs: Mapping[str, str] | None, wishes: Wishes, where: str, absent: str
 ) -> Choice | Problem:
-    if data is not None and key in data:
-        return _of(key, data, wishes)
+    if configs is not None and key in configs:
+        return _of(key, configs, wishes)
     return Problem(
         f"no device-plugin configuration {key[:63]!r}",
         where,
-        f"ConfigMap {wishes.config_map} " + (absent if data is None else "has no such key"),
-        _listed(data) if data else f"create ConfigMap {wishes.config_map} with that key",
+        f"ConfigMap {wishes.config_map} " + (absent if configs is None else "has no such key"),
+        _listed(configs) if configs else f"create ConfigMap {wishes.config_map} with that key",
     )
 
 
-def _listed(data: Mapping[str, str]) -> str:
-    return f"its keys: {', '.join(sorted(data)[:_MOST_KEYS]) or 'none'}"
+def _listed(configs: Mapping[str, str]) -> str:
+    return f"its keys: {', '.join(sorted(configs)[:_MOST_KEYS]) or 'none'}"
 
 
-def _of(key: str, data: Mapping[str, str], wishes: Wishes) -> Choice:
-    return Choice(data[key], f"{wishes.config_map}[{key}]", key)
+def _of(key: str, configs: Mapping[str, str], wishes: Wishes) -> Choice:
+    return Choice(configs[key], f"{wishes.config_map}[{key}]", key)

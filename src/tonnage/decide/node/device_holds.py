@@ -38,20 +38,20 @@ class DeviceHolds:
     """
 
     holds: tuple[Hold, ...] = ()
-    known: bool = False
+    settled: bool = False
     by_id: Mapping[tuple[str, str], Hold] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
 
     @classmethod
-    def of(cls, holds: Iterable[Hold], *, known: bool = True) -> DeviceHolds:
+    def of(cls, holds: Iterable[Hold], *, settled: bool = True) -> DeviceHolds:
         """These, found by id.
 
         >>> DeviceHolds.of([Hold("r", ("GPU-0", "GPU-1"), "ml", "train")]).by_id["r", "GPU-1"].pod
         'train'
         """
         every = tuple(holds)
-        return cls(every, known, {(hold.resource, slot): hold for hold in every for slot in hold.ids})
+        return cls(every, settled, {(hold.resource, slot): hold for hold in every for slot in hold.ids})
 
     @property
     def resources(self) -> frozenset[str]:
@@ -67,14 +67,14 @@ class DeviceHolds:
     def uses(self, whole_of: Mapping[str, str] = MappingProxyType({})) -> Uses:
         """The uses that each physical device is in. `whole_of` is that of every MIG device, by uuid."""
         uses: Uses = {}
-        known: set[tuple[str, str, bool]] = set()
+        counted: set[tuple[str, str, bool]] = set()
         for hold in self.holds:
             for text in hold.ids:
                 device = parse_device_id(text)
                 key = hold.resource, device.uuid, device.replica is not None
-                if key in known:  # another replica of it
+                if key in counted:  # another replica of it
                     continue
-                known.add(key)
+                counted.add(key)
                 whole = whole_of.get(device.uuid)
                 use = Use(hold.resource, device.replica is not None, "" if whole is None else device.uuid)
                 uses.setdefault(whole or device.uuid, {}).setdefault(use, hold)

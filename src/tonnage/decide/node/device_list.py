@@ -31,7 +31,7 @@ def device_list(node: NodeRuntime) -> Settled:
     >>> device_list(NodeRuntime("v1.35.0", "containerd://2.1.4"))
     (<DeviceListStrategy.CDI_CRI: 'cdi-cri'>, 'kubelet 1.35.0 and containerd 2.1.4 have CDI')
     """
-    kubelet, (name, _, said) = version_of(node.kubelet), node.runtime.partition("://")
+    kubelet, (name, _, runtime_version) = version_of(node.kubelet), node.runtime.partition("://")
     if not node.kubelet or not node.runtime:
         return None, "the Node does not say yet which kubelet and container runtime it has"
     if node.unwritable:
@@ -41,8 +41,8 @@ def device_list(node: NodeRuntime) -> Settled:
             DeviceListStrategy.ENVVAR,
             f"kubelet {_shown(node.kubelet)} hands on no CDI devices, which needs 1.29",
         )
-    kind, version = runtime_kind(name), version_of(said)
-    runtime = f"{name[:_LONGEST]} {_shown(said)}"
+    kind, version = runtime_kind(name), version_of(runtime_version)
+    runtime = f"{name[:_LONGEST]} {_shown(runtime_version)}"
     if kind is None or version is None:
         return DeviceListStrategy.ENVVAR, f"{runtime} is not known to have CDI"
     missing = _missing(node, kind, version)

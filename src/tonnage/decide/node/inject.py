@@ -74,8 +74,8 @@ def _variables(names: tuple[str, ...], config: PluginConfig, access: Access) -> 
 
 def _mounts(names: tuple[str, ...], config: PluginConfig, access: Access) -> Iterator[Mount]:
     if DeviceListStrategy.VOLUME_MOUNTS in config.device_list:
-        wanted = [*names, *(f"imex/{channel}" for channel in access.channels)]
-        yield from (Mount("/dev/null", f"{_MOUNT_FOLDER}/{name}") for name in wanted)
+        file_names = [*names, *(f"imex/{channel}" for channel in access.channels)]
+        yield from (Mount("/dev/null", f"{_MOUNT_FOLDER}/{name}") for name in file_names)
 
 
 def _nodes(allocation: Allocation, access: Access) -> Iterator[DeviceSpec]:

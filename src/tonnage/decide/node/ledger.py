@@ -54,7 +54,7 @@ class Entry:
     id: str
     order: int
     since: float
-    seen: bool = False
+    listed: bool = False
     owner: Owner = Owner()
     forgotten: bool = False
     kind: HoldKind = HoldKind.DEVICE_PLUGIN
@@ -62,7 +62,7 @@ class Entry:
     @property
     def never_shown(self) -> bool:
         """Whether it should be in kubelet's books, and never was."""
-        return self.kind is HoldKind.DEVICE_PLUGIN and not self.seen
+        return self.kind is HoldKind.DEVICE_PLUGIN and not self.listed
 
     @property
     def is_open(self) -> bool:
@@ -139,11 +139,13 @@ def gather(
     `reserved` is what the checkpoint has for pods that may live: kubelet's list leaves out the devices of
     ordinary init containers. It is None when the checkpoint cannot be read; then nothing is free either.
     """
-    kept = before.reserved if reserved is None else tuple(reserved)
+    reserved_now = before.reserved if reserved is None else tuple(reserved)
     now = tuple(shown or ())
     if shown is not None and reserved is not None and settled:
-        return Evidence(_union(now, kept), order, True, now, kept)
-    return Evidence(_union(now, before.holds, kept), order, False, now, kept, read=reserved is not None)
+        return Evidence(_union(now, reserved_now), order, True, now, reserved_now)
+    return Evidence(
+        _union(now, before.holds, reserved_now), order, False, now, reserved_now, read=reserved is not None
+    )
 
 
 def entries_of(allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> tuple[Entry, ...]:
@@ -176,37 +178,37 @@ def settle(
     uids = {name: uid for uid, name in living.names.items()} if living else {}
     earlier = _by_slot(evidence.reserved)
     books = {**(earlier if evidence.read else {}), **_by_slot(evidence.shown)}
-    kept: list[Entry] = []
+    entries: list[Entry] = []
     for entry in ledger:
         slot = entry.resource, entry.id
         if evidence.order < entry.order:
-            kept.append(entry)
+            entries.append(entry)
         elif slot in books:  # before the doubts: what kubelet has in its books it has not forgotten
             owner = _owner(entry, books[slot], evidence.kubelet or entry.owner.kubelet, uids)
-            kept.append(replace(entry, seen=True, owner=owner, forgotten=False))
+            entries.append(replace(entry, listed=True, owner=owner, forgotten=False))
         elif _forgotten(entry, evidence, living):
-            kept.append(replace(entry, forgotten=True))
+            entries.append(replace(entry, forgotten=True))
         elif slot in earlier:
             owner = _owner(entry, earlier[slot], entry.owner.kubelet, uids)
-            kept.append(replace(entry, seen=True, owner=owner, forgotten=False))
-        elif not (entry.seen and evidence.final):
-            kept.append(replace(entry, forgotten=False) if entry.seen else entry)
-    forgotten = tuple(entry for entry in kept if entry.seen and entry.forgotten)
-    lacking = {entry.resource: _Lacking() for entry in kept if not entry.seen}
+            entries.append(replace(entry, listed=True, owner=owner, forgotten=False))
+        elif not (entry.listed and evidence.final):
+            entries.append(replace(entry, forgotten=False) if entry.listed else entry)
+    forgotten = tuple(entry for entry in entries if entry.listed and entry.forgotten)
+    lacking = {entry.resource: _Lacking() for entry in entries if not entry.listed}
     lacking = {name: _lacking(name, evidence, census, forgotten) for name in lacking}
-    kept = [
+    entries = [
         entry
-        for entry in kept
-        if entry.seen
+        for entry in entries
+        if entry.listed
         or not evidence.final
         or not _lost(entry, evidence, census, lacking[entry.resource], now)
     ]
-    unseen = Counter(entry.resource for entry in kept if not entry.seen)
+    unseen = Counter(entry.resource for entry in entries if not entry.listed)
     return tuple(
         entry
-        if entry.seen or not evidence.kubelet or evidence.order < entry.order
+        if entry.listed or not evidence.kubelet or evidence.order < entry.order
         else _doubted(entry, evidence, bool(forgotten), lacking[entry.resource], unseen[entry.resource])
-        for entry in kept
+        for entry in entries
     )
 
 
@@ -226,16 +228,16 @@ def _doubted(entry: Entry, evidence: Evidence, lost: bool, lacking: _Lacking, un
 
 def _lacking(resource: str, evidence: Evidence, census: Census, forgotten: Ledger) -> _Lacking:
     """How many of a resource the containers of each living pod ask for and are not known to have."""
-    given: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+    assigned: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
     for hold in (*evidence.shown, *evidence.reserved):
         if hold.resource == resource:
-            given[hold.namespace, hold.pod, hold.container].update(hold.ids)
+            assigned[hold.namespace, hold.pod, hold.container].update(hold.ids)
     for entry in forgotten:
         for container in entry.owner.containers if entry.resource == resource else ():
-            given[entry.owner.namespace, entry.owner.pod, container].add(entry.id)
+            assigned[entry.owner.namespace, entry.owner.pod, container].add(entry.id)
     lacking = _Lacking()
     for claim in census.claims:
-        has = len(given[claim.namespace, claim.pod, claim.container])
+        has = len(assigned[claim.namespace, claim.pod, claim.container])
         if claim.resource == resource and has < claim.count:
             lacking[claim.namespace, claim.pod] += claim.count - has
     return lacking
@@ -263,10 +265,10 @@ def _by_slot(holds: Iterable[Hold]) -> dict[tuple[str, str], tuple[Hold, tuple[s
 
 def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     """Every hold: kubelet's, with the pod that has it, and those that only the ledger knows."""
-    known = _union((_remembered(entry) for entry in ledger if entry.forgotten), evidence.holds)
-    slots = {(hold.resource, slot) for hold in known for slot in hold.ids}
+    proven = _union((_remembered(entry) for entry in ledger if entry.forgotten), evidence.holds)
+    slots = {(hold.resource, slot) for hold in proven for slot in hold.ids}
     noted = {(entry.resource, entry.id): entry for entry in ledger}
-    return (*known, *(_noted(entry) for slot, entry in noted.items() if slot not in slots))
+    return (*proven, *(_noted(entry) for slot, entry in noted.items() if slot not in slots))
 
 
 def _noted(entry: Entry) -> Hold:
@@ -333,7 +335,7 @@ def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
     server's word; without it, that of a kubelet which has read its pods.
     """
     owner = entry.owner
-    if not entry.seen or not evidence.kubelet:
+    if not entry.listed or not evidence.kubelet:
         return entry.forgotten
     if not _is_of_earlier(entry, evidence.kubelet):
         return False
@@ -341,17 +343,17 @@ def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
         return False
     if not evidence.final:
         return True
-    known = living.names.get(owner.uid) if living else None
-    name = known or (owner.namespace, owner.pod)
-    given = {
+    current_name = living.names.get(owner.uid) if living else None
+    name = current_name or (owner.namespace, owner.pod)
+    assigned = {
         hold.container
         for hold in (*evidence.shown, *evidence.reserved)
         if hold.resource == entry.resource and (hold.namespace, hold.pod) == name
     }
     idle = living.idle if living else frozenset()
-    if _all(owner, lambda container: container in given or (owner.uid, container) in idle):
+    if _all(owner, lambda container: container in assigned or (owner.uid, container) in idle):
         return False
-    return known is not None or name in evidence.pods
+    return current_name is not None or name in evidence.pods
 
 
 def _lost(entry: Entry, evidence: Evidence, census: Census, lacking: _Lacking, now: float) -> bool:
@@ -367,12 +369,12 @@ def _lost(entry: Entry, evidence: Evidence, census: Census, lacking: _Lacking, n
 
 
 def _union(*sources: Iterable[Hold]) -> tuple[Hold, ...]:
-    known: set[tuple[str, str]] = set()
-    result: list[Hold] = []
+    listed: set[tuple[str, str]] = set()
+    holds: list[Hold] = []
     for source in sources:
         for hold in source:
-            fresh = tuple([slot for slot in hold.ids if (hold.resource, slot) not in known])
-            known.update([(hold.resource, slot) for slot in fresh])
+            fresh = tuple([slot for slot in hold.ids if (hold.resource, slot) not in listed])
+            listed.update([(hold.resource, slot) for slot in fresh])
             if fresh:
-                result.append(hold if len(fresh) == len(hold.ids) else replace(hold, ids=fresh))
-    return tuple(result)
+                holds.append(hold if len(fresh) == len(hold.ids) else replace(hold, ids=fresh))
+    return tuple(holds)

@@ -58,8 +58,8 @@ def reconcile(
     `kubelet` identifies kubelet's registration socket, empty when there is none. A resource is registered
     again whenever its own socket was opened anew or kubelet's is another one.
     """
-    wanted = {advertisement.resource for advertisement in desired}
-    actions: list[Action] = [Withdraw(name) for name in served if name not in wanted]
+    advertised = {advertisement.resource for advertisement in desired}
+    actions: list[Action] = [Withdraw(name) for name in served if name not in advertised]
     for advertisement in desired:
         name, now = advertisement.resource, served.get(advertisement.resource)
         opening = now is None or not now.socket_present

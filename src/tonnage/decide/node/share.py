@@ -33,31 +33,31 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     chosen: list[tuple[SharedResource, tuple[Unit, ...]]] = []
     for shared in config.shared:
         candidates = tuple(unit for unit in free.values() if unit.name == shared.name)
-        found, missing = _selected(shared, candidates)
+        selected, missing = _selected(shared, candidates)
         problems += [f"no device {name} for {shared.offered_as}" for name in missing]
         # The first entry that selects a device has it; one that MPS then refuses is not offered whole.
-        for unit in found:
+        for unit in selected:
             del free[unit.uuid]
         if uses_mps(config):
             refused = {
-                unit.uuid: why for unit in found if (why := unshareable(unit, shared.replicas)) is not None
+                unit.uuid: why for unit in selected if (why := unshareable(unit, shared.replicas)) is not None
             }
             problems += [why.message for why in refused.values()]
-            found = tuple(unit for unit in found if unit.uuid not in refused)
-        if found:
-            chosen.append((shared, found))
+            selected = tuple(unit for unit in selected if unit.uuid not in refused)
+        if selected:
+            chosen.append((shared, selected))
     exclusive: dict[ResourceName, list[Unit]] = {}
     for unit in free.values():
         exclusive.setdefault(unit.name, []).append(unit)
     slots = _Slots(inventory, config, access)
     offered: list[PlannedResource] = []
-    for shared, found in chosen:
+    for shared, selected in chosen:
         if shared.offered_as in exclusive:  # a MIG profile has that name, which no text could show
-            taken = f"{shared.offered_as} is the name of other devices, too"
-            problems.append(f"{taken}: those that are shared under it are withheld")
+            duplicate = f"{shared.offered_as} is the name of other devices, too"
+            problems.append(f"{duplicate}: those that are shared under it are withheld")
         else:
-            offered.append(slots.replicated(shared, found))
-    offered += [slots.exclusive(name, found) for name, found in exclusive.items()]
+            offered.append(slots.replicated(shared, selected))
+    offered += [slots.exclusive(name, selected) for name, selected in exclusive.items()]
     whole_of = {mig.uuid: device.uuid for device, mig in parts_of(inventory)}
     return NodePlan(tuple(offered), tuple(problems), whole_of, access)
 
@@ -87,8 +87,8 @@ class _Slots:
 
     def replicated(self, shared: SharedResource, units: Sequence[Unit]) -> PlannedResource:
         slots = tuple(  # there may be tens of thousands
-            Slot(f"{one.uuid}::{number}", one.uuid, one.healthy, one.reason, one.numa_node, one.part_of)
-            for one in map(self._slot, units)
+            Slot(f"{slot.uuid}::{number}", slot.uuid, slot.healthy, slot.reason, slot.numa_node, slot.part_of)
+            for slot in map(self._slot, units)
             for number in range(shared.replicas)
         )
         return PlannedResource(

@@ -100,19 +100,19 @@ def fits(pattern: str, text: str) -> bool:
     if at > end or not text.startswith(first) or not text.endswith(last):
         return False
     for part in inner:
-        found = text.find(part, at, end)
-        if found < 0:
+        position = text.find(part, at, end)
+        if position < 0:
             return False
-        at = found + len(part)
+        at = position + len(part)
     return True
 
 
-def _named(text: str, rules: Sequence[NamePattern]) -> ResourceName | None:
+def _renamed(text: str, rules: Sequence[NamePattern]) -> ResourceName | None:
     return next((rule.name for rule in rules if fits(rule.pattern, text)), None)
 
 
 def _whole(device: Device, config: PluginConfig) -> Unit:
-    return Unit(_named(device.product, config.gpu_names) or GPU, device)
+    return Unit(_renamed(device.product, config.gpu_names) or GPU, device)
 
 
 def _undivided(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
@@ -148,7 +148,7 @@ def _mixed(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit,
             problems.append(_empty(device))
         for mig in device.migs if device.mig_enabled else ():
             try:
-                name = _named(mig.profile, config.mig_names) or mig_resource(mig.profile)
+                name = _renamed(mig.profile, config.mig_names) or mig_resource(mig.profile)
             except ValueError as error:
                 why = f"MIG profile '{mig.profile[:63]}' does not match any resource patterns"
                 problems.append(f"{why}, so {mig.uuid} is withheld: {error}")
@@ -171,7 +171,9 @@ def _single(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit
         elif chosen == _WHOLE:
             units.append(_whole(device, config))
         else:
-            units += [Unit(_named(mig.profile, config.mig_names) or GPU, device, mig) for mig in device.migs]
+            units += [
+                Unit(_renamed(mig.profile, config.mig_names) or GPU, device, mig) for mig in device.migs
+            ]
     return tuple(units), tuple(problems)
 
 

@@ -18,10 +18,10 @@ def samples_of(text: str) -> Samples:
     >>> samples_of('tonnage_agent_ready 1.0')
     {('tonnage_agent_ready', frozenset()): 1.0}
     """
-    found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+    samples: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for name, labels, value in _SAMPLE.findall(text):
         try:
-            found[name, frozenset(_LABEL.findall(labels))] = float(value)
+            samples[name, frozenset(_LABEL.findall(labels))] = float(value)
         except ValueError:
             continue
-    return found
+    return samples

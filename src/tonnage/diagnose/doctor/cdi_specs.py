@@ -45,7 +45,7 @@ def judge_cdi(
     findings += [stale for spec in valid if (stale := _stale(spec, facts, version)) is not None]
     findings += _twice(valid)
     if config is not None and wants_cdi(config):
-        findings += _wanted(valid, inventory)
+        findings += _missing_specs(valid, inventory)
     kinds = sorted({_kind(spec) for spec in valid})
     summary = f"{counted(len(valid), 'spec')}: {listed(kinds)}" if valid else "no specs"
     return Judgement(_LAYER, tuple(findings), summary)
@@ -71,8 +71,8 @@ def _crowded(folder: str, number: int) -> NodeFinding:
 def _problem(spec: SpecDocument) -> str:
     if spec.document is None:
         return spec.trouble or "failed to parse CDI Spec"
-    found = spec_problems(spec.document)
-    return f"{found[0].where}: {found[0].what}" if found else ""
+    problems = spec_problems(spec.document)
+    return f"{problems[0].where}: {problems[0].what}" if problems else ""
 
 
 def _kind(spec: SpecDocument) -> str:
@@ -112,19 +112,19 @@ def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> NodeFinding | N
     if spec.document is None or not _kind(spec).startswith(_NVIDIA):
         return None
     paths = sorted(set(_paths(spec.document)))
-    others = {found[1] for path in paths if (found := _LIBRARY.search(path))} - {version}
+    others = {match[1] for path in paths if (match := _LIBRARY.search(path))} - {version}
     missing = [path for path in paths if path in facts.missing]
     if version and others and not any(path.endswith(f".so.{version}") for path in paths):
-        what = f"{spec.path} is of driver {listed(sorted(others))}, {version} is loaded"
+        text = f"{spec.path} is of driver {listed(sorted(others))}, {version} is loaded"
         why = "containers get libraries that are not there, or do not fit the module"
     elif missing:
-        what = f"{spec.path} names {counted(len(missing), 'path')} where nothing is"
+        text = f"{spec.path} names {counted(len(missing), 'path')} where nothing is"
         why = f"{listed(missing, 3)}: containers stay in ContainerCreating, 'failed to stat CDI host device'"
     else:
         return None
     return finding(
         CdiSpecStale(
-            message=what,
+            message=text,
             remedy=_again(spec),
             path=spec.path,
             drivers=tuple(sorted(others)),
@@ -153,7 +153,7 @@ def _edits(document: JsonObject) -> Iterator[JsonObject]:
 
 def _objects(owner: JsonObject, key: str) -> list[JsonObject]:
     value: JsonValue = owner.get(key)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
 def _names(spec: SpecDocument) -> list[str]:
@@ -182,7 +182,7 @@ def _twice(valid: list[SpecDocument]) -> Iterator[NodeFinding]:
             )
 
 
-def _wanted(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[NodeFinding]:
+def _missing_specs(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[NodeFinding]:
     ours = [spec for spec in valid if _kind(spec) == CDI_GPU_KIND]
     devices = [device for device in inventory.devices if not device.mig_enabled] if inventory else []
     names = {name for spec in ours for name in _names(spec)}

@@ -30,7 +30,7 @@ class _Fault:
 
     path: str
     was: str | None
-    wanted: str
+    expected: str
     make: str
     severity: Severity = Severity.ERROR
 
@@ -49,7 +49,7 @@ def judge_device_nodes(facts: DeviceNodeFacts, inventory: Inventory | None) -> J
         for severity in Severity
     ]
     wrong = [_wrong(fault) for fault in faults if fault.was is not None]
-    findings = (*(each for each in missing if each is not None), *wrong, *_module(facts))
+    findings = (*(finding for finding in missing if finding is not None), *wrong, *_module(facts))
     return Judgement(_LAYER, findings, counted(len(facts.nodes), "node"))
 
 
@@ -72,19 +72,19 @@ def _missing(faults: list[_Fault]) -> NodeFinding | None:
 
 def _wrong(fault: _Fault) -> NodeFinding:
     if not fault.was:
-        what = f"{fault.path} is no character device"
+        text = f"{fault.path} is no character device"
         why = "a container that was given a path which did not exist leaves a folder or a file there"
     else:
-        what = f"{fault.path} has the numbers {fault.was}, the driver has {fault.wanted}"
+        text = f"{fault.path} has the numbers {fault.was}, the driver has {fault.expected}"
         why = "it leads to another driver, or to none: an image or a backup brought it along"
     remedy = f"rm -r {fault.path}; {fault.make}"
     return finding(
         DeviceNodeWrong(
-            message=what,
+            message=text,
             remedy=remedy,
             path=fault.path,
             numbers=fault.was or "",
-            expected=fault.wanted,
+            expected=fault.expected,
         ),
         where=fault.path,
         why=why,
@@ -128,8 +128,8 @@ def _module(facts: DeviceNodeFacts) -> Iterator[NodeFinding]:
 def _capabilities(facts: DeviceNodeFacts, inventory: Inventory | None) -> Iterator[_Fault]:
     major = (facts.majors or {}).get(_CAPABILITIES)
     parts = [(device, mig) for device in (inventory.devices if inventory else ()) for mig in device.migs]
-    wanted = [name for device, mig in parts for name in capabilities_of(device, mig)]
-    for name in dict.fromkeys(wanted):
+    capabilities = [name for device, mig in parts for name in capabilities_of(device, mig)]
+    for name in dict.fromkeys(capabilities):
         number = facts.capabilities.get(name)
         if number is None:
             continue
@@ -156,9 +156,9 @@ def _node(
     make: str,
     severity: Severity = Severity.ERROR,
 ) -> Iterator[_Fault]:
-    found = facts.nodes.get(path)
-    wanted = ":".join(map(str, numbers or ()))
-    if found is None:
-        yield _Fault(path, None, wanted, make, severity)
-    elif found.numbers is None or (numbers is not None and found.numbers != numbers):
-        yield _Fault(path, ":".join(map(str, found.numbers or ())), wanted, make, severity)
+    node = facts.nodes.get(path)
+    expected = ":".join(map(str, numbers or ()))
+    if node is None:
+        yield _Fault(path, None, expected, make, severity)
+    elif node.numbers is None or (numbers is not None and node.numbers != numbers):
+        yield _Fault(path, ":".join(map(str, node.numbers or ())), expected, make, severity)

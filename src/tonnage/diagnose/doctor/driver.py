@@ -38,17 +38,17 @@ def judge_driver(facts: NodeFacts, driver: DriverFacts) -> Judgement:
     if not nvidia:
         names = [module for module in _OTHERS.values() if module in driver.modules]
         return Judgement(_LAYER, tuple(findings), ", ".join(names))
-    mine = for_containers(facts)
-    bound = tuple(gpu for gpu in mine if gpu.driver == "nouveau")
+    gpus = for_containers(facts)
+    bound = tuple(gpu for gpu in gpus if gpu.driver == "nouveau")
     if bound:
-        findings.append(_nouveau_bound(bound, mine))
-    if mine and "nvidia" not in driver.modules:
+        findings.append(_nouveau_bound(bound, gpus))
+    if gpus and "nvidia" not in driver.modules:
         findings += [*kernel_findings(driver), *_not_loaded(driver, nouveau=bool(bound))]
-    elif mine:
-        findings += [*_not_driven(mine, facts.answer), *next_kernel_findings(driver)]
+    elif gpus:
+        findings += [*_not_driven(gpus, facts.answer), *next_kernel_findings(driver)]
         findings += _answers(facts.answer)
     findings += [*_two_drivers(driver, facts.libraries), *_unhealthy(facts)]
-    return Judgement(_LAYER, tuple(findings), _summary(driver, len(nvidia) - len(mine)))
+    return Judgement(_LAYER, tuple(findings), _summary(driver, len(nvidia) - len(gpus)))
 
 
 def for_containers(facts: NodeFacts) -> tuple[PciGpu, ...]:
@@ -65,10 +65,9 @@ def _summary(driver: DriverFacts, passed_on: int) -> str:
     if "nvidia" not in driver.modules:
         return f"not loaded, kernel {driver.kernel or 'unknown'}"
     whose = f" from {driver.container_root}" if driver.container_version == driver.version != "" else ""
-    given = f", {passed_on} passed on to virtual machines" if passed_on else ""
-    return (
-        f"nvidia {driver.version or 'of unknown version'}{whose}, kernel {driver.kernel or 'unknown'}{given}"
-    )
+    passed_text = f", {passed_on} passed on to virtual machines" if passed_on else ""
+    kernel = driver.kernel or "unknown"
+    return f"nvidia {driver.version or 'of unknown version'}{whose}, kernel {kernel}{passed_text}"
 
 
 def _others(facts: NodeFacts, driver: DriverFacts) -> Iterator[NodeFinding]:
@@ -87,13 +86,13 @@ def _others(facts: NodeFacts, driver: DriverFacts) -> Iterator[NodeFinding]:
             )
 
 
-def _nouveau_bound(bound: tuple[PciGpu, ...], mine: tuple[PciGpu, ...]) -> NodeFinding:
+def _nouveau_bound(bound: tuple[PciGpu, ...], gpus: tuple[PciGpu, ...]) -> NodeFinding:
     return finding(
         NouveauBound(
-            message=f"nouveau is bound to {len(bound)} of {counted(len(mine), 'GPU')}",
+            message=f"nouveau is bound to {len(bound)} of {counted(len(gpus), 'GPU')}",
             remedy=_BLACKLIST,
             bound=len(bound),
-            gpus=len(mine),
+            gpus=len(gpus),
         ),
         where=f"/sys/bus/pci/devices/{bound[0].address}/driver",
         why="NVIDIA's driver cannot take a GPU that the open driver of the kernel has",
@@ -143,42 +142,42 @@ def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[NodeFinding]:
         )
 
 
-def _not_driven(mine: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[NodeFinding]:
-    unbound = tuple(gpu for gpu in mine if gpu.driver not in ("nvidia", "nouveau"))
+def _not_driven(gpus: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[NodeFinding]:
+    unbound = tuple(gpu for gpu in gpus if gpu.driver not in ("nvidia", "nouveau"))
     inventory = answer.inventory
-    told = "; ".join(inventory.problems) if inventory is not None else ""
-    seen = len(inventory.devices) if inventory is not None else len(mine)
-    seen = seen if answer.shown is None else answer.shown
+    problems = "; ".join(inventory.problems) if inventory is not None else ""
+    shown = len(inventory.devices) if inventory is not None else len(gpus)
+    shown = shown if answer.shown is None else answer.shown
     if unbound:
         yield finding(
             GpuNotDriven(
-                message=f"{len(unbound)} of {counted(len(mine), 'GPU')} have no NVIDIA driver:"
+                message=f"{len(unbound)} of {counted(len(gpus), 'GPU')} have no NVIDIA driver:"
                 f" {addresses(unbound)}",
                 remedy="dmesg | grep -iE 'nvrm|xid'",
-                gpus=len(mine),
-                driven=len(mine) - len(unbound),
+                gpus=len(gpus),
+                driven=len(gpus) - len(unbound),
                 addresses=tuple(gpu.address for gpu in unbound),
             ),
             where=f"/sys/bus/pci/devices/{unbound[0].address}/driver",
             why=f"bound to {unbound[0].driver or 'nothing'}: too old a driver for it, or a failed start",
         )
-    elif seen < len(mine):
+    elif shown < len(gpus):
         yield finding(
             GpuNotDriven(
-                message=f"{len(mine)} GPUs are on the bus, the driver shows {seen}",
+                message=f"{len(gpus)} GPUs are on the bus, the driver shows {shown}",
                 remedy="dmesg | grep -i xid; kubectl drain $(hostname) --ignore-daemonsets && reboot",
-                gpus=len(mine),
-                driven=seen,
+                gpus=len(gpus),
+                driven=shown,
             ),
             where="NVML",
-            why=told or "the driver gave one up",
+            why=problems or "the driver gave one up",
         )
 
 
 def _answers(answer: DriverAnswer) -> Iterator[NodeFinding]:
     if answer.hangs:
         hanging = (
-            [each for each in answer.inventory.problems if "does not answer" in each]
+            [problem for problem in answer.inventory.problems if "does not answer" in problem]
             if answer.inventory
             else []
         )

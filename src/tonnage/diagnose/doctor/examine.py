@@ -30,9 +30,9 @@ _IN_A_POD: Final = "this is a pod's own: mount the host's / in it and give --roo
 def examine(facts: NodeFacts, layers: Iterable[NodeLayer] = tuple(NodeLayer), workload: str = "") -> Report:
     """A judgement of each of `layers`, in their order; `workload` is a pod or container to look at alone."""
     examination = _Examination(facts, workload)
-    wanted = set(layers)
+    chosen = set(layers)
     judged = {layer: examination.judged(layer, judge) for layer, judge in examination.judges()}
-    return Report(facts.node, tuple(judged[layer] for layer in NodeLayer if layer in wanted))
+    return Report(facts.node, tuple(judged[layer] for layer in NodeLayer if layer in chosen))
 
 
 @dataclass(slots=True)

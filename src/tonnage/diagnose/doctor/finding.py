@@ -47,7 +47,7 @@ class Judgement:
     @property
     def state(self) -> State:
         """The worst of what was found."""
-        severities = {each.severity for each in self.findings}
+        severities = {finding.severity for finding in self.findings}
         if Severity.ERROR in severities:
             return State.FAILS
         if Severity.WARNING in severities:
@@ -59,7 +59,7 @@ class Judgement:
         return replace(
             self,
             findings=tuple(
-                replace(each, reason=replace(each.reason, subject=subject)) for each in self.findings
+                replace(finding, reason=replace(finding.reason, subject=subject)) for finding in self.findings
             ),
         )
 
@@ -84,18 +84,18 @@ class Report:
     def findings(self) -> tuple[NodeFinding, ...]:
         """All of them: by layer, in one layer the worst first."""
         return tuple(
-            each
+            finding
             for layer in self.layers
-            for each in sorted(layer.findings, key=lambda each: _ORDER.index(each.severity))
+            for finding in sorted(layer.findings, key=lambda finding: _ORDER.index(finding.severity))
         )
 
     @property
     def first(self) -> Judgement | None:
         """The first layer that fails; of those that only warn the first, where none fails."""
         for state in (State.FAILS, State.WARNS):
-            found = next((layer for layer in self.layers if layer.state is state), None)
-            if found is not None:
-                return found
+            layer_found = next((layer for layer in self.layers if layer.state is state), None)
+            if layer_found is not None:
+                return layer_found
         return None
 
     @property
@@ -110,30 +110,30 @@ class Report:
             "healthy": self.healthy,
             "first": self.first.layer.value if self.first else None,
             "layers": [layer.to_json() for layer in self.layers],
-            "findings": [_finding_json(each) for each in self.findings],
+            "findings": [_finding_json(finding) for finding in self.findings],
         }
 
 
-def _finding_json(seen: NodeFinding) -> JsonObject:
+def _finding_json(finding: NodeFinding) -> JsonObject:
     """The finding as `doctor -o json` prints it."""
     return {
-        "code": seen.code,
-        "layer": seen.reason.node_layer.value,
-        "severity": seen.severity.value,
-        "what": seen.reason.message,
-        "where": seen.place,
-        "why": seen.why,
-        "remedy": seen.reason.remedy,
+        "code": finding.code,
+        "layer": finding.reason.node_layer.value,
+        "severity": finding.severity.value,
+        "what": finding.reason.message,
+        "where": finding.place,
+        "why": finding.why,
+        "remedy": finding.reason.remedy,
     }
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, singular: str, many: str = "") -> str:
     """A number with its noun.
 
     >>> counted(1, "GPU"), counted(3, "GPU"), counted(2, "library", "libraries")
     ('1 GPU', '3 GPUs', '2 libraries')
     """
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
+    return f"{number} {singular if number == 1 else many or f'{singular}s'}"
 
 
 def listed(names: tuple[str, ...] | list[str], most: int = 4) -> str:

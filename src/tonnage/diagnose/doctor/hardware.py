@@ -22,7 +22,7 @@ def judge_hardware(facts: HardwareFacts) -> Judgement:
         why = "/sys/bus/pci cannot be seen: with --root, is sysfs mounted there?"
         return Judgement(NodeLayer.HARDWARE, because=why)
     if not facts.gpus:
-        found = finding(
+        no_gpu = finding(
             NoGpuFound(
                 message="no GPU on the PCI bus",
                 remedy="lspci -nn | grep -iE '10de|1002|1da3'; then the BIOS, the riser, or the VM's"
@@ -31,7 +31,7 @@ def judge_hardware(facts: HardwareFacts) -> Judgement:
             where="/sys/bus/pci/devices",
             why="no device of NVIDIA, AMD or Gaudi is a GPU by its PCI class",
         )
-        return Judgement(NodeLayer.HARDWARE, (found,), "no GPU")
+        return Judgement(NodeLayer.HARDWARE, (no_gpu,), "no GPU")
     dead = tuple(_dead(gpu) for gpu in facts.gpus if gpu.dead)
     return Judgement(NodeLayer.HARDWARE, dead, summary_of(facts.gpus))
 

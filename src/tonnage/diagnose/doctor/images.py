@@ -40,17 +40,17 @@ def image_findings(
     driver = version_of(inventory.cuda_version) if inventory is not None else None
     if cuda is None:
         return
-    wanted = f"{cuda[0]}.{cuda[1]}"
+    cuda_version = f"{cuda[0]}.{cuda[1]}"
     if inventory is not None and driver is not None and cuda[0] > driver[0]:
         yield finding(
             ImageNeedsNewerDriver(
                 subject="",
-                message=f"{name} is built with CUDA {wanted}; driver {inventory.driver_version} has"
+                message=f"{name} is built with CUDA {cuda_version}; driver {inventory.driver_version} has"
                 f" CUDA {inventory.cuda_version}",
                 remedy=f"an image with CUDA {driver[0]}.x, a newer driver, or the package"
                 f" cuda-compat-{cuda[0]}-{cuda[1]} in the image (data center GPUs only)",
                 container=name,
-                cuda=wanted,
+                cuda=cuda_version,
                 driver=inventory.driver_version,
             ),
             where=where,
@@ -58,17 +58,17 @@ def image_findings(
             " major version",
         )
     for capability in dict.fromkeys(capabilities):
-        found = version_of(capability)
-        reason = _no_code(cuda[:2], found[:2]) if found is not None else ""
+        capability_version = version_of(capability)
+        reason = _no_code(cuda[:2], capability_version[:2]) if capability_version is not None else ""
         if reason:
             yield finding(
                 ImageWithoutCodeForGpu(
-                    message=f"{name} is built with CUDA {wanted}, which has no code for its GPU"
+                    message=f"{name} is built with CUDA {cuda_version}, which has no code for its GPU"
                     f" (compute capability {capability})",
                     remedy="an image whose CUDA knows the GPU, or a node with other GPUs"
                     " (label nvidia.com/gpu.compute.major)",
                     container=name,
-                    cuda=wanted,
+                    cuda=cuda_version,
                     capability=capability,
                 ),
                 where=where,
@@ -85,7 +85,7 @@ def _no_code(cuda: tuple[int, ...], capability: tuple[int, ...]) -> str:
     >>> _no_code((13, 0), (7, 0)), _no_code((12, 4), (9, 0))
     ('CUDA 13.0 dropped it', '')
     """
-    since = next((first for known, first in _SINCE if capability >= known), None)
+    since = next((first for capability_limit, first in _SINCE if capability >= capability_limit), None)
     if since is not None and cuda < since:
         return f"CUDA {since[0]}.{since[1]} was the first to know it"
     for version, lowest in _UNTIL:

@@ -25,104 +25,104 @@ from tonnage.model.reasons.node.runtime import (
 )
 
 
-def injection_findings(seen: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def injection_findings(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     """What keeps GPUs out although they are there."""
-    yield from _cdi(seen, facts)
-    yield from _nri(seen)
-    yield from _no_way(seen, facts)
+    yield from _cdi(runtime, facts)
+    yield from _nri(runtime)
+    yield from _no_way(runtime, facts)
 
 
-def _cdi(seen: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def _cdi(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     config = facts.plugin.config if facts.plugin is not None else None
-    if config is None or not wants_cdi(config) or seen.cdi is not False:
+    if config is None or not wants_cdi(config) or runtime.cdi is not False:
         return
     asks = "the agent's configuration names devices by CDI"
-    if seen.version is not None and not can_cdi(seen.kind, seen.version):
+    if runtime.version is not None and not can_cdi(runtime.kind, runtime.version):
         yield finding(
             CdiUnsupported(
-                message=f"{seen.name} knows no CDI",
+                message=f"{runtime.name} knows no CDI",
                 remedy="upgrade the runtime, or deviceListStrategy: envvar",
-                runtime=seen.name,
+                runtime=runtime.name,
             ),
-            where=listed(seen.config.files, 2),
+            where=listed(runtime.config.files, 2),
             why=f"{asks}; it works with {CDI_NEEDS}",
         )
-    elif seen.config.cdi_elsewhere:
+    elif runtime.config.cdi_elsewhere:
         yield finding(
             CdiDisabled(
-                message=f"{seen.name} reads no CDI specs of {CDI_FOLDER}",
-                remedy=f'add "{CDI_FOLDER}" to cdi_spec_dirs, then systemctl restart {unit_of(seen.kind)}',
-                runtime=seen.name,
+                message=f"{runtime.name} reads no CDI specs of {CDI_FOLDER}",
+                remedy=f'add "{CDI_FOLDER}" to cdi_spec_dirs, then systemctl restart {unit_of(runtime.kind)}',
+                runtime=runtime.name,
             ),
-            where=seen.config.cdi_elsewhere,
+            where=runtime.config.cdi_elsewhere,
             why=f"{asks}, whose specs are written there: 'unresolvable CDI devices'",
         )
     else:
-        silent = seen.config.cdi_replaced or listed(seen.config.files, 1)
+        silent = runtime.config.cdi_replaced or listed(runtime.config.files, 1)
         yield finding(
             CdiDisabled(
-                message=f"CDI is off in {seen.name}",
+                message=f"CDI is off in {runtime.name}",
                 remedy="tonnage runtime plan on the node shows the change, tonnage runtime apply makes it",
-                runtime=seen.name,
+                runtime=runtime.name,
             ),
-            where=silent if cdi_said(seen.config, seen.version) is None else seen.config.cdi_where,
+            where=silent if cdi_said(runtime.config, runtime.version) is None else runtime.config.cdi_where,
             why=f"{asks}; containers start without them",
         )
 
 
-def _nri(seen: NodeRuntime) -> Iterator[NodeFinding]:
+def _nri(runtime: NodeRuntime) -> Iterator[NodeFinding]:
     """RUN-3."""
-    wanted = seen.facts.nri_plugins
-    if not wanted:
+    plugins = runtime.facts.nri_plugins
+    if not plugins:
         return
-    if seen.version is not None and not can_nri(seen.kind, seen.version):
+    if runtime.version is not None and not can_nri(runtime.kind, runtime.version):
         yield finding(
             NriUnsupported(
-                message=f"NRI is asked for, and {seen.name} does not support NVIDIA's plugin",
+                message=f"NRI is asked for, and {runtime.name} does not support NVIDIA's plugin",
                 remedy="cdi.nriPluginEnabled=false for this node's ClusterPolicy, or upgrade the runtime",
-                runtime=seen.name,
+                runtime=runtime.name,
             ),
-            where=wanted[0],
+            where=plugins[0],
             why=f"it works with {NRI_NEEDS}",
         )
-    elif seen.nri is False:
+    elif runtime.nri is False:
         yield finding(
             NriDisabled(
-                message=f"NRI is asked for, and off in {seen.name}",
+                message=f"NRI is asked for, and off in {runtime.name}",
                 remedy="disable = false under io.containerd.nri.v1.nri (CRI-O: enable_nri = true), then"
                 " restart",
-                runtime=seen.name,
+                runtime=runtime.name,
             ),
-            where=seen.config.nri_where or wanted[0],
+            where=runtime.config.nri_where or plugins[0],
             why="the plugin waits for a socket that nobody opens",
         )
 
 
-def _no_way(seen: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def _no_way(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     """RUN-2: a container starts, and nvidia-smi is not found."""
-    handlers = [each for each in seen.config.handlers.values() if each.is_nvidia]
+    handlers = [handler for handler in runtime.config.handlers.values() if handler.is_nvidia]
     specs = [
         spec
         for spec in (facts.cdi.specs if facts.cdi is not None else ())
         if spec.document is not None and "nvidia.com" in str(spec.document.get("kind"))
     ]
-    by_cdi = bool(specs) and seen.cdi is not False
-    if handlers or by_cdi or seen.facts.hooks or seen.facts.nri_plugins:
+    by_cdi = bool(specs) and runtime.cdi is not False
+    if handlers or by_cdi or runtime.facts.hooks or runtime.facts.nri_plugins:
         return
-    if not seen.config.files or any(config.problems for config in seen.facts.configs):
+    if not runtime.config.files or any(config.problems for config in runtime.facts.configs):
         return  # what stands there is not known
     config = facts.plugin.config if facts.plugin is not None else None
     if config is not None and wants_cdi(config):
         return  # a missing or refused spec is told of where specs are
     off = " and CDI is off" if specs else "; there is no CDI spec either"
-    tool = "installed" if seen.facts.programs else "not installed"
+    tool = "installed" if runtime.facts.programs else "not installed"
     yield finding(
         NoInjectionPath(
-            message=f"no GPU gets into a container: {seen.name} has no NVIDIA runtime handler{off}",
+            message=f"no GPU gets into a container: {runtime.name} has no NVIDIA runtime handler{off}",
             remedy="deviceListStrategy: [cdi-cri] for the agent, which needs no toolkit; or install"
             f" nvidia-container-toolkit && {CONFIGURE}",
-            runtime=seen.name,
+            runtime=runtime.name,
         ),
-        where=listed(seen.config.files, 2) or "/etc/cdi",
+        where=listed(runtime.config.files, 2) or "/etc/cdi",
         why=f"NVIDIA's container toolkit is {tool}. Containers start, and 'nvidia-smi' is not found in them",
     )

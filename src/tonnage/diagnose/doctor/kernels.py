@@ -40,8 +40,10 @@ def next_kernel_findings(driver: DriverFacts) -> Iterator[NodeFinding]:
     own = running is not None and running.headers and not driver.container_root
     if running is None or not (running.module or own):
         return  # the driver is a container's, which builds its module or brings it
-    newer = [each for each in driver.kernels if order_of(each.release) > order_of(driver.kernel)]
-    lacking = [each for each in newer if not each.module and not each.headers]
+    newer = [
+        installed for installed in driver.kernels if order_of(installed.release) > order_of(driver.kernel)
+    ]
+    lacking = [installed for installed in newer if not installed.module and not installed.headers]
     if not lacking:
         return
     worst = max(lacking, key=lambda kernel: order_of(kernel.release))

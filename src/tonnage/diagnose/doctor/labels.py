@@ -44,20 +44,20 @@ def judge_labels(
         why = "the node has no labels of GPU feature discovery" if inventory.devices else "none, and no GPU"
         return Judgement(_LAYER, because=f"{why} (tonnage node --labels)")
     used = config or PluginConfig()
-    wanted = {
+    expected = {
         key: value
         for key, value in gpu_labels(inventory, used, share(inventory, used), machine).items()
         if key.startswith(_PREFIX if config is not None else _OF_HARDWARE) and key not in _BY_HAND
     }
-    findings = tuple(_drift(labels, wanted, strange=config is not None))
-    return Judgement(_LAYER, findings, counted(len(wanted), "label"))
+    findings = tuple(_drift(labels, expected, strange=config is not None))
+    return Judgement(_LAYER, findings, counted(len(expected), "label"))
 
 
-def _drift(labels: Mapping[str, str], wanted: Mapping[str, str], *, strange: bool) -> Iterator[NodeFinding]:
+def _drift(labels: Mapping[str, str], expected: Mapping[str, str], *, strange: bool) -> Iterator[NodeFinding]:
     """`strange`: also labels that nothing there gives."""
     differing = {
         key: f"{key}={labels[key]}, it is {value}"
-        for key, value in sorted(wanted.items())
+        for key, value in sorted(expected.items())
         if key in labels and labels[key] != value
     }
     unfounded = {
@@ -66,7 +66,7 @@ def _drift(labels: Mapping[str, str], wanted: Mapping[str, str], *, strange: boo
         if strange
         and key.startswith(_FAMILIES)
         and not key.startswith(_NOT_OURS)
-        and key not in wanted
+        and key not in expected
         and key not in _BY_HAND
     }
     if differing or unfounded:

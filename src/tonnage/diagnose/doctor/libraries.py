@@ -19,13 +19,13 @@ _PURPOSE: Final = {_NVML: "nvidia-smi and every device plugin need it", _CUDA: "
 
 def judge_libraries(facts: LibraryFacts, version: str, answer: DriverAnswer, *, sound: bool) -> Judgement:
     """`version` is the loaded module's, empty if it is not known. `sound`: nothing below fails."""
-    found = {file.name: file for file in facts.files}
+    files = {file.name: file for file in facts.files}
     findings = [*_missing(facts), *_mismatched(facts, version), *_uncached(facts)]
     if not findings and sound and answer.error and not answer.hangs:
         findings.append(_refused(answer))
     versions = sorted({file.version for file in facts.files if file.version})
     where = "" if facts.root == "/" else f" in {facts.root}"
-    summary = f"{', '.join(versions) or 'of unknown version'}{where}" if found else "not found"
+    summary = f"{', '.join(versions) or 'of unknown version'}{where}" if files else "not found"
     return Judgement(_LAYER, tuple(findings), summary)
 
 

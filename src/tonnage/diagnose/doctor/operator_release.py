@@ -26,24 +26,24 @@ def operator_findings(facts: NodeFacts) -> Iterator[NodeFinding]:
         return
     packages: Mapping[str, str] = facts.runtime.packages if facts.runtime is not None else {}
     package = (packages[_PACKAGE], f"package {_PACKAGE}") if _PACKAGE in packages else None
-    for word, found, wanted in (
+    for word, actual, expected in (
         ("container toolkit", images.get(_TOOLKIT) or package, release.toolkit),
         ("device plugin", images.get(_PLUGIN), release.device_plugin),
     ):
-        has, needs = version_of(found[0]) if found else None, version_of(wanted)
-        if found is None or has is None or needs is None or has[:2] == needs[:2]:
+        has, needs = version_of(actual[0]) if actual else None, version_of(expected)
+        if actual is None or has is None or needs is None or has[:2] == needs[:2]:
             continue
         yield finding(
             OperatorVersionsMixed(
                 message=f"{word} {'.'.join(map(str, has))} with GPU operator {release.version}, released"
-                f" with {wanted}",
-                remedy=f"take the version out of the chart's values, or write {wanted} there",
+                f" with {expected}",
+                remedy=f"take the version out of the chart's values, or write {expected} there",
                 component=word,
                 version=".".join(map(str, has)),
                 operator=release.version,
-                expected=wanted,
+                expected=expected,
             ),
-            where=found[1],
+            where=actual[1],
             why="NVIDIA tests and supports the versions of one release together",
         )
 
@@ -53,7 +53,7 @@ def _images(facts: NodeFacts) -> Iterator[tuple[str, tuple[str, str]]]:
     for pod in facts.cluster.pods if facts.cluster is not None else ():
         for image in pod.images:
             name, _, tag = image.partition("@")[0].rpartition(":")
-            found = version_of(tag)
-            if found is not None:
+            version = version_of(tag)
+            if version is not None:
                 where = f"pod {pod.namespace}/{pod.name}: {image[:200]}"
-                yield name.rpartition("/")[2], (".".join(map(str, found)), where)
+                yield name.rpartition("/")[2], (".".join(map(str, version)), where)

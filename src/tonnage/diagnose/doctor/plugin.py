@@ -43,15 +43,17 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
     findings += [*_offered(facts.cluster, samples), *_refused(facts.cluster), *_counted(samples)]
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
-    return Judgement(_LAYER, tuple(findings), _summary(facts, plugin, [each.name for each in others]))
+    return Judgement(
+        _LAYER, tuple(findings), _summary(facts, plugin, [plugin_found.name for plugin_found in others])
+    )
 
 
 def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:
     registered = facts.kubelet.registered if facts.kubelet is not None else None
     offered = [f"{name}: {number}" for name, number in sorted((registered or {}).items()) if number]
-    who = "agent runs" if plugin.running else (others[0] if others else "no plugin runs")
-    said = [who, listed(offered, 3) if offered else "nothing registered"]
-    return ", ".join([*said, f"config {plugin.config_source}"] if plugin.config_source else said)
+    plugin_name = "agent runs" if plugin.running else (others[0] if others else "no plugin runs")
+    parts = [plugin_name, listed(offered, 3) if offered else "nothing registered"]
+    return ", ".join([*parts, f"config {plugin.config_source}"] if plugin.config_source else parts)
 
 
 def _running(plugin: PluginFacts, *, others: bool, gpus: bool) -> Iterator[NodeFinding]:
@@ -184,7 +186,7 @@ def _offered(cluster: ClusterFacts | None, samples: Samples) -> Iterator[NodeFin
     """KUB-2: fewer are allocatable than there are."""
     capacity = cluster.capacity if cluster is not None else {}
     allocatable = cluster.allocatable if cluster is not None else {}
-    said: dict[str, tuple[int, int]] = {
+    amounts: dict[str, tuple[int, int]] = {
         name: (allocatable.get(name, 0), number)
         for name, number in capacity.items()
         if name.startswith(_NVIDIA) and allocatable.get(name, 0)
@@ -196,8 +198,8 @@ def _offered(cluster: ClusterFacts | None, samples: Samples) -> Iterator[NodeFin
             total = int(
                 samples.get((name, labels - {("state", "unhealthy")} | {("state", "advertised")}), number)
             )
-            said[resource] = (total - int(number), total)
-    for resource, (good, total) in sorted(said.items()):
+            amounts[resource] = (total - int(number), total)
+    for resource, (good, total) in sorted(amounts.items()):
         if good < total:
             yield finding(
                 DevicesNotAllocatable(

@@ -28,14 +28,16 @@ def registration_findings(
     # Before anything is compared: after a restart plugins need a moment, and one that sees no kubelet has its
     # finding already.
     if kubelet.now - kubelet.socket.made < _MOMENT_S or any(
-        each.sees_kubelet is False for each in plugin.processes
+        entry.sees_kubelet is False for entry in plugin.processes
     ):
         return
     sockets = {socket.name.rpartition("/")[2] for socket in kubelet.plugins}
-    known = [
+    offered_names = [
         name for name, number in (kubelet.registered or {}).items() if number and name.startswith(_NVIDIA)
     ]
-    lost = sorted(name for name in known if f"nvidia-{name.removeprefix(_NVIDIA)}.sock" not in sockets)
+    lost = sorted(
+        name for name in offered_names if f"nvidia-{name.removeprefix(_NVIDIA)}.sock" not in sockets
+    )
     offered = {
         dict(labels).get("resource", "") for name, labels in samples if name == "tonnage_agent_devices"
     }
@@ -44,7 +46,7 @@ def registration_findings(
         for (name, labels), at in samples.items()
         if name == "tonnage_agent_last_registration_timestamp_seconds"
     }
-    late = sorted(each for each in offered if registrations.get(each, _NEVER) < kubelet.socket.made - 1)
+    late = sorted(entry for entry in offered if registrations.get(entry, _NEVER) < kubelet.socket.made - 1)
     # A socket that is gone is proof, and the times are only the plugin's word.
     names = lost or late
     if not names and (sockets or not sound):

@@ -35,26 +35,32 @@ _LAYER: Final = NodeLayer.RUNTIME
 
 def judge_runtime(facts: NodeFacts, runtime: RuntimeFacts, *, gpus: bool) -> Judgement:
     """`gpus`: there are NVIDIA GPUs, so that a way for them into containers is needed."""
-    kind, told = runtime_of(runtime, facts.cluster)
-    config = next((each for each in runtime.configs if each.kind is kind), None)
+    kind, version = runtime_of(runtime, facts.cluster)
+    config = next((candidate for candidate in runtime.configs if candidate.kind is kind), None)
     general = [*_general(runtime), *_toolkit(facts, runtime), *operator_findings(facts)]
     if kind is None:
         contained = facts.kubelet is not None and facts.kubelet.contained
         why = "no container runtime is seen here" if not runtime.configs else "two runtimes are configured"
         hint = ": in a pod, mount the host's / and give --root" if contained else ""
         return Judgement(_LAYER, tuple(general), because=f"{why}{hint}")
-    seen = NodeRuntime(runtime, kind, told, version_of(told), config or RuntimeConfig(kind))
-    findings = [*general, *_programs(seen), *_twice(seen), *_default(seen), *_classes(seen, facts)]
+    node_runtime = NodeRuntime(runtime, kind, version, version_of(version), config or RuntimeConfig(kind))
+    findings = [
+        *general,
+        *_programs(node_runtime),
+        *_twice(node_runtime),
+        *_default(node_runtime),
+        *_classes(node_runtime, facts),
+    ]
     if gpus:
-        findings += injection_findings(seen, facts)
-    return Judgement(_LAYER, tuple(findings), _summary(seen))
+        findings += injection_findings(node_runtime, facts)
+    return Judgement(_LAYER, tuple(findings), _summary(node_runtime))
 
 
-def _summary(seen: NodeRuntime) -> str:
+def _summary(runtime: NodeRuntime) -> str:
     words = {True: "on", False: "off", None: "not known"}
-    handlers = [handler.name for handler in seen.config.handlers.values() if handler.is_nvidia]
-    said = [seen.name, f"CDI {words[seen.cdi]}", f"NRI {words[seen.nri]}"]
-    return ", ".join([*said, f"handler {listed(handlers)}"] if handlers else said)
+    handlers = [handler.name for handler in runtime.config.handlers.values() if handler.is_nvidia]
+    parts = [runtime.name, f"CDI {words[runtime.cdi]}", f"NRI {words[runtime.nri]}"]
+    return ", ".join([*parts, f"handler {listed(handlers)}"] if handlers else parts)
 
 
 def _general(runtime: RuntimeFacts) -> Iterator[NodeFinding]:
@@ -102,9 +108,9 @@ def _toolkit(facts: NodeFacts, runtime: RuntimeFacts) -> Iterator[NodeFinding]:
         yield from toolkit_findings(runtime.toolkit, runtime.existing, by_variable=by_variable)
 
 
-def _programs(seen: NodeRuntime) -> Iterator[NodeFinding]:
-    for handler in seen.config.handlers.values():
-        if handler.program and handler.program not in seen.facts.existing:
+def _programs(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+    for handler in runtime.config.handlers.values():
+        if handler.program and handler.program not in runtime.facts.existing:
             yield finding(
                 RuntimeProgramMissing(
                     message=f"the program of runtime handler {handler.name} is not there: {handler.program}",
@@ -119,16 +125,16 @@ def _programs(seen: NodeRuntime) -> Iterator[NodeFinding]:
             )
 
 
-def _twice(seen: NodeRuntime) -> Iterator[NodeFinding]:
-    for config in seen.facts.configs:
+def _twice(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+    for config in runtime.facts.configs:
         read = {
             path: config.templates[path]
             for path in templates_of("".join(config.files[:1]))
             if path in config.templates
         }
-        if (found := handler_twice(read, seen.facts.programs)) is None:
+        if (twice := handler_twice(read, runtime.facts.programs)) is None:
             continue
-        template, program = found
+        template, program = twice
         yield finding(
             RuntimeHandlerTwice(
                 message="handler nvidia would be there twice at the next start, and containerd does not"
@@ -142,8 +148,8 @@ def _twice(seen: NodeRuntime) -> Iterator[NodeFinding]:
         )
 
 
-def _default(seen: NodeRuntime) -> Iterator[NodeFinding]:
-    handler = seen.config.handlers.get(seen.config.default)
+def _default(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+    handler = runtime.config.handlers.get(runtime.config.default)
     if handler is not None and handler.is_nvidia:
         yield finding(
             NvidiaRuntimeDefault(
@@ -151,31 +157,32 @@ def _default(seen: NodeRuntime) -> Iterator[NodeFinding]:
                 remedy="with CDI no such runtime is needed: deviceListStrategy cdi-cri, and runc as default",
                 handler=handler.name,
             ),
-            where=seen.config.default_where,
+            where=runtime.config.default_where,
             why="any pod may set NVIDIA_VISIBLE_DEVICES=all and see every GPU without asking for one",
         )
 
 
-def _classes(seen: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def _classes(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     classes = facts.cluster.runtime_classes if facts.cluster is not None else {}
     used = {pod.runtime_class for pod in facts.cluster.pods} if facts.cluster is not None else set()
-    known = {*seen.config.handlers, *(("runc",) if not seen.config.handlers else ())}
+    handlers = {*runtime.config.handlers, *(("runc",) if not runtime.config.handlers else ())}
     for name, handler in classes.items():
-        if "nvidia" not in handler or handler in known or not seen.config.files:
+        if "nvidia" not in handler or handler in handlers or not runtime.config.files:
             continue
         yield finding(
             RuntimeHandlerMissing(
                 subject="",
-                message=f"RuntimeClass {name} wants handler {handler}, which {seen.kind.value} does not have",
+                message=f"RuntimeClass {name} wants handler {handler}, "
+                f"which {runtime.kind.value} does not have",
                 remedy=CONFIGURE
                 if handler == "nvidia"
-                else f"nvidia-ctk runtime configure --runtime={unit_of(seen.kind)}"
-                f" && systemctl restart {unit_of(seen.kind)}",
+                else f"nvidia-ctk runtime configure --runtime={unit_of(runtime.kind)}"
+                f" && systemctl restart {unit_of(runtime.kind)}",
                 handler=handler,
-                handlers=tuple(sorted(known)),
+                handlers=tuple(sorted(handlers)),
                 runtime_class=name,
             ),
-            where=listed(seen.config.files, 2),
+            where=listed(runtime.config.files, 2),
             why=f"its pods get 'no runtime for \"{handler}\" is configured' here",
             severity=Severity.ERROR if name in used else Severity.NOTE,
         )

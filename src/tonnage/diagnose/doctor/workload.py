@@ -37,27 +37,27 @@ class Given:
     uuids: tuple[str, ...]
 
 
-def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, wanted: str = "") -> Judgement:
+def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, target: str = "") -> Judgement:
     """Every container that has GPUs or seems to; `wanted`: those of a pod (name, uid), or one by its id."""
     if facts.holds is None:
         return Judgement(_LAYER, because=f"who was given which GPU is not known: {facts.trouble}")
     named = {container.pod_uid for container in facts.containers if container.container}
-    containers = [each for each in facts.containers if each.container or each.pod_uid not in named]
-    given = [each for container in containers if (each := _given(container, facts)) is not None]
-    chosen = [each for each in given if not wanted or _is(each, wanted)]
-    if wanted and not chosen:
-        return Judgement(_LAYER, because=f"no container of {wanted[:100]} runs here")
-    findings = [finding for each in chosen for finding in _findings(each, answer.inventory)]
-    findings += _crowded(facts, answer, given, wanted)
-    using = sum(bool(each.uuids) for each in chosen)
+    containers = [grant for grant in facts.containers if grant.container or grant.pod_uid not in named]
+    grants = [grant for container in containers if (grant := _grant(container, facts)) is not None]
+    chosen = [grant for grant in grants if not target or _is(grant, target)]
+    if target and not chosen:
+        return Judgement(_LAYER, because=f"no container of {target[:100]} runs here")
+    findings = [finding for grant in chosen for finding in _findings(grant, answer.inventory)]
+    findings += _crowded(facts, answer, grants, target)
+    using = sum(bool(grant.uuids) for grant in chosen)
     held = sum(_is_gpu(hold) for hold in facts.holds)
     unseen = f", {counted(held - using, 'container')} not seen among the processes" if held > using else ""
     return Judgement(
-        _LAYER, tuple(findings), f"{counted(using, 'container')} with GPUs{unseen if not wanted else ''}"
+        _LAYER, tuple(findings), f"{counted(using, 'container')} with GPUs{unseen if not target else ''}"
     )
 
 
-def _given(container: GpuContainer, facts: WorkloadFacts) -> Given | None:
+def _grant(container: GpuContainer, facts: WorkloadFacts) -> Given | None:
     """The container with its devices; None for one that cannot be told from others of its pod.
 
     In a pod whose containers have names the one without is the sandbox, which has no log.
@@ -71,7 +71,7 @@ def _given(container: GpuContainer, facts: WorkloadFacts) -> Given | None:
         of_pod = [hold for hold in of_pod if hold.container == container.container]
     elif len({hold.container for hold in of_pod}) > 1:
         return None
-    uuids = dict.fromkeys(parse_device_id(each).uuid for hold in of_pod for each in hold.ids)
+    uuids = dict.fromkeys(parse_device_id(device_id).uuid for hold in of_pod for device_id in hold.ids)
     pod = f"{container.namespace}/{container.pod}" if container.pod else f"pod {container.pod_uid}"
     name = f"{pod} ({container.container or container.container_id[:12]})"
     return Given(container, name, tuple(uuids))
@@ -87,135 +87,135 @@ def _same_pod(hold: Hold, container: GpuContainer, *, by_uid: bool) -> bool:
     return (hold.namespace, hold.pod) == (container.namespace, container.pod)
 
 
-def _is(given: Given, wanted: str) -> bool:
-    container = given.container
+def _is(grant: Given, target: str) -> bool:
+    container = grant.container
     names = (container.pod_uid, container.pod, f"{container.namespace}/{container.pod}")
-    return wanted in names or (len(wanted) >= 8 and container.container_id.startswith(wanted))
+    return target in names or (len(target) >= 8 and container.container_id.startswith(target))
 
 
-def _findings(given: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
-    if given.container.privileged:
+def _findings(grant: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
+    if grant.container.privileged:
         return  # it has every device by right
-    yield from _nodes(given, inventory)
-    if given.container.env is None:
+    yield from _nodes(grant, inventory)
+    if grant.container.env is None:
         return
-    yield from _visible(given)
-    if given.uuids:
-        yield from _cuda_visible(given, given.container.env.get("CUDA_VISIBLE_DEVICES"))
+    yield from _visible(grant)
+    if grant.uuids:
+        yield from _cuda_visible(grant, grant.container.env.get("CUDA_VISIBLE_DEVICES"))
         yield from image_findings(
-            given.name, _where(given), given.container.env, _of(given, inventory), inventory
+            grant.name, _where(grant), grant.container.env, _of(grant, inventory), inventory
         )
 
 
-def _where(given: Given) -> str:
-    return f"/proc/{given.container.pid}/environ"
+def _where(grant: Given) -> str:
+    return f"/proc/{grant.container.pid}/environ"
 
 
-def _of(given: Given, inventory: Inventory | None) -> tuple[str, ...]:
+def _of(grant: Given, inventory: Inventory | None) -> tuple[str, ...]:
     """Compute capabilities of the GPUs that it was given."""
     devices = inventory.devices if inventory is not None else ()
     return tuple(
         device.compute_capability
         for device in devices
-        if device.uuid in given.uuids or any(mig.uuid in given.uuids for mig in device.migs)
+        if device.uuid in grant.uuids or any(mig.uuid in grant.uuids for mig in device.migs)
     )
 
 
-def _nodes(given: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
+def _nodes(grant: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
     """Device nodes are what counts in the end, whatever variables say."""
-    seen, devices = given.container.minors, inventory.devices if inventory is not None else ()
+    minors_there, devices = grant.container.minors, inventory.devices if inventory is not None else ()
     minors = {device.minor: device for device in devices if device.minor is not None}
-    if seen is None or not minors:
+    if minors_there is None or not minors:
         return
-    mine = {
+    own_minors = {
         number
         for number, device in minors.items()
-        if device.uuid in given.uuids or any(mig.uuid in given.uuids for mig in device.migs)
+        if device.uuid in grant.uuids or any(mig.uuid in grant.uuids for mig in device.migs)
     }
-    foreign, lacking = sorted(seen & set(minors) - mine), sorted(mine - seen)
+    foreign, lacking = sorted(minors_there & set(minors) - own_minors), sorted(own_minors - minors_there)
     if foreign:
         yield finding(
             ContainerWithForeignGpu(
-                message=f"{given.name} has {counted(len(foreign), 'GPU')} that it was not given:"
+                message=f"{grant.name} has {counted(len(foreign), 'GPU')} that it was not given:"
                 f" {listed([f'/dev/nvidia{number}' for number in foreign])}",
                 remedy="take NVIDIA's runtime from being the default, or use deviceListStrategy cdi-cri",
-                container=given.name,
+                container=grant.name,
                 paths=tuple(f"/dev/nvidia{number}" for number in foreign),
             ),
-            where=f"/proc/{given.container.pid}/root/dev",
-            why=f"kubelet gave it {listed(given.uuids) or 'none'}; NVIDIA_VISIBLE_DEVICES of its image is"
-            f" {_said(given, 'NVIDIA_VISIBLE_DEVICES')}, and NVIDIA's runtime obeys that",
+            where=f"/proc/{grant.container.pid}/root/dev",
+            why=f"kubelet gave it {listed(grant.uuids) or 'none'}; NVIDIA_VISIBLE_DEVICES of its image is"
+            f" {_variable_text(grant, 'NVIDIA_VISIBLE_DEVICES')}, and NVIDIA's runtime obeys that",
         )
     if lacking:
         yield finding(
             ContainerWithoutGpu(
-                message=f"{given.name} was given {listed([f'/dev/nvidia{number}' for number in lacking])},"
+                message=f"{grant.name} was given {listed([f'/dev/nvidia{number}' for number in lacking])},"
                 " and lacks it",
                 remedy="correct those, then delete the pod",
-                container=given.name,
+                container=grant.name,
                 paths=tuple(f"/dev/nvidia{number}" for number in lacking),
             ),
-            where=f"/proc/{given.container.pid}/root/dev",
+            where=f"/proc/{grant.container.pid}/root/dev",
             why="nothing brought the GPU into the container: see the layers runtime and cdi",
         )
 
 
-def _said(given: Given, name: str) -> str:
-    value = (given.container.env or {}).get(name)
+def _variable_text(grant: Given, name: str) -> str:
+    value = (grant.container.env or {}).get(name)
     return "not set" if value is None else repr(value[:100])
 
 
-def _visible(given: Given) -> Iterator[NodeFinding]:
+def _visible(grant: Given) -> Iterator[NodeFinding]:
     """What NVIDIA's runtime was told. With CDI it is `void`, on purpose."""
-    value = (given.container.env or {}).get("NVIDIA_VISIBLE_DEVICES")
-    asked = [part.strip() for part in (value or "").split(",") if part.strip() not in _SCREENS]
-    other = [part for part in asked if part.startswith(("GPU-", "MIG-")) and part not in given.uuids]
-    if other and given.uuids:
+    value = (grant.container.env or {}).get("NVIDIA_VISIBLE_DEVICES")
+    entries = [part.strip() for part in (value or "").split(",") if part.strip() not in _SCREENS]
+    other = [part for part in entries if part.startswith(("GPU-", "MIG-")) and part not in grant.uuids]
+    if other and grant.uuids:
         yield finding(
             VisibleDevicesMismatch(
-                message=f"{given.name} asks the runtime for {listed(other)}, and was given"
-                f" {listed(given.uuids)}",
+                message=f"{grant.name} asks the runtime for {listed(other)}, and was given"
+                f" {listed(grant.uuids)}",
                 remedy="take NVIDIA_VISIBLE_DEVICES out of the pod's env",
-                container=given.name,
+                container=grant.name,
                 devices=tuple(other),
-                given=given.uuids,
+                given=grant.uuids,
             ),
-            where=_where(given),
+            where=_where(grant),
             why="NVIDIA_VISIBLE_DEVICES is set in its manifest, over what the device plugin answered",
         )
-    elif "all" in asked and given.container.minors is None and given.uuids:
+    elif "all" in entries and grant.container.minors is None and grant.uuids:
         yield finding(
             VisibleDevicesMismatch(
-                message=f"{given.name} asks the runtime for all GPUs, and was given {listed(given.uuids)}",
+                message=f"{grant.name} asks the runtime for all GPUs, and was given {listed(grant.uuids)}",
                 remedy="run doctor as root; take NVIDIA_VISIBLE_DEVICES out of the pod's env",
-                container=given.name,
+                container=grant.name,
                 devices=("all",),
-                given=given.uuids,
+                given=grant.uuids,
             ),
-            where=_where(given),
+            where=_where(grant),
             why="whether it has got them cannot be seen: needs root",
             severity=Severity.WARNING,
         )
 
 
-def _cuda_visible(given: Given, value: str | None) -> Iterator[NodeFinding]:
+def _cuda_visible(grant: Given, value: str | None) -> Iterator[NodeFinding]:
     """CUDA stops at the first entry that is no device of the container, and ignores those behind it."""
     if value is None or not value.strip():
         return
     entries = [part.strip() for part in value.split(",")]
-    wrong = next((entry for entry in entries if not _is_own(entry, given.uuids)), None)
+    wrong = next((entry for entry in entries if not _is_own(entry, grant.uuids)), None)
     if wrong is None or wrong == "-1":
         return
-    count = len(given.uuids)
+    count = len(grant.uuids)
     yield finding(
         CudaVisibleDevicesMismatch(
-            message=f"{given.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, and has {counted(count, 'GPU')}",
+            message=f"{grant.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, and has {counted(count, 'GPU')}",
             remedy="take CUDA_VISIBLE_DEVICES out of the pod's env: it has only its own GPUs anyway",
-            container=given.name,
+            container=grant.name,
             value=value,
             gpus=count,
         ),
-        where=_where(given),
+        where=_where(grant),
         why=f"{wrong!r} is none of them: inside a container they are counted from 0;"
         " CUDA says 'no CUDA-capable device is detected' or 'invalid device ordinal'",
     )
@@ -229,22 +229,24 @@ def _is_own(entry: str, uuids: tuple[str, ...]) -> bool:
 
 
 def _crowded(
-    facts: WorkloadFacts, answer: DriverAnswer, given: list[Given], wanted: str
+    facts: WorkloadFacts, answer: DriverAnswer, grants: list[Given], target: str
 ) -> Iterator[NodeFinding]:
     """APP-1: memory is full, and not by one alone."""
     holders: dict[str, list[str]] = {}
     for hold in facts.holds or ():
         name = f"{hold.namespace}/{hold.pod}" if hold.namespace else f"pod {hold.pod}"
-        for uuid in dict.fromkeys(parse_device_id(each).uuid for each in hold.ids):
+        for uuid in dict.fromkeys(parse_device_id(entry).uuid for entry in hold.ids):
             holders.setdefault(uuid, []).append(f"{name} ({hold.container})")
-    chosen = {uuid for each in given if _is(each, wanted) for uuid in each.uuids} if wanted else set(holders)
+    chosen = (
+        {uuid for entry in grants if _is(entry, target) for uuid in entry.uuids} if target else set(holders)
+    )
     for device in answer.inventory.devices if answer.inventory is not None else ():
         used, names = answer.used_mib.get(device.uuid), holders.get(device.uuid, [])
         if used is None or len(names) < 2 or device.uuid not in chosen:
             continue
         if used < _CROWDED * device.memory_mib or not device.memory_mib:
             continue
-        parts = _parts(facts, answer, given, device.uuid) or sorted(names)
+        parts = _parts(facts, answer, grants, device.uuid) or sorted(names)
         yield finding(
             GpuMemoryCrowded(
                 message=f"GPU {device.index}: {counted(len(names), 'container')} use {used} of"
@@ -262,9 +264,9 @@ def _crowded(
         )
 
 
-def _parts(facts: WorkloadFacts, answer: DriverAnswer, given: list[Given], uuid: str) -> list[str]:
+def _parts(facts: WorkloadFacts, answer: DriverAnswer, grants: list[Given], uuid: str) -> list[str]:
     """Who has how much of a device's memory, most first; nothing where the driver does not say."""
-    names = {each.container.container_id: each.name for each in given}
+    names = {grant.container.container_id: grant.name for grant in grants}
     used: Counter[str] = Counter()
     for process in answer.processes:
         if process.uuid == uuid and process.memory_mib is not None:

@@ -99,8 +99,8 @@ def _of_manifest(manifest: Manifest, shared: SharedGround, server: ApiServer | N
     made, snapshot = with_made_claims(manifest.pod, shared.snapshot)
     refusal = refusal_of(manifest, subject, server, _ruled(manifest))
     new = replace(manifest, pod=made)
-    found = _explain_new(new, subject, snapshot, Grounds(shared), refusal=refusal)
-    return found if kind == "Pod" else for_template(found, kind)
+    explanation = _explain_new(new, subject, snapshot, Grounds(shared), refusal=refusal)
+    return explanation if kind == "Pod" else for_template(explanation, kind)
 
 
 def explain_new(
@@ -181,7 +181,7 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 def _explain_waiting(
     pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, trying: bool = True
 ) -> Explanation:
-    asked = pod = as_kept(pod, ground.view.profile)
+    original = pod = as_kept(pod, ground.view.profile)
     if pod.scheduler_name == HAMI:
         # Nodes offer no parts of GPUs: the pod is judged without them, and the rule on HAMi adds them.
         pod = replace(pod, containers=without_parts(pod))
@@ -192,7 +192,9 @@ def _explain_waiting(
         if decision.scores
         else ()
     )
-    case = Case(pod, ground.view, decision, classes() if tried else (), asked, candidates, ground.remarkable)
+    case = Case(
+        pod, ground.view, decision, classes() if tried else (), original, candidates, ground.remarkable
+    )
     reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
@@ -216,7 +218,7 @@ def _explain_waiting(
         verdict=verdict,
         layer=layer,
         phase=pod.status.phase,
-        needs=device_needs(asked),
+        needs=device_needs(original),
         message=_message(case, placement, verdict, reasons),
         upstream_message="" if _counts_unread(case) else decision.message,
         nodes=(Unpromised(nodes) if open_everywhere else nodes) if tried else (),
@@ -230,8 +232,9 @@ def _explain_waiting(
 def _counts_unread(case: Case) -> bool:
     """Whether the scheduler's words would count a node by an amount that nobody can read."""
     return nodes_not_given(case) or any(
-        one.told.verdict is Verdict.UNKNOWN and unread_amounts(case.view.nodes[one.told.node].node)
-        for one in case.classes
+        node_class.first.verdict is Verdict.UNKNOWN
+        and unread_amounts(case.view.nodes[node_class.first.node].node)
+        for node_class in case.classes
     )
 
 
@@ -270,7 +273,7 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         may_be = {kubelet_takes(case, name) for name in candidates_of(case)}
         if len(may_be) > 1:
             return Verdict.UNKNOWN  # whether kubelet takes it hangs on which equal node the scheduler takes
-        return next(one.told.verdict for one in case.classes if chosen in one.members)
+        return next(node_class.first.verdict for node_class in case.classes if chosen in node_class.members)
     if decision.gates or decision.held or decision.nominated is not None:
         return Verdict.NOT_NOW
     if decision.failed:
@@ -278,17 +281,17 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     whole = [reason for reason in reasons if not reason.aside]
     if not case.classes and whole and not any(reason.lasting for reason in whole):
         return Verdict.NOT_NOW
-    found = {one.told.verdict for one in case.classes}
-    return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
+    verdicts = {node_class.first.verdict for node_class in case.classes}
+    return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in verdicts), Verdict.NEVER)
 
 
 def _layer(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> Layer:
     """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
-    found = next((reason.layer for reason in reasons if reason.leads), None)
-    if found is not None:
-        return found
-    hopeful = [one.told for one in case.classes if one.told.verdict is verdict]
-    layers = {told.reasons[0].layer for told in hopeful if told.reasons}
+    leading = next((reason.layer for reason in reasons if reason.leads), None)
+    if leading is not None:
+        return leading
+    hopeful = [node_class.first for node_class in case.classes if node_class.first.verdict is verdict]
+    layers = {node_verdict.reasons[0].layer for node_verdict in hopeful if node_verdict.reasons}
     return layers.pop() if len(layers) == 1 else Layer.SCHEDULER
 
 
@@ -319,13 +322,13 @@ def _places(placement: Placement, case: Case) -> str:
         len(case.decision.feasible),
         sample_size(len(case.view.nodes), case.view.settings(case.pod).percent),
     )
-    found = placement.candidates
-    told = " or ".join(sorted(found)[:_MOST_TIES]) + (" or …" if len(found) > _MOST_TIES else "")
-    more = f"; {others} more would do" if (others := feasible - max(1, len(found))) else ""
+    candidates = placement.candidates
+    names = " or ".join(sorted(candidates)[:_MOST_TIES]) + (" or …" if len(candidates) > _MOST_TIES else "")
+    more = f"; {others} more would do" if (others := feasible - max(1, len(candidates))) else ""
     if feasible > size:
         of = f"; the scheduler takes the best of the first {size} nodes that fit, from wherever it last ended"
-        return (f"one of {len(found)} nodes: {told}" if found else str(placement.node)) + more + of
-    return (f"{told} (equal scores)" if found else str(placement.node)) + more
+        return (f"one of {len(candidates)} nodes: {names}" if candidates else str(placement.node)) + more + of
+    return (f"{names} (equal scores)" if candidates else str(placement.node)) + more
 
 
 def _with_last_words(
@@ -335,9 +338,9 @@ def _with_last_words(
     if remedies or verdict is Verdict.FITS:
         return remedies
     labels = any(
-        all(isinstance(r, NodeAffinityMismatch) for r in one.told.reasons if r.lasting)
-        for one in case.classes
+        all(isinstance(r, NodeAffinityMismatch) for r in node_class.first.reasons if r.lasting)
+        for node_class in case.classes
     )
     idle = (ConditionDiffers,) if labels else (ConditionDiffers, LabelOfNobody)
-    told = (r.remedy for r in reasons if not isinstance(r, idle))
-    return tuple(Remedy(action, "") for action in dict.fromkeys(told) if action)
+    actions = (r.remedy for r in reasons if not isinstance(r, idle))
+    return tuple(Remedy(action, "") for action in dict.fromkeys(actions) if action)

@@ -38,9 +38,9 @@ def explanation_lines(explanation: Explanation) -> list[str]:
             explanation.upstream_message.splitlines(),
         ),
     ):
-        found = list(part)
-        if found:
-            lines += ["", f"{title}:", *(f"  {line}" for line in found)]
+        rows = list(part)
+        if rows:
+            lines += ["", f"{title}:", *(f"  {line}" for line in rows)]
     return lines
 
 
@@ -59,10 +59,10 @@ def _head(explanation: Explanation) -> Iterator[str]:
 def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
     """A workload's pods, the worst first."""
     for group in groups:
-        told = group.told
-        alike = len(group.names) == 1 or told.verdict is not Verdict.FITS
-        what = told.message if alike else f"{told.phase}, each on its node"
-        yield f"{listed(group.names)}: {told.verdict}, {what}"
+        explanation = group.explanation
+        alike = len(group.names) == 1 or explanation.verdict is not Verdict.FITS
+        text = explanation.message if alike else f"{explanation.phase}, each on its node"
+        yield f"{listed(group.names)}: {explanation.verdict}, {text}"
 
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
@@ -75,17 +75,19 @@ def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
 def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
     """Groups of nodes that are refused alike, the most hopeful first, of those the smallest."""
     groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeClass]] = {}
-    for one in classes:
-        alike = tuple((reason.phrase, reason.hidden) for reason in one.told.reasons)
-        groups.setdefault((one.told.verdict, alike), []).append(one)
+    for node_class in classes:
+        alike = tuple((reason.phrase, reason.hidden) for reason in node_class.first.reasons)
+        groups.setdefault((node_class.first.verdict, alike), []).append(node_class)
     hopes = list(Verdict)
     named = [
-        (hopes.index(verdict), sorted(name for one in group for name in one.members), group)
+        (hopes.index(verdict), sorted(name for node_class in group for name in node_class.members), group)
         for (verdict, _), group in groups.items()
     ]
-    for hope, names, group in sorted(named, key=lambda found: (found[0], len(found[1]), found[1][0])):
+    for hope, names, group in sorted(
+        named, key=lambda group_row: (group_row[0], len(group_row[1]), group_row[1][0])
+    ):
         yield f"{listed(names)}: {hopes[hope]}"
-        for number, reason in enumerate(group[0].told.reasons):
+        for number, reason in enumerate(group[0].first.reasons):
             behind = "also " if reason.hidden else ""
             yield f"  - {behind}{told_together(group, number, namespace)}"
 
@@ -95,10 +97,10 @@ def _scores(explanation: Explanation) -> Iterator[str]:
     alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for name, scores in sorted(explanation.placement.scores.items()):
         alike.setdefault(tuple(scores.items()), []).append(name)
-    rows = sorted(((dict(row), names) for row, names in alike.items()), key=lambda one: -one[0]["total"])
+    rows = sorted(((dict(row), names) for row, names in alike.items()), key=lambda entry: -entry[0]["total"])
     for row, names in rows[:_MOST_SCORES]:
-        told = ", ".join(f"{plugin} {value}" for plugin, value in row.items() if plugin != "total")
-        yield f"{listed(names)}: {row['total']}  ({told})"
+        plugins = ", ".join(f"{plugin} {value}" for plugin, value in row.items() if plugin != "total")
+        yield f"{listed(names)}: {row['total']}  ({plugins})"
     more = sum(len(names) for _, names in rows[_MOST_SCORES:])
     if more:
         yield f"and {more} more node{'s' if more > 1 else ''}"

@@ -101,5 +101,5 @@ def field_draft(
     kind: type[ManifestFieldReason], fault: PodFault, site: PodSite, *, on_key: bool = False
 ) -> Draft:
     """What the API server refuses about a field of a pod's spec."""
-    reason = kind(subject=site.item.subject, message=fault.told, remedy=fault.remedy)
+    reason = kind(subject=site.manifest.subject, message=fault.message, remedy=fault.remedy)
     return Draft(reason, (*site.path, *fault.place), on_key=on_key)

@@ -40,18 +40,20 @@ def repairs(report: Report) -> Iterator[Repair]:
 
     Of two entries that would have the same key neither: which of them is meant is not certain.
     """
-    taken: dict[str, list[tuple[int, int]]] = {}
+    edited: dict[str, list[tuple[int, int]]] = {}
     renamed: dict[Hashable, set[Path]] = {}
-    for one in report.found:
-        if isinstance(change := one.draft.change, RenameKey):
-            renamed.setdefault(_new_key(change, one.item), set()).add(change.path)
-    for index, one in enumerate(report.found):
-        edits, change = _edits(one), one.draft.change
-        if not edits or (isinstance(change, RenameKey) and len(renamed[_new_key(change, one.item)]) > 1):
+    for located in report.located:
+        if isinstance(change := located.draft.change, RenameKey):
+            renamed.setdefault(_new_key(change, located.manifest), set()).add(change.path)
+    for index, located in enumerate(report.located):
+        edits, change = _edits(located), located.draft.change
+        if not edits or (
+            isinstance(change, RenameKey) and len(renamed[_new_key(change, located.manifest)]) > 1
+        ):
             continue
-        file = one.finding.place.file
+        file = located.finding.place.file
         spans = [(edit.start, edit.end) for edit in edits]
-        others = taken.setdefault(file, [])
+        others = edited.setdefault(file, [])
         if any(
             start <= other_end and other_start <= end
             for start, end in spans
@@ -62,72 +64,72 @@ def repairs(report: Report) -> Iterator[Repair]:
         yield Repair(index, file, edits)
 
 
-def repaired(text: str, found: Sequence[Repair]) -> str:
+def repaired(text: str, repair_list: Sequence[Repair]) -> str:
     """The text with all edits made."""
     for edit in sorted(
-        (e for repair in found for e in repair.edits), key=lambda e: (e.start, e.end), reverse=True
+        (e for repair in repair_list for e in repair.edits), key=lambda e: (e.start, e.end), reverse=True
     ):
         text = text[: edit.start] + edit.new + text[edit.end :]
     return text
 
 
-def _new_key(change: RenameKey, item: Item) -> Hashable:
+def _new_key(change: RenameKey, manifest: Item) -> Hashable:
     """Where an entry stands once it has its new key."""
-    return id(item.sheet), item.document, *change.path[:-1], change.key
+    return id(manifest.sheet), manifest.document, *change.path[:-1], change.key
 
 
-def _edits(one: Located) -> tuple[Edit, ...]:
-    change, item = one.draft.change, one.item
-    if change is None or not _is_own(change, item):
+def _edits(located: Located) -> tuple[Edit, ...]:
+    change, manifest = located.draft.change, located.manifest
+    if change is None or not _is_own(change, manifest):
         return ()
     match change:
         case RenameKey():
-            inner = _renamed(change, item)
+            inner = _renamed(change, manifest)
         case SetText():
-            inner = _set(change, item)
+            inner = _set(change, manifest)
         case SetBare():
-            part = _part(item, change)
+            part = _part(manifest, change)
             inner = (
                 [Edit(part.value.start, part.value.end, change.word)] if part.style in ("", "'", '"') else []
             )
         case QuoteText():
-            inner = _quoted(change, item)
+            inner = _quoted(change, manifest)
         case WrapEntries():
-            inner = _wrapped(change, item)
+            inner = _wrapped(change, manifest)
         case UnwrapEntry():
-            inner = _unwrapped(change, item)
+            inner = _unwrapped(change, manifest)
         case MoveToLimits():
-            inner = _limited(change, item)
+            inner = _limited(change, manifest)
         case _:
             inner = []
-    moved = [item.sheet.edit_in_file(edit) for edit in inner]
+    moved = [manifest.sheet.edit_in_file(edit) for edit in inner]
     return tuple(edit for edit in moved if edit is not None) if None not in moved else ()
 
 
-def _is_own(change: Change, item: Item) -> bool:
+def _is_own(change: Change, manifest: Item) -> bool:
     """Whether nothing else of the document has the same text, through an alias or a merge."""
-    part = item.sheet.parts.part(item.document, change.path)
+    part = manifest.sheet.parts.part(manifest.document, change.path)
     return part is not None and not part.shared
 
 
-def _part(item: Item, change: Change) -> Part:
-    part = item.sheet.parts.part(item.document, change.path)
+def _part(manifest: Item, change: Change) -> Part:
+    part = manifest.sheet.parts.part(manifest.document, change.path)
     assert part is not None
     return part
 
 
-def _renamed(change: RenameKey, item: Item) -> list[Edit]:
-    key = _part(item, change).key
-    there = item.sheet.parts.entries(item.document, change.path[:-1])
+def _renamed(change: RenameKey, manifest: Item) -> list[Edit]:
+    key = _part(manifest, change).key
+    there = manifest.sheet.parts.entries(manifest.document, change.path[:-1])
     if key is None or any(name == change.key for name, _ in there):
         return []
-    written = item.sheet.text[key.start : key.end]
+    written = manifest.sheet.text[key.start : key.end]
     quote = written[:1] if written[:1] in "'\"" else ""
     return [Edit(key.start, key.end, f"{quote}{change.key}{quote}")]
 
 
-def _set(change: SetText, item: Item) -> list[Edit]:
-    part = _part(item, change)
+def _set(change: SetText, manifest: Item) -> list[Edit]:
+    part = _part(manifest, change)
     if part.style not in ("", "'", '"'):
         return []
     if part.style == "'":
@@ -139,9 +141,9 @@ def _set(change: SetText, item: Item) -> list[Edit]:
     return [Edit(part.value.start, part.value.end, new)]
 
 
-def _quoted(change: QuoteText, item: Item) -> list[Edit]:
-    part = _part(item, change)
-    written = item.sheet.text[part.value.start : part.value.end]
+def _quoted(change: QuoteText, manifest: Item) -> list[Edit]:
+    part = _part(manifest, change)
+    written = manifest.sheet.text[part.value.start : part.value.end]
     if (
         part.style
         or not written
@@ -154,9 +156,9 @@ def _quoted(change: QuoteText, item: Item) -> list[Edit]:
     return [Edit(part.value.start, part.value.end, f'"{written}"')]
 
 
-def _unwrapped(change: UnwrapEntry, item: Item) -> list[Edit]:
-    part, text = _part(item, change), item.sheet.text
-    entries = item.sheet.parts.entries(item.document, change.path)
+def _unwrapped(change: UnwrapEntry, manifest: Item) -> list[Edit]:
+    part, text = _part(manifest, change), manifest.sheet.text
+    entries = manifest.sheet.parts.entries(manifest.document, change.path)
     if part.key is None or len(entries) != 1:
         return []
     key, value = _key(entries[0][1]), entries[0][1].value
@@ -166,26 +168,28 @@ def _unwrapped(change: UnwrapEntry, item: Item) -> list[Edit]:
     return [Edit(part.key.start, key.start, ""), Edit(value.end, part.value.end, "")]
 
 
-def _wrapped(change: WrapEntries, item: Item) -> list[Edit]:
-    part = _part(item, change)
-    entries = item.sheet.parts.entries(item.document, change.path)
+def _wrapped(change: WrapEntries, manifest: Item) -> list[Edit]:
+    part = _part(manifest, change)
+    entries = manifest.sheet.parts.entries(manifest.document, change.path)
     if not {key for key, _ in entries} >= set(change.keys):
         return []
     if part.style == "flow":
-        return _wrapped_flow(change, item, part, entries)
-    return _wrapped_block(change, item, entries)
+        return _wrapped_flow(change, manifest, part, entries)
+    return _wrapped_block(change, manifest, entries)
 
 
-def _wrapped_flow(change: WrapEntries, item: Item, part: Part, entries: list[tuple[str, Part]]) -> list[Edit]:
-    text = item.sheet.text
+def _wrapped_flow(
+    change: WrapEntries, manifest: Item, part: Part, entries: list[tuple[str, Part]]
+) -> list[Edit]:
+    text = manifest.sheet.text
     written = text[part.value.start : part.value.end]
     if "#" in written:
         return []
     quote = '"' if written.lstrip("{ \n\t").startswith('"') else ""
-    pieces = {key: text[_key(one).start : one.value.end] for key, one in entries}
+    pieces = {key: text[_key(entry_part).start : entry_part.value.end] for key, entry_part in entries}
     moved = ", ".join(pieces[key] for key in pieces if key in change.keys)
-    kept = [piece for key, piece in pieces.items() if key not in change.keys]
-    new = ", ".join([*kept, f"{quote}{change.into}{quote}: {{{moved}}}"])
+    remaining = [piece for key, piece in pieces.items() if key not in change.keys]
+    new = ", ".join([*remaining, f"{quote}{change.into}{quote}: {{{moved}}}"])
     return [Edit(part.value.start, part.value.end, f"{{{new}}}")]
 
 
@@ -194,12 +198,12 @@ def _key(part: Part) -> Span:
     return part.key
 
 
-def _wrapped_block(change: WrapEntries, item: Item, entries: list[tuple[str, Part]]) -> list[Edit]:
+def _wrapped_block(change: WrapEntries, manifest: Item, entries: list[tuple[str, Part]]) -> list[Edit]:
     """The entries' lines anew: those that move stand together, at the place of the first of them."""
-    text = item.sheet.text
+    text = manifest.sheet.text
     indent = _key(entries[0][1]).column - 1
     begin = _key(entries[0][1]).start
-    bounds = [_line_start(text, _key(one).start) for _, one in entries[1:]]
+    bounds = [_line_start(text, _key(entry_part).start) for _, entry_part in entries[1:]]
     end = _line_end(text, entries[-1][1].value)
     edges = [begin, *bounds, end]
     blocks = {key: text[edges[n] : edges[n + 1]].removesuffix("\n") for n, (key, _) in enumerate(entries)}
@@ -235,33 +239,33 @@ def _line_end(text: str, value: Span) -> int:
     return len(text) if end < 0 else end
 
 
-def _limited(change: MoveToLimits, item: Item) -> list[Edit]:
+def _limited(change: MoveToLimits, manifest: Item) -> list[Edit]:
     """A resource under limits: in those that are there, by renaming requests, or in a block before them."""
-    parts, text = item.sheet.parts, item.sheet.text
-    requests = parts.part(item.document, (*change.path, "requests"))
-    asked = parts.part(item.document, (*change.path, "requests", change.resource))
-    limits = parts.part(item.document, (*change.path, "limits"))
-    if requests is None or asked is None or requests.key is None or asked.key is None or requests.shared:
+    parts, text = manifest.sheet.parts, manifest.sheet.text
+    requests = parts.part(manifest.document, (*change.path, "requests"))
+    request = parts.part(manifest.document, (*change.path, "requests", change.resource))
+    limits = parts.part(manifest.document, (*change.path, "limits"))
+    if requests is None or request is None or requests.key is None or request.key is None or requests.shared:
         return []
-    entry = text[asked.key.start : asked.value.end]
+    entry = text[request.key.start : request.value.end]
     if "\n" in entry:
         return []
     if limits is not None:
-        return [] if limits.shared else _added(entry, limits, item, change)
-    named = mapping(at_path(item.sheet.documents[item.document].value, (*change.path, "requests")))
+        return [] if limits.shared else _added(entry, limits, manifest, change)
+    named = mapping(at_path(manifest.sheet.documents[manifest.document].value, (*change.path, "requests")))
     if len(named) == 1:
-        return _renamed(RenameKey((*change.path, "requests"), "limits"), item)
+        return _renamed(RenameKey((*change.path, "requests"), "limits"), manifest)
     key = requests.key
-    if _part(item, change).style == "flow":
+    if _part(manifest, change).style == "flow":
         quote = text[key.start] if text[key.start] in "'\"" else ""
         return [Edit(key.start, key.start, f"{quote}limits{quote}: {{{entry}}}, ")]
     blanks = " " * (key.column - 1)
     return [Edit(key.start, key.start, f"limits:\n{blanks}{' ' * _STEP}{entry}\n{blanks}")]
 
 
-def _added(entry: str, limits: Part, item: Item, change: MoveToLimits) -> list[Edit]:
+def _added(entry: str, limits: Part, manifest: Item, change: MoveToLimits) -> list[Edit]:
     """The entry as the first of the limits that are there."""
-    entries = item.sheet.parts.entries(item.document, (*change.path, "limits"))
+    entries = manifest.sheet.parts.entries(manifest.document, (*change.path, "limits"))
     if not entries:
         return []
     first = _key(entries[0][1])

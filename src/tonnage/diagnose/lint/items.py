@@ -68,7 +68,7 @@ class Item:
 class PodSite:
     """A pod's spec in an object. `metadata` is the pod's own; `path` that of the spec in the document."""
 
-    item: Item
+    manifest: Item
     path: Path
     spec: JsonObject
     metadata: JsonObject
@@ -98,15 +98,15 @@ def is_variable(value: JsonValue) -> bool:
 
 def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
     """The mappings of a list, each with its index."""
-    for index, one in enumerate(sequence(value)):
-        if isinstance(one, dict):
-            yield index, one
+    for index, element in enumerate(sequence(value)):
+        if isinstance(element, dict):
+            yield index, element
 
 
-def resources_of(item: Item) -> Iterator[tuple[Path, JsonObject]]:
+def resources_of(manifest: Item) -> Iterator[tuple[Path, JsonObject]]:
     """What an object asks for outside of any pod's spec: each `resources` with devices, and its path."""
-    pods = {site.path for site in pods_of(item)}
-    yield from _resources(item.path, item.value, pods)
+    pods = {site.path for site in pods_of(manifest)}
+    yield from _resources(manifest.path, manifest.value, pods)
 
 
 def _resources(path: Path, value: JsonValue, pods: set[Path]) -> Iterator[tuple[Path, JsonObject]]:
@@ -159,42 +159,45 @@ def _opened(
         return
     items = value.get("items")
     if str(value.get("kind", "")).endswith("List") and isinstance(items, list) and depth < _DEEPEST_LIST:
-        for index, one in enumerate(items):
-            yield from _opened(sheet, number, (*path, "items", index), one, namespace, depth + 1)
+        for index, element in enumerate(items):
+            yield from _opened(sheet, number, (*path, "items", index), element, namespace, depth + 1)
         return
     own = mapping(value.get("metadata")).get("namespace")
     yield Item(sheet, number, path, value, own if isinstance(own, str) and own else namespace)
 
 
-def pods_of(item: Item) -> Iterator[PodSite]:
+def pods_of(manifest: Item) -> Iterator[PodSite]:
     """The pods that an object makes: itself, or whatever in it has the shape of a pod template.
 
     So a CronJob's, a RayCluster's and those of kinds that nobody has heard of are found alike. A kind may
     have the fields of a pod's spec among its own.
     """
-    if not item.kind or item.kind in _NO_PODS:
+    if not manifest.kind or manifest.kind in _NO_PODS:
         return
-    if item.kind == "Pod" and item.api_version == "v1":
+    if manifest.kind == "Pod" and manifest.api_version == "v1":
         yield PodSite(
-            item, (*item.path, "spec"), mapping(item.value.get("spec")), mapping(item.value.get("metadata"))
+            manifest,
+            (*manifest.path, "spec"),
+            mapping(manifest.value.get("spec")),
+            mapping(manifest.value.get("metadata")),
         )
         return
-    yield from _templates(item, item.path, item.value)
+    yield from _templates(manifest, manifest.path, manifest.value)
 
 
-def _templates(item: Item, path: Path, value: JsonValue) -> Iterator[PodSite]:
+def _templates(manifest: Item, path: Path, value: JsonValue) -> Iterator[PodSite]:
     if isinstance(value, dict):
         for key, child in value.items():
             if key in ("status", "metadata"):
                 continue
             if isinstance(child, dict) and _is_pod_spec(child):
-                own = mapping(value.get("metadata")) if key == "spec" and path != item.path else {}
-                yield PodSite(item, (*path, key), child, own)
+                own = mapping(value.get("metadata")) if key == "spec" and path != manifest.path else {}
+                yield PodSite(manifest, (*path, key), child, own)
             else:
-                yield from _templates(item, (*path, key), child)
+                yield from _templates(manifest, (*path, key), child)
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            yield from _templates(item, (*path, index), child)
+            yield from _templates(manifest, (*path, index), child)
 
 
 def _is_pod_spec(spec: JsonObject) -> bool:
@@ -203,7 +206,8 @@ def _is_pod_spec(spec: JsonObject) -> bool:
         isinstance(containers, list)
         and bool(containers)
         and all(
-            isinstance(one, dict) and ("name" in one or "image" in one or "resources" in one)
-            for one in containers
+            isinstance(container, dict)
+            and ("name" in container or "image" in container or "resources" in container)
+            for container in containers
         )
     )

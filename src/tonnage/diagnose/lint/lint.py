@@ -56,7 +56,7 @@ class Located:
 
     finding: LintFinding
     draft: Draft
-    item: Item
+    manifest: Item
     fixable: bool = False
 
     @property
@@ -89,30 +89,32 @@ class Located:
 class Report:
     """Everything found. `unreadable`: why texts could not be read, `objects`: how many were looked at."""
 
-    found: tuple[Located, ...]
+    located: tuple[Located, ...]
     unreadable: tuple[Problem, ...] = ()
     objects: int = 0
 
     @property
     def findings(self) -> tuple[LintFinding, ...]:
         """In the order of files, lines and columns."""
-        return tuple(one.finding for one in self.found)
+        return tuple(located.finding for located in self.located)
 
     def count(self, severity: Severity) -> int:
         """How many findings are so bad."""
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def lint(sheets: Iterable[Sheet], given: Given) -> Report:
+def lint(sheets: Iterable[Sheet], context: Given) -> Report:
     """The findings on texts, each with the name of its file."""
-    readable, unreadable = _read(sheets, given.mig_parted)
-    items = tuple(item for sheet in readable for item in items_of(sheet, given.namespace))
-    items = (*items, *(inner for item in items for inner in _inner(item)))
-    cluster, minor = given.cluster, given.minor
-    world = World(items, given.shapes, given.read_pod, cluster, minor, given.mig_parted, given.server)
-    found = [one for item in items for one in _of_item(item, world)]
-    objects = sum(bool(item.kind or item.sheet.host or "mig-configs" in item.value) for item in items)
-    return Report(_bounded(found), unreadable, objects)
+    readable, unreadable = _read(sheets, context.mig_parted)
+    items = tuple(manifest for sheet in readable for manifest in items_of(sheet, context.namespace))
+    items = (*items, *(inner for manifest in items for inner in _inner(manifest)))
+    cluster, minor = context.cluster, context.minor
+    world = World(items, context.shapes, context.read_pod, cluster, minor, context.mig_parted, context.server)
+    located = [entry for manifest in items for entry in _of_item(manifest, world)]
+    objects = sum(
+        bool(manifest.kind or manifest.sheet.host or "mig-configs" in manifest.value) for manifest in items
+    )
+    return Report(_bounded(located), unreadable, objects)
 
 
 def _read(sheets: Iterable[Sheet], mig_parted: frozenset[str]) -> tuple[list[Sheet], tuple[Problem, ...]]:
@@ -120,15 +122,15 @@ def _read(sheets: Iterable[Sheet], mig_parted: frozenset[str]) -> tuple[list[She
     readable: list[Sheet] = []
     problems: list[Problem] = []
     for sheet in sheets:
-        found = sheet.problems
+        problems_there = sheet.problems
         if sheet.readable:
-            problems.extend(found)
+            problems.extend(problems_there)
             if sheet.name in mig_parted:
                 problems.extend(_no_mapping(sheet))
             if sheet.documents:
                 readable.append(sheet)
         else:
-            problems.extend([_template(found[0])] if "{{" in sheet.text else found)
+            problems.extend([_template(problems_there[0])] if "{{" in sheet.text else problems_there)
     return readable, tuple(problems)
 
 
@@ -150,30 +152,30 @@ def _template(problem: Problem) -> Problem:
     return Problem("no YAML yet but a template", problem.where, "it has {{ in it", remedy)
 
 
-def _inner(item: Item) -> Iterator[Item]:
+def _inner(manifest: Item) -> Iterator[Item]:
     """Configurations in the data of a ConfigMap, or of a patch of one, which has no kind."""
-    if item.kind not in ("ConfigMap", ""):
+    if manifest.kind not in ("ConfigMap", ""):
         return
-    for key, text in mapping(item.value.get("data")).items():
+    for key, text in mapping(manifest.value.get("data")).items():
         if not isinstance(text, str) or not any(word in text for word in _SHORT):
             continue
-        sheet = item.sheet.inner(item.document, (*item.path, "data", key), text)
+        sheet = manifest.sheet.inner(manifest.document, (*manifest.path, "data", key), text)
         if not sheet.readable:
             continue
-        for inner in items_of(sheet, item.namespace):
+        for inner in items_of(sheet, manifest.namespace):
             if not inner.kind:
                 yield inner
 
 
-def _of_item(item: Item, world: World) -> Iterator[Located]:
-    for draft in _without_doubles([*islice(_drafts(item, world), MOST_FINDINGS)]):
-        yield _located(draft, item)
+def _of_item(manifest: Item, world: World) -> Iterator[Located]:
+    for draft in _without_doubles([*islice(_drafts(manifest, world), MOST_FINDINGS)]):
+        yield _located(draft, manifest)
 
 
-def _drafts(item: Item, world: World) -> Iterator[Draft]:
+def _drafts(manifest: Item, world: World) -> Iterator[Draft]:
     for rule in ITEM_RULES:
-        yield from rule.of_item(item, world)
-    for site in pods_of(item):
+        yield from rule.of_manifest(manifest, world)
+    for site in pods_of(manifest):
         for pod_rule in POD_RULES:
             yield from pod_rule.of_pod(site, world)
 
@@ -186,10 +188,10 @@ def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
     special = {draft.path for draft in drafts if not isinstance(draft.reason, _OF_DECODING + _OF_SERVER)}
     wraps = [draft.change for draft in drafts if isinstance(draft.change, WrapEntries)]
     special |= {(*wrap.path, key) for wrap in wraps for key in wrap.keys}
-    said: set[tuple[object, ...]] = set()
+    earlier: set[tuple[object, ...]] = set()
     for draft in drafts:
         key = (draft.reason.code, draft.path, draft.reason.message, draft.at)
-        if key in said:
+        if key in earlier:
             continue
         match draft.reason:
             case FieldUnknown() | ValueOfWrongType() if draft.path in special:
@@ -198,7 +200,7 @@ def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
                 continue
             case ObjectRefused() if any(_same_matter(draft.path, path) for path in refused):
                 continue
-        said.add(key)
+        earlier.add(key)
         yield draft
 
 
@@ -219,35 +221,35 @@ def _same_matter(path: Path, other: Path) -> bool:
     return shorter >= _LEAST and path[:shorter] == other[:shorter]
 
 
-def _located(draft: Draft, item: Item) -> Located:
-    sheet = item.sheet
+def _located(draft: Draft, manifest: Item) -> Located:
+    sheet = manifest.sheet
     if draft.at is not None:
         line, column = sheet.in_file(*draft.at)
     else:
-        line, column = sheet.place(item.document, draft.path, on_key=draft.on_key)
-    reason = _placed(draft.reason, draft.path, item)
+        line, column = sheet.place(manifest.document, draft.path, on_key=draft.on_key)
+    reason = _placed(draft.reason, draft.path, manifest)
     place = TextPlace(sheet.name, line, column, draft.path)
-    return Located(Finding(reason, draft.severity or reason.severity, place, draft.why), draft, item)
+    return Located(Finding(reason, draft.severity or reason.severity, place, draft.why), draft, manifest)
 
 
-def _placed(reason: ManifestReason, path: Path, item: Item) -> ManifestReason:
+def _placed(reason: ManifestReason, path: Path, manifest: Item) -> ManifestReason:
     """The reason with what the place says: the object that it is about, and the field's path."""
     if isinstance(reason, FieldReason | ConfigurationReason) and reason.field is None:
         reason = replace(reason, field=field_path(path))
-    return replace(reason, subject=item.subject, source=reason.rule.source)
+    return replace(reason, subject=manifest.subject, source=reason.rule.source)
 
 
-def _bounded(found: list[Located]) -> tuple[Located, ...]:
+def _bounded(located: list[Located]) -> tuple[Located, ...]:
     """In order, each once; of one file no more than a person would ever read."""
     counts: dict[str, int] = {}
-    kept: list[Located] = []
-    once = {one.order: one for one in reversed(found)}  # an alias stands where its anchor does
-    for _, one in sorted(once.items()):
-        file = one.finding.place.file
+    bounded: list[Located] = []
+    once = {entry.order: entry for entry in reversed(located)}  # an alias stands where its anchor does
+    for _, entry in sorted(once.items()):
+        file = entry.finding.place.file
         counts[file] = counts.get(file, 0) + 1
         if counts[file] <= MOST_FINDINGS:
-            kept.append(one)
-    return tuple(kept)
+            bounded.append(entry)
+    return tuple(bounded)
 
 
 def with_fixable(report: Report, fixable: Iterable[int]) -> Report:
@@ -255,7 +257,8 @@ def with_fixable(report: Report, fixable: Iterable[int]) -> Report:
     marked = set(fixable)
     return replace(
         report,
-        found=tuple(
-            replace(one, fixable=True) if index in marked else one for index, one in enumerate(report.found)
+        located=tuple(
+            replace(located, fixable=True) if index in marked else located
+            for index, located in enumerate(report.located)
         ),
     )

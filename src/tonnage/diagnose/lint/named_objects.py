@@ -11,11 +11,13 @@ from tonnage.model.catalog.cluster_policy import policy_fields
 
 def named_objects(items: Iterable[Item]) -> Iterator[tuple[str, str, str]]:
     """(kind, namespace or empty, name) of each."""
-    for item in items:
-        for site in pods_of(item):
-            yield from ((one.kind, one.namespace, one.name) for one in references(site))
-        if item.kind == "ClusterPolicy":
+    for manifest in items:
+        for site in pods_of(manifest):
+            yield from (
+                (reference.kind, reference.namespace, reference.name) for reference in references(site)
+            )
+        if manifest.kind == "ClusterPolicy":
             for dotted in policy_fields().config_maps:
-                name = at_path(mapping(item.value.get("spec")), tuple(dotted.split(".")))
+                name = at_path(mapping(manifest.value.get("spec")), tuple(dotted.split(".")))
                 if isinstance(name, str) and name:
                     yield "ConfigMap", "", name

@@ -20,32 +20,34 @@ PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
 """How a problem ends that has a place: line, column, path."""
 
 
-def refused(error: ConfigError, item: Item, model: type[BaseModel], kind: type[Invalid]) -> Iterator[Draft]:
+def refused(
+    error: ConfigError, manifest: Item, model: type[BaseModel], kind: type[Invalid]
+) -> Iterator[Draft]:
     """A finding for each problem of a whole document that was read as `model`."""
-    located = item.sheet.documents[item.document]
+    located = manifest.sheet.documents[manifest.document]
     unknown = dict(unknown_fields(located, model))
     places = {field_path(path): path for path in located.marks}
     for problem in error.problems:
-        yield _draft(problem, places, unknown, item, kind)
+        yield _draft(problem, places, unknown, manifest, kind)
 
 
 def _draft(
     problem: Problem,
     places: Mapping[str, Path],
     unknown: Mapping[Path, tuple[str, ...]],
-    item: Item,
+    manifest: Item,
     kind: type[Invalid],
 ) -> Draft:
     """The problem at the path that it names, or else at the line that it says."""
-    found = PLACED.search(problem.where)
-    named = places.get(found[3] or "") if found is not None else None
+    match = PLACED.search(problem.where)
+    named = places.get(match[3] or "") if match is not None else None
     path = named if named is not None else ()
-    at = (int(found[1]), int(found[2])) if found is not None and named is None else None
+    at = (int(match[1]), int(match[2])) if match is not None and named is None else None
     change = None
-    holder = mapping(at_path(item.value, path[:-1]))
-    for known in unknown.get(path, ()):
-        if known.lower() == str(path[-1]).replace("_", "-").lower() and known not in holder:
-            change = RenameKey(path, known)
+    holder = mapping(at_path(manifest.value, path[:-1]))
+    for field_name in unknown.get(path, ()):
+        if field_name.lower() == str(path[-1]).replace("_", "-").lower() and field_name not in holder:
+            change = RenameKey(path, field_name)
     on_key = path in unknown
     reason = kind(message=problem.what, remedy=problem.remedy)
     return Draft(reason, path, problem.why, change, on_key=on_key, at=at)

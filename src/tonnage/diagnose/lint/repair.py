@@ -23,22 +23,22 @@ class Repaired:
     after: Report
 
 
-def repaired_texts(sheets: Sequence[Sheet], given: Given) -> Repaired:
+def repaired_texts(sheets: Sequence[Sheet], context: Given) -> Repaired:
     """What repairs make of texts. A file that is no better for it stays as it was."""
     now = {sheet.name: sheet for sheet in sheets}
-    before = report = lint(sheets, given)
+    before = report = lint(sheets, context)
     spoilt: set[str] = set()
     for _ in range(_MOST_ROUNDS):
-        found: dict[str, list[Repair]] = {}
+        by_file: dict[str, list[Repair]] = {}
         for repair in repairs(report):
             if repair.file not in spoilt:
-                found.setdefault(repair.file, []).append(repair)
-        if not found:
+                by_file.setdefault(repair.file, []).append(repair)
+        if not by_file:
             break
-        tried = {name: Sheet(name, repaired(now[name].text, edits)) for name, edits in found.items()}
+        tried = {name: Sheet(name, repaired(now[name].text, edits)) for name, edits in by_file.items()}
         worse = {name for name, new in tried.items() if len(new.problems) > len(now[name].problems)}
         spoilt |= worse
         now |= {name: new for name, new in tried.items() if name not in worse}
-        report = lint(now.values(), given)
+        report = lint(now.values(), context)
     changed = {sheet.name: now[sheet.name] for sheet in sheets if now[sheet.name].text != sheet.text}
     return Repaired(changed, before, report)

@@ -82,17 +82,17 @@ def _refused(reason: ResourceNameUnknown, why: str, place: Path) -> Draft:
 
 def _mig_name(name: str, place: Path) -> Iterator[Draft]:
     profile = name.removeprefix(MIG_PREFIX)
-    known = {one.replace("+", "."): one for one in mig_profiles()}
-    if profile in known:
+    profiles = {name_with_plus.replace("+", "."): name_with_plus for name_with_plus in mig_profiles()}
+    if profile in profiles:
         return
     instance = re.fullmatch(r"[1-7]c\.(.+)", profile)
-    if instance is not None and instance[1] in known:
+    if instance is not None and instance[1] in profiles:
         message, near = (
             f"{name} is a compute instance; the device plugin offers whole GPU instances",
             [instance[1]],
         )
     else:
-        near = get_close_matches(profile, list(known), n=1, cutoff=0.5)
+        near = get_close_matches(profile, list(profiles), n=1, cutoff=0.5)
         message = f"no known GPU has a MIG profile {profile[:60]}"
     meant = f"{MIG_PREFIX}{near[0]}" if near else None
     remedy = f"did you mean {meant}?" if meant else "see nvidia-smi mig -lgip"

@@ -52,7 +52,7 @@ def sarif(
     rules = _rules()
     places = {rule: place for place, rule in enumerate(rules)}
     results: list[JsonValue] = [
-        _result(finding, places[type(finding.reason)], (repairs or {}).get(index))
+        _sarif_result(finding, places[type(finding.reason)], (repairs or {}).get(index))
         for index, finding in enumerate(findings)
     ]
     invocation: JsonObject = {"executionSuccessful": not problems}
@@ -87,7 +87,7 @@ def _rule(cls: type[ManifestReason]) -> JsonObject:
     }
 
 
-def _result(finding: LintFinding, rule: int, repair: Repair | None) -> JsonObject:
+def _sarif_result(finding: LintFinding, rule: int, repair: Repair | None) -> JsonObject:
     reason, place = finding.reason, finding.place
     text = "\n".join(
         part
@@ -102,7 +102,7 @@ def _result(finding: LintFinding, rule: int, repair: Repair | None) -> JsonObjec
     name = " ".join(part for part in (reason.subject, field_path(place.path)) if part)
     if name:
         location["logicalLocations"] = [{"fullyQualifiedName": name}]
-    result: JsonObject = {
+    sarif: JsonObject = {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
@@ -110,8 +110,8 @@ def _result(finding: LintFinding, rule: int, repair: Repair | None) -> JsonObjec
         "locations": [location],
     }
     if repair is not None:
-        result["fixes"] = [_fix(finding, repair)]
-    return result
+        sarif["fixes"] = [_fix(finding, repair)]
+    return sarif
 
 
 def _physical(file: str, line: int, column: int) -> JsonObject:

@@ -33,35 +33,37 @@ def drafts(
 
     `before` are the selectors of a request's class, which are asked first; None for those of a class.
     """
-    found: list[tuple[Path, str]] = []
+    expressions: list[tuple[Path, str]] = []
     for index, selector in mappings(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if not isinstance(expression, str):
             message, remedy = "a selector without expression", "write cel: {expression: ...}"
             yield Draft(SelectorRefused(message=message, remedy=remedy), (*at, index))
             return
-        found.append(((*at, index, "cel", "expression"), expression))
+        expressions.append(((*at, index, "cel", "expression"), expression))
     refused = [
         _refused(expression, error, place, world)
-        for place, expression in found
+        for place, expression in expressions
         if (error := _error(expression, world.minor))
     ]
     yield from refused
-    if refused or not found:
+    if refused or not expressions:
         return
     if world.cluster is not None and world.cluster.ground.view.supply.by_pool:
-        yield from _on_devices(found, before or (), world.cluster.ground.view.supply)
-    elif before is None and not _GUARDED.search(found[0][1]) and "device." in found[0][1]:
+        yield from _on_devices(expressions, before or (), world.cluster.ground.view.supply)
+    elif before is None and not _GUARDED.search(expressions[0][1]) and "device." in expressions[0][1]:
         reason = SelectorDoubtful(
             message="the class does not say of which driver its devices are",
             remedy="begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
-            expression=found[0][1],
+            expression=expressions[0][1],
         )
         why = "a device without the attribute is an error, which ends the attempt on every node"
-        yield Draft(reason, found[0][0], why)
+        yield Draft(reason, expressions[0][0], why)
 
 
-def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: Supply) -> Iterator[Draft]:
+def _on_devices(
+    expressions: list[tuple[Path, str]], before: tuple[str, ...], supply: Supply
+) -> Iterator[Draft]:
     """The selectors tried on the devices that there are, in the scheduler's order."""
     selected, tried = 0, 0
     for (driver, pool), device in islice(_devices(supply), _MOST_TRIED):
@@ -71,7 +73,7 @@ def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: 
                 continue
         except (CelError, UnsupportedError):
             return
-        for place, expression in found:
+        for place, expression in expressions:
             try:
                 if not supply.selects(expression, driver, device):
                     break
@@ -83,7 +85,7 @@ def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: 
         else:
             selected += 1
     if not selected and tried < _MOST_TRIED:
-        place, expression = found[-1]
+        place, expression = expressions[-1]
         reason = SelectorDoubtful(
             message=f"none of the {tried} devices of the cluster is selected",
             remedy="see what they publish: kubectl get resourceslices -o yaml",
@@ -112,8 +114,8 @@ def _fails(place: Path, expression: str, error: str, device: str, supply: Supply
 
 def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], Device]]:
     for pool, slices in supply.by_pool.items():
-        for one in slices:
-            for device in one.devices:
+        for resource_slice in slices:
+            for device in resource_slice.devices:
                 yield pool, device
 
 

@@ -49,10 +49,10 @@ class Sheet:
 
     def inner(self, document: int, path: Path, text: str) -> Sheet:
         """The text of the value at a path as a sheet of its own, the same one each time."""
-        found = self._inner.get((document, path))
-        if found is None:
-            found = self._inner[document, path] = Sheet(self.name, text, self, document, path)
-        return found
+        inner = self._inner.get((document, path))
+        if inner is None:
+            inner = self._inner[document, path] = Sheet(self.name, text, self, document, path)
+        return inner
 
     def place(self, document: int, path: Path, *, on_key: bool = False) -> tuple[int, int]:
         """(line, column) in the file of a part of a document."""

@@ -42,7 +42,7 @@ class Shapes:
         return (group, version, kind) in self.kinds
 
 
-Known = Mapping[tuple[str, str, str], bool]
+ExistingNames = Mapping[tuple[str, str, str], bool]
 """(kind, namespace or empty, name) -> whether there is such an object; what is absent is not known."""
 
 
@@ -51,7 +51,7 @@ class Cluster:
     """A cluster that manifests would meet."""
 
     ground: Ground
-    known: Known = field(default_factory=dict)
+    existing: ExistingNames = field(default_factory=dict)
     kinds: frozenset[str] | None = None
     """Kinds of which every object is known; None: all that a snapshot does not miss."""
     namespace: str = ""
@@ -86,16 +86,18 @@ class World:
     def own(self, kind: str, namespace: str, name: str) -> Item | None:
         """The object of the files by that name; `namespace` empty for kinds without."""
         if not self._own:
-            for item in self.items:
-                self._own.setdefault((item.kind, item.name), []).append(item)
-        found = self._own.get((kind, name), ())
-        return next((item for item in found if not namespace or item.namespace == namespace), None)
+            for manifest in self.items:
+                self._own.setdefault((manifest.kind, manifest.name), []).append(manifest)
+        candidates = self._own.get((kind, name), ())
+        return next(
+            (manifest for manifest in candidates if not namespace or manifest.namespace == namespace), None
+        )
 
 
 class ItemRule(Protocol):
     """A rule about objects, or documents without a kind."""
 
-    def of_item(self, item: Item, world: World, /) -> Iterable[Draft]: ...
+    def of_manifest(self, manifest: Item, world: World, /) -> Iterable[Draft]: ...
 
 
 class PodRule(Protocol):

@@ -32,7 +32,7 @@ class Demand:
     services: Mapping[int, int]
     memory_mib: Mapping[str, int]
     packing: Packing | MigMemoryShort
-    seen: bool
+    measured: bool
 
 
 def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
@@ -42,8 +42,8 @@ def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
 
 def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
     """Whole GPUs of a product. Raises ConfigError: nobody knows it."""
-    found = product_named(product)
-    return tuple(MigGpu(index, found.name, device=found.device) for index in range(count))
+    family = product_named(product)
+    return tuple(MigGpu(index, family.name, device=family.device) for index in range(count))
 
 
 def demand_on(product: str, services: Mapping[int, int]) -> Demand:
@@ -52,10 +52,10 @@ def demand_on(product: str, services: Mapping[int, int]) -> Demand:
     Raises:
         ConfigError: nobody knows the product, or it cannot be divided.
     """
-    found = product_named(product)
-    board = board_of(found)
-    memory, seen = usable_mib(board, found.key, found.memory_mib)
-    return Demand(found, services, memory, pack(board, memory, services), seen)
+    family = product_named(product)
+    board = board_of(family)
+    memory, measured = usable_mib(board, family.key, family.memory_mib)
+    return Demand(family, services, memory, pack(board, memory, services), measured)
 
 
 def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:
@@ -70,8 +70,8 @@ def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:
         **answer,
         "modeChange": goal.mode,
         **reset_json(goal, resets),
-        "keep": [_instance_json(each) for each in goal.plan.keep],
-        "destroy": [_instance_json(each) for each in goal.plan.destroy],
+        "keep": [_instance_json(instance) for instance in goal.plan.keep],
+        "destroy": [_instance_json(instance) for instance in goal.plan.destroy],
         "create": [
             {"profile": name, "start": start, **_split_json(goal.plan.splits.get((name, start), ()))}
             for name, start in goal.plan.create
@@ -115,7 +115,7 @@ def demand_json(demand: Demand) -> JsonObject:
         "product": demand.product.name,
         "demand": [{"mib": mib, "count": count} for mib, count in sorted(demand.services.items())],
         "memoryMiB": dict(demand.memory_mib),
-        "estimated": not demand.seen,
+        "estimated": not demand.measured,
     }
     if isinstance(demand.packing, MigMemoryShort):
         return {**answer, "error": demand.packing.message, "instead": [*demand.packing.instead]}
@@ -141,7 +141,7 @@ def demand_lines(demand: Demand) -> Iterator[str]:
     for mib, name in packing.serves.items():
         has = demand.memory_mib[name]
         yield f"{demand.services[mib]} x {mib} MiB on {name}, which has {has} MiB" + _missed(demand, mib)
-    if not demand.seen:
+    if not demand.measured:
         yield "The memory of its profiles is estimated; ask a node for what it has."
 
 
@@ -150,25 +150,25 @@ def _missed(demand: Demand, mib: int) -> str:
     smaller = {name: has for name, has in demand.memory_mib.items() if mib * 0.9 <= has < mib}
     if not smaller:
         return ""
-    name = max(smaller, key=lambda each: smaller[each])
+    name = max(smaller, key=lambda profile: smaller[profile])
     return f"; {name} has only {smaller[name]}"
 
 
 def _gpu(place: int, device: GpuDevice) -> MigGpu:
-    found: dict[tuple[str, int], Instance] = {}
+    instances: dict[tuple[str, int], Instance] = {}
     for part in device.parts:
         start = part.start if part.start is not None else _NOWHERE
         profile, compute = _parts(part.profile)
         key = (profile, start) if start != _NOWHERE else (part.uuid, start)
-        before = found.get(key, Instance(profile, start, part.uuid))
+        before = instances.get(key, Instance(profile, start, part.uuid))
         holders = tuple(sorted({*before.holders, *_holders(device, part.uuid)}))
         split = tuple(sorted((*before.split, *compute), reverse=True))
-        found[key] = replace(before, holders=holders, split=split)
+        instances[key] = replace(before, holders=holders, split=split)
     index = device.index if device.index is not None else place
     whole = tuple(sorted(set(_holders(device, device.uuid))))
-    parts = tuple(found.values())
-    known = {model.product: model.pci_device for model in gpu_models().values()}
-    pci = known.get(device.product, "")
+    parts = tuple(instances.values())
+    pci_devices = {model.product: model.pci_device for model in gpu_models().values()}
+    pci = pci_devices.get(device.product, "")
     return MigGpu(index, device.product, device.uuid, parts, enabled=bool(parts), device=pci, holders=whole)
 
 
@@ -183,7 +183,7 @@ def _parts(profile: str) -> tuple[str, Split]:
 
 def _holders(device: GpuDevice, uuid: str) -> Iterator[str]:
     for holder in device.holders:
-        if any(parse_device_id(each).uuid == uuid for each in holder.ids):
+        if any(parse_device_id(device_id).uuid == uuid for device_id in holder.ids):
             yield f"{holder.namespace}/{holder.pod}"
 
 
@@ -202,9 +202,9 @@ def _split(profile: str, split: Split) -> str:
 
 
 def _spots(instances: Sequence[Instance]) -> str:
-    ordered = sorted(instances, key=lambda each: each.start)
+    ordered = sorted(instances, key=lambda instance: instance.start)
     return ", ".join(
-        f"{_split(each.profile, each.split)}@{each.start if each.start != _NOWHERE else '?'}"
-        + (f" ({', '.join(each.holders)})" if each.holders else "")
-        for each in ordered
+        f"{_split(instance.profile, instance.split)}@{instance.start if instance.start != _NOWHERE else '?'}"
+        + (f" ({', '.join(instance.holders)})" if instance.holders else "")
+        for instance in ordered
     )

@@ -46,29 +46,29 @@ def product_named(text: str) -> Product:
         return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
     if is_undivided(text):
         return Product(text, "", 0)
-    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=_known(text, tuple(models))))
+    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=_nearest_names(text, tuple(models))))
 
 
 def _short_names() -> dict[str, str]:
     """Names such as `H100-94`, model and GB of the board, and the name of a product that has it."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for board in mig_boards():
         gb = max(parse_profile(name).gb for name in board.profiles)
         for words in board.words:
             spelt = _spelt(words)
             if _SHORT.fullmatch(f"{spelt[0]}-{gb}"):
-                found[f"{spelt[0]}-{gb}"] = max(found.get(f"{spelt[0]}-{gb}", ""), " ".join(spelt), key=len)
-    return found
+                names[f"{spelt[0]}-{gb}"] = max(names.get(f"{spelt[0]}-{gb}", ""), " ".join(spelt), key=len)
+    return names
 
 
-def _known(text: str, models: tuple[str, ...]) -> str:
+def _nearest_names(text: str, models: tuple[str, ...]) -> str:
     """What may be asked for, and first what is most like a text; every name can be given as it is written."""
     boards = [" ".join(_spelt(words)) for board in mig_boards() for words in board.words]
-    known = {name.casefold(): name for name in (*boards, *models, *_short_names())}
-    like = [one for one in known if text.casefold() in one] if text else []
-    near = like or get_close_matches(text.casefold()[:60], known, n=3)
-    meant = f"did you mean {' or '.join(known[one] for one in near[:4])}? " if near else ""
-    return f"{meant}known: {'; '.join(sorted(known.values()))}"
+    names = {name.casefold(): name for name in (*boards, *models, *_short_names())}
+    like = [candidate for candidate in names if text.casefold() in candidate] if text else []
+    near = like or get_close_matches(text.casefold()[:60], names, n=3)
+    meant = f"did you mean {' or '.join(names[candidate] for candidate in near[:4])}? " if near else ""
+    return f"{meant}known: {'; '.join(sorted(names.values()))}"
 
 
 def _spelt(words: Iterable[str]) -> list[str]:
@@ -83,31 +83,31 @@ def board_of(product: Product) -> MigBoard:
     board = mig_board(product.name)
     if board is not None:
         return board
-    known = is_undivided(product.name)
-    why = "it has no MIG" if known else "what fits on it is not in the catalogue"
+    undivided = is_undivided(product.name)
+    why = "it has no MIG" if undivided else "what fits on it is not in the catalogue"
     raise ConfigError(Problem(f"{product.name} cannot be divided", why=why, remedy=" or ".join(INSTEAD)))
 
 
 def profiles_json(product: Product) -> JsonObject:
     """The profiles of a product for scripts, the largest first."""
     board = board_of(product)
-    memory, seen = usable_mib(board, product.key, product.memory_mib)
+    memory, measured = usable_mib(board, product.key, product.memory_mib)
     return {
         "product": product.name,
         "computeSlices": board.compute,
         "memorySlices": board.memory,
-        "estimated": not seen,
+        "estimated": not measured,
         "profiles": [
             {
-                "name": each.name,
-                "most": each.most,
-                "computeSlices": each.compute,
-                "memorySlices": each.memory,
-                "memoryMiB": memory[parse_profile(each.name).plain],
-                "starts": [*each.starts],
-                **({"mediaEngines": each.media, "flowEngines": each.flow} if board.media else {}),
+                "name": profile.name,
+                "most": profile.most,
+                "computeSlices": profile.compute,
+                "memorySlices": profile.memory,
+                "memoryMiB": memory[parse_profile(profile.name).plain],
+                "starts": [*profile.starts],
+                **({"mediaEngines": profile.media, "flowEngines": profile.flow} if board.media else {}),
             }
-            for each in _largest_first(board)
+            for profile in _largest_first(board)
         ],
     }
 
@@ -115,15 +115,15 @@ def profiles_json(product: Product) -> JsonObject:
 def profiles_rows(product: Product) -> Iterator[tuple[str, ...]]:
     """The same for a person, under `HEAD`; a tilde is before memory that is estimated."""
     board = board_of(product)
-    memory, seen = usable_mib(board, product.key, product.memory_mib)
-    for each in _largest_first(board):
+    memory, measured = usable_mib(board, product.key, product.memory_mib)
+    for profile in _largest_first(board):
         yield (
-            each.name,
-            str(each.most),
-            f"{each.compute}/{board.compute}",
-            f"{each.memory}/{board.memory}",
-            f"{'' if seen else '~'}{memory[parse_profile(each.name).plain]}",
-            ",".join(map(str, each.starts)),
+            profile.name,
+            str(profile.most),
+            f"{profile.compute}/{board.compute}",
+            f"{profile.memory}/{board.memory}",
+            f"{'' if measured else '~'}{memory[parse_profile(profile.name).plain]}",
+            ",".join(map(str, profile.starts)),
         )
 
 
@@ -149,7 +149,7 @@ def _full(board: MigBoard, *, media: bool) -> Iterator[tuple[dict[str, int], lis
     names = [name for name in board.profiles if media or name == parse_profile(name).plain]
     for counts in all_counts(board, names, full=True):
         placed = ((profile.name, start) for profile, start in placements(board, dict(counts)) or ())
-        yield dict(reversed(counts)), sorted(placed, key=lambda one: one[1])
+        yield dict(reversed(counts)), sorted(placed, key=lambda placement: placement[1])
 
 
 def _largest_first(board: MigBoard) -> list[MigProfile]:

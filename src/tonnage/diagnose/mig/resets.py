@@ -24,11 +24,11 @@ _NEWER: Final = "takes no reset, but nobody may use the GPU meanwhile"
 
 def resets_among(gpus: Sequence[MigGpu], status: GpuStatus | None = None) -> Resets:
     """Of a node's GPUs, by how they are joined; without a node all are on a board as their product comes."""
-    told = {device.uuid: device for device in status.devices} if status is not None else {}
-    devices = [_device(gpu, told.get(gpu.uuid)) for gpu in gpus]
+    by_uuid = {device.uuid: device for device in status.devices} if status is not None else {}
+    devices = [_device(gpu, by_uuid.get(gpu.uuid)) for gpu in gpus]
     names = {device.uuid: gpu for device, gpu in zip(devices, gpus, strict=True)}
     uuids = {gpu.index: uuid for uuid, gpu in names.items()}
-    links = [link for uuid in names if (one := told.get(uuid)) for link in _links(one, uuids)]
+    links = [link for uuid in names if (described := by_uuid.get(uuid)) for link in _links(described, uuids)]
     boards = resets_of(Inventory(tuple(devices), links=tuple(links)))
     return {
         names[uuid].index: tuple(names[other] for other in board if other != uuid)
@@ -45,7 +45,7 @@ def reset_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterat
         return
     beside = [gpu for gpu in others if gpu.index not in turned]
     unless = ", unless the driver turns one alone; what they are divided into is made again" if beside else ""
-    yield f"  reset    with {_named(others)} of its board{unless}"
+    yield f"  reset    with {_gpu_numbers(others)} of its board{unless}"
     if lost := [f"{pod} loses {device}" for gpu in beside for pod, device in _held(gpu)]:
         yield f"  then     {', '.join(lost)}"
 
@@ -66,31 +66,33 @@ def reset_json(goal: GpuGoal, resets: Resets) -> JsonObject:
     return {"resetWith": items}
 
 
-def _device(gpu: MigGpu, told: GpuDevice | None) -> Device:
+def _device(gpu: MigGpu, described: GpuDevice | None) -> Device:
     """As far as resets ask."""
     capability = "8.0" if _AMPERE.search(gpu.product) else _HOPPER
-    if told is not None and told.compute_capability:
-        capability = told.compute_capability
-    able = mig_board(gpu.product, (each.profile for each in gpu.now)) is not None
+    if described is not None and described.compute_capability:
+        capability = described.compute_capability
+    able = mig_board(gpu.product, (instance.profile for instance in gpu.now)) is not None
     mode = (gpu.enabled or bool(gpu.now)) if able else None
     return Device(gpu.uuid or f"#{gpu.index}", gpu.index, gpu.product, 0, capability, mig_enabled=mode)
 
 
-def _links(told: GpuDevice, uuids: Mapping[int, str]) -> Iterator[Link]:
-    for each in told.links:
-        if each.switches:
-            yield Link(told.uuid, NVSWITCH, each.nvlinks, each.level)
+def _links(described: GpuDevice, uuids: Mapping[int, str]) -> Iterator[Link]:
+    for link in described.links:
+        if link.switches:
+            yield Link(described.uuid, NVSWITCH, link.nvlinks, link.level)
         yield from (
-            Link(told.uuid, uuids[peer], each.nvlinks, each.level) for peer in each.peers if peer in uuids
+            Link(described.uuid, uuids[peer], link.nvlinks, link.level)
+            for peer in link.peers
+            if peer in uuids
         )
 
 
 def _held(gpu: MigGpu) -> Iterator[tuple[str, str]]:
     """Pods and what each holds of it."""
     yield from ((pod, f"GPU {gpu.index}") for pod in gpu.holders)
-    for one in gpu.now:
-        yield from ((pod, f"{one.profile} of GPU {gpu.index}") for pod in one.holders)
+    for instance in gpu.now:
+        yield from ((pod, f"{instance.profile} of GPU {gpu.index}") for pod in instance.holders)
 
 
-def _named(gpus: Sequence[MigGpu]) -> str:
+def _gpu_numbers(gpus: Sequence[MigGpu]) -> str:
     return f"GPU {', '.join(str(gpu.index) for gpu in gpus)}"

@@ -19,7 +19,7 @@ def amended(manifest: Manifest, reasons: Iterable[Reason]) -> tuple[Manifest, Js
 
     None where what is meant cannot be known for one of them.
     """
-    amounts = {one.where: one for one in manifest.amounts}
+    amounts = {written_amounts.where: written_amounts for written_amounts in manifest.amounts}
     changes: dict[str, dict[str, JsonObject]] = {}
     for reason in reasons:
         if not isinstance(reason, LimitMissing | RequestLimitUnequal):
@@ -36,16 +36,18 @@ def amended(manifest: Manifest, reasons: Iterable[Reason]) -> tuple[Manifest, Js
     for where, resources in changes.items():
         kind = "initContainers" if ".initContainers[" in where else "containers"
         spec.setdefault(kind, []).append({"name": amounts[where].container, "resources": {**resources}})
-    changed = with_amounts(manifest, tuple(amounts[one.where] for one in manifest.amounts))
+    changed = with_amounts(
+        manifest, tuple(amounts[written_amounts.where] for written_amounts in manifest.amounts)
+    )
     return changed, {"spec": {**spec}}
 
 
 def _change(reason: LimitMissing | RequestLimitUnequal) -> tuple[str, str | None] | None:
     """The section to change, and the amount that is to stand there; None as amount takes it out."""
     match reason:
-        case LimitMissing(request=asked):
-            value = parse_quantity(asked)
-            return ("limits", asked) if value >= 0 and value.denominator == 1 else None
+        case LimitMissing(request=requested):
+            value = parse_quantity(requested)
+            return ("limits", requested) if value >= 0 and value.denominator == 1 else None
         case RequestLimitUnequal(resource=name) if is_extended(name):
             return "requests", None
         case RequestLimitUnequal():

@@ -51,7 +51,7 @@ def edits_for(
         edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason, now)
         if edit is None:
             return None
-        if edit.key not in {known.key for known in edits}:
+        if edit.key not in {earlier.key for earlier in edits}:
             edits.append(edit)
     return tuple(edits)
 
@@ -114,29 +114,31 @@ def _less(pod: Pod, reason: Reason) -> Edit | None:
         return replace(container, requests={**container.requests, resource: free}, requested=requested)
 
     def on_pod(other: Pod) -> Pod:
-        kept, init = map(changed, other.containers), map(changed, other.init_containers)
-        return replace(other, containers=tuple(kept), init_containers=tuple(init))
+        containers, init = map(changed, other.containers), map(changed, other.init_containers)
+        return replace(other, containers=tuple(containers), init_containers=tuple(init))
 
-    written, asked = written_apart(resource, free, asking[0].requests[resource])
-    told = f"request {written} {resource}"
+    written, requested_text = written_apart(resource, free, asking[0].requests[resource])
+    key = f"request {written} {resource}"
     lost = 4 * (asking[0].requests[resource] - free) // asking[0].requests[resource]
-    action = f"{told}, which is free, not {asked}"
-    return Edit(told, action, 6 + max(0, lost), on_pod=on_pod)
+    action = f"{key}, which is free, not {requested_text}"
+    return Edit(key, action, 6 + max(0, lost), on_pod=on_pod)
 
 
 def spread_wider(pod: Pod, reason: TopologySkew) -> Edit | None:
     """Allow as uneven a spreading as one more pod makes."""
     key, skew = reason.key, reason.skew
-    told = f"raise maxSkew over {key} to {skew}"
+    key_text = f"raise maxSkew over {key} to {skew}"
     cost = 4 + skew - reason.max_skew
-    return _spread(pod, key, Edit(told, told, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew)))
+    return _spread(
+        pod, key, Edit(key_text, key_text, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew))
+    )
 
 
 def spread_softly(pod: Pod, reason: TopologySkew) -> Edit | None:
     """Make a rule of spreading a wish; minDomains is refused of wishes."""
     key = reason.key
-    told = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
-    return _spread(pod, key, Edit(told, told, 7), lambda c: replace(c, hard=False, min_domains=1))
+    key_text = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
+    return _spread(pod, key, Edit(key_text, key_text, 7), lambda c: replace(c, hard=False, min_domains=1))
 
 
 def _spread(
@@ -164,8 +166,8 @@ def tolerate(asking: Pod, taint: Taint) -> Edit:
     instead = ", in place of what compares values (operators Gt and Lt)" if compares else ""
 
     def on_pod(pod: Pod) -> Pod:
-        kept = (t for t in pod.tolerations if t.operator not in _COMPARING)
-        return replace(pod, tolerations=(*kept, toleration))
+        tolerations = (t for t in pod.tolerations if t.operator not in _COMPARING)
+        return replace(pod, tolerations=(*tolerations, toleration))
 
     return Edit(f"tolerate {taint}", f"tolerate the taint {taint}{instead}", 1, on_pod=on_pod)
 
@@ -175,23 +177,25 @@ def widen(pod: Pod, node: Node, *others: Node) -> Edit | None:
 
     With `others` also theirs, where they differ from what is wanted in the same labels.
     """
-    wanted = {key: value for key, value in pod.node_selector.items() if node.labels.get(key) != value}
+    selected = {key: value for key, value in pod.node_selector.items() if node.labels.get(key) != value}
     terms = [failing_requirements(term, node) for term in pod.affinity.node or ()]
     failing = min(terms, key=len) if terms and all(terms) else ()
-    if any(key not in node.labels for key in wanted) or not all(_can_widen(r, node) for r in failing):
+    if any(key not in node.labels for key in selected) or not all(_can_widen(r, node) for r in failing):
         return None
-    keys = (*sorted(wanted), *(requirement.key for requirement in failing))
+    keys = (*sorted(selected), *(requirement.key for requirement in failing))
     if not keys:
         return None
     more = {key: tuple(dict.fromkeys(_values(key, (node, *others)))) for key in keys}
-    told = [f"{key}: {' or '.join(dict.fromkeys((wanted[key], *more[key])))}" for key in sorted(wanted)]
-    told += [f"{r.key}: {' or '.join(dict.fromkeys((*r.values, *more[r.key])))}" for r in failing]
+    changes = [
+        f"{key}: {' or '.join(dict.fromkeys((selected[key], *more[key])))}" for key in sorted(selected)
+    ]
+    changes += [f"{r.key}: {' or '.join(dict.fromkeys((*r.values, *more[r.key])))}" for r in failing]
 
     def on_pod(other: Pod) -> Pod:
-        return _widened(other, more, wanted, failing)
+        return _widened(other, more, selected, failing)
 
-    key, shape = f"widen {'; '.join(told)}", f"widen {', '.join(keys)}"
-    return Edit(key, f"accept {'; '.join(told)}", 2, shape=shape, on_pod=on_pod)
+    key, shape = f"widen {'; '.join(changes)}", f"widen {', '.join(keys)}"
+    return Edit(key, f"accept {'; '.join(changes)}", 2, shape=shape, on_pod=on_pod)
 
 
 def _values(key: str, nodes: Iterable[Node]) -> Iterator[str]:
@@ -228,9 +232,9 @@ def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
             other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
         )
 
-    told = f": a {'share of a' if shares else 'whole'} GPU instead of a part" if name == larger else ""
-    told = ": a share of a GPU instead of a whole one" if shares and not told else told
-    action = f"ask for {name} instead of {resource}{told}"
+    difference = f": a {'share of a' if shares else 'whole'} GPU instead of a part" if name == larger else ""
+    difference = ": a share of a GPU instead of a whole one" if shares and not difference else difference
+    action = f"ask for {name} instead of {resource}{difference}"
     return Edit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
 
 
@@ -278,7 +282,10 @@ def _can_widen(requirement: Requirement, node: Node) -> bool:
 
 
 def _widened(
-    pod: Pod, more: Mapping[str, tuple[str, ...]], wanted: Mapping[str, str], failing: tuple[Requirement, ...]
+    pod: Pod,
+    more: Mapping[str, tuple[str, ...]],
+    selected: Mapping[str, str],
+    failing: tuple[Requirement, ...],
 ) -> Pod:
     keys = {requirement.key for requirement in failing}
 
@@ -290,7 +297,7 @@ def _widened(
 
     added = tuple(
         Requirement(key, "In", tuple(dict.fromkeys((value, *more[key]))))
-        for key, value in sorted(wanted.items())
+        for key, value in sorted(selected.items())
     )
     terms = pod.affinity.node
     if terms is not None:
@@ -299,7 +306,7 @@ def _widened(
         )
     elif added:
         terms = (NodeSelectorTerm(added),)
-    selector = {key: value for key, value in pod.node_selector.items() if key not in wanted}
+    selector = {key: value for key, value in pod.node_selector.items() if key not in selected}
     return replace(pod, node_selector=selector, affinity=replace(pod.affinity, node=terms))
 
 

@@ -66,22 +66,22 @@ def _make_or_rename(reason: NameMissing, manifest: Manifest, snapshot: Snapshot)
     name, namespace = reason.name, manifest.pod.namespace
     field = _FIELDS[reason.kind]
     for near in get_close_matches(name, reason.others, n=1):
-        told = f"did you mean {near}? Name that one"
-        yield Fix(told, _naming(reason, manifest, near), snapshot, {"spec": {field: near}})
+        action = f"did you mean {near}? Name that one"
+        yield Fix(action, _naming(reason, manifest, near), snapshot, {"spec": {field: near}})
     match reason.kind:
         case "ServiceAccount":
             accounts = snapshot.service_accounts | {(namespace, name)}
             there = replace(snapshot, service_accounts=accounts)
-            told = f"kubectl create serviceaccount {name} -n {namespace}"
+            action = f"kubectl create serviceaccount {name} -n {namespace}"
         case "PriorityClass":
             there = replace(snapshot, priority_classes=(*snapshot.priority_classes, PriorityClass(name, 0)))
-            told = f"kubectl create priorityclass {name} --value=1000 (which value is yours to choose)"
+            action = f"kubectl create priorityclass {name} --value=1000 (which value is yours to choose)"
         case _:
             there = replace(snapshot, runtime_classes=(*snapshot.runtime_classes, RuntimeClass(name)))
-            told = f"create the RuntimeClass {name}, with a handler that the nodes' container runtimes have"
-    yield Fix(told, manifest, there, {})
-    told = f"leave {field} out, if nothing needs it"
-    yield Fix(told, _naming(reason, manifest, ""), snapshot, {"spec": {field: None}})
+            action = f"create the RuntimeClass {name}, with a handler that the nodes' container runtimes have"
+    yield Fix(action, manifest, there, {})
+    action = f"leave {field} out, if nothing needs it"
+    yield Fix(action, _naming(reason, manifest, ""), snapshot, {"spec": {field: None}})
 
 
 _FIELDS: Final = {
@@ -110,23 +110,25 @@ def _within(reason: LimitRange, manifest: Manifest, snapshot: Snapshot) -> Itera
         row = {breach.resource: breach.allowed}
         if breach.bound in ("min", "max"):
             amounts = tuple(
-                replace(one, limits={**one.limits, **row}, requests={**one.requests, **row})
-                if one.container == breach.where
-                else one
-                for one in amounts
+                replace(entry, limits={**entry.limits, **row}, requests={**entry.requests, **row})
+                if entry.container == breach.where
+                else entry
+                for entry in amounts
             )
     if amounts != manifest.amounts:
         yield _asking(amounts, manifest, snapshot)
     name, namespace = reason.range, manifest.pod.namespace
-    others = tuple(one for one in snapshot.limit_ranges if (one.namespace, one.name) != (namespace, name))
-    told = f"have the limit range changed: kubectl edit limitrange {name} -n {namespace}"
-    yield Fix(told, manifest, replace(snapshot, limit_ranges=others), {})
+    others = tuple(
+        entry for entry in snapshot.limit_ranges if (entry.namespace, entry.name) != (namespace, name)
+    )
+    action = f"have the limit range changed: kubectl edit limitrange {name} -n {namespace}"
+    yield Fix(action, manifest, replace(snapshot, limit_ranges=others), {})
 
 
 def _asking(amounts: tuple[WrittenAmounts, ...], manifest: Manifest, snapshot: Snapshot) -> Fix:
     """The fix that is to ask for other amounts."""
     parts: dict[str, list[JsonValue]] = {}
-    told: list[str] = []
+    amounts_text: list[str] = []
     for old, new in zip(manifest.amounts, amounts, strict=True):
         limits = {n: v for n, v in new.limits.items() if old.limits.get(n) != v}
         requests = {n: v for n, v in new.requests.items() if old.requests.get(n) != v and n in old.requests}
@@ -139,9 +141,11 @@ def _asking(amounts: tuple[WrittenAmounts, ...], manifest: Manifest, snapshot: S
             resources["requests"] = {**requests}
         section = "initContainers" if ".initContainers[" in new.where else "containers"
         parts.setdefault(section, []).append({"name": new.container, "resources": resources})
-        told += [f"{name}: {value}" for name, value in (limits or requests).items()]
+        amounts_text += [f"{name}: {value}" for name, value in (limits or requests).items()]
     patch: JsonObject = {"spec": {**parts}}
-    return Fix(f"ask for {', '.join(dict.fromkeys(told))}", with_amounts(manifest, amounts), snapshot, patch)
+    return Fix(
+        f"ask for {', '.join(dict.fromkeys(amounts_text))}", with_amounts(manifest, amounts), snapshot, patch
+    )
 
 
 def _secure(reason: PodSecurity, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
@@ -152,8 +156,8 @@ def _secure(reason: PodSecurity, manifest: Manifest, snapshot: Snapshot) -> Iter
     for level in ("baseline", "privileged"):
         labels = {**snapshot.namespaces.get(namespace, {}), ENFORCE: level}
         there = replace(snapshot, namespaces={**snapshot.namespaces, namespace: labels})
-        told = f"kubectl label namespace {namespace} {ENFORCE}={level} --overwrite (for all of its pods)"
-        yield Fix(told, manifest, there, {})
+        action = f"kubectl label namespace {namespace} {ENFORCE}={level} --overwrite (for all of its pods)"
+        yield Fix(action, manifest, there, {})
 
 
 def _secured(template: JsonObject, reason: PodSecurity) -> tuple[JsonObject, JsonObject]:
@@ -165,52 +169,56 @@ def _secured(template: JsonObject, reason: PodSecurity) -> tuple[JsonObject, Jso
     if strict:
         changed["securityContext"] = {**mapping(spec.get("securityContext")), **_SECURE}
     for section in ("initContainers", "containers"):
-        found = mappings(spec.get(section))
-        if found and strict:
+        containers = mappings(spec.get(section))
+        if containers and strict:
             changed[section] = [
-                {**one, "securityContext": {**mapping(one.get("securityContext")), **_SECURE_CONTAINER}}
-                for one in found
+                {
+                    **container,
+                    "securityContext": {**mapping(container.get("securityContext")), **_SECURE_CONTAINER},
+                }
+                for container in containers
             ]
             patch[section] = [
-                {"name": one.get("name", ""), "securityContext": {**_SECURE_CONTAINER}} for one in found
+                {"name": container.get("name", ""), "securityContext": {**_SECURE_CONTAINER}}
+                for container in containers
             ]
     return {**template, "spec": changed}, {"spec": patch} if patch else {}
 
 
 def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
-    quota = next(each for each in snapshot.quotas if _is_of(each, reason, manifest))
+    quota = next(candidate for candidate in snapshot.quotas if _is_of(candidate, reason, manifest))
     if isinstance(reason, QuotaNotTakenOver):
-        caught_up = replace(quota, hard={**quota.wanted})
-        as_wanted = tuple(caught_up if one == quota else one for one in snapshot.quotas)
-        told = f"wait until the quota controller has taken over what the spec of {quota.name} says"
-        yield Fix(told, manifest, replace(snapshot, quotas=as_wanted), {})
+        caught_up = replace(quota, hard={**quota.spec_hard})
+        as_wanted = tuple(caught_up if entry == quota else entry for entry in snapshot.quotas)
+        action = f"wait until the quota controller has taken over what the spec of {quota.name} says"
+        yield Fix(action, manifest, replace(snapshot, quotas=as_wanted), {})
         return
     row = reason.rows[0]
-    asked, used, hard = (parse_quantity(text) for text in (row.asked, row.used, row.hard))
+    requested, used, hard = (parse_quantity(text) for text in (row.asked, row.used, row.hard))
     yield from _smaller(row.key, hard - used, manifest, snapshot)
     going: list[str] = []
     freed = Fraction(0)
-    kept = kept_pods(manifest, snapshot)
-    users = (user for user in reason.holders if user[0] not in kept)
+    remaining = kept_pods(manifest, snapshot)
+    users = (user for user in reason.holders if user[0] not in remaining)
     for name, amount in sorted(users, key=lambda user: (parse_quantity(user[1]), user[0])):
-        if asked + used - freed <= hard:
+        if requested + used - freed <= hard:
             break
         going, freed = [*going, name], freed + parse_quantity(amount)
-    if going and asked + used - freed <= hard:
+    if going and requested + used - freed <= hard:
         there = _without(going, quota, snapshot)
         yield Fix(f"wait for {listed(going)} to end, or end it", manifest, there, {})
     more = {
-        one.key: write_quantity(
-            parse_quantity(one.asked) + parse_quantity(one.used), quantity_format(one.hard)
+        entry.key: write_quantity(
+            parse_quantity(entry.asked) + parse_quantity(entry.used), quantity_format(entry.hard)
         )
-        for one in reason.rows
-        if not fits(one, quota.wanted)
+        for entry in reason.rows
+        if not fits(entry, quota.spec_hard)
     }
-    raised = replace(quota, hard={**quota.hard, **quota.wanted, **more})
-    quotas = tuple(raised if one == quota else one for one in snapshot.quotas)
+    raised = replace(quota, hard={**quota.hard, **quota.spec_hard, **more})
+    quotas = tuple(raised if entry == quota else entry for entry in snapshot.quotas)
     patch = json.dumps({"spec": {"hard": more}})
-    told = f"raise it: kubectl patch resourcequota {quota.name} -n {quota.namespace} -p '{patch}'"
-    yield Fix(told, manifest, replace(snapshot, quotas=quotas), {})
+    action = f"raise it: kubectl patch resourcequota {quota.name} -n {quota.namespace} -p '{patch}'"
+    yield Fix(action, manifest, replace(snapshot, quotas=quotas), {})
 
 
 def _is_of(quota: Quota, reason: QuotaRowsReason, manifest: Manifest) -> bool:
@@ -220,15 +228,19 @@ def _is_of(quota: Quota, reason: QuotaRowsReason, manifest: Manifest) -> bool:
 def _smaller(key: str, left: Fraction, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """A pod of one container may do with what is left of a device."""
     name = key.removeprefix("requests.")
-    asking = [one for one in manifest.amounts if name in one.limits]
+    asking = [written_amounts for written_amounts in manifest.amounts if name in written_amounts.limits]
     if "/" not in name or name == key or left < 1 or len(asking) != 1:
         return
     row = {name: write_quantity(left)}
     amounts = tuple(
-        replace(one, limits={**one.limits, **row}, requests={**one.requests, **row})
-        if one is asking[0]
-        else one
-        for one in manifest.amounts
+        replace(
+            written_amounts,
+            limits={**written_amounts.limits, **row},
+            requests={**written_amounts.requests, **row},
+        )
+        if written_amounts is asking[0]
+        else written_amounts
+        for written_amounts in manifest.amounts
     )
     yield _asking(amounts, manifest, snapshot)
 
@@ -244,23 +256,23 @@ def _without(going: list[str], quota: Quota, snapshot: Snapshot) -> Snapshot:
             for key, amount in pod_charges(pod).items():
                 if key in used:
                     used[key] = write_quantity(parse_quantity(used[key]) - amount)
-    quotas = tuple(replace(one, used=used) if one == quota else one for one in snapshot.quotas)
+    quotas = tuple(replace(entry, used=used) if entry == quota else entry for entry in snapshot.quotas)
     return replace(snapshot, pods=pods, claims=claims, quotas=quotas)
 
 
 def _declare(reason: QuotaUndeclared, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """A limit as high as the request, or the other way round; else what a container of an example has."""
     amounts = []
-    for one in manifest.amounts:
-        limits, requests = {**one.limits}, {**one.requests}
+    for written_amounts in manifest.amounts:
+        limits, requests = {**written_amounts.limits}, {**written_amounts.requests}
         for key, names in reason.missing:
             resource = key.removeprefix("requests.").removeprefix("limits.")
-            if one.container not in names:
+            if written_amounts.container not in names:
                 continue
-            known = requests.get(resource) or limits.get(resource)
-            known = known or _example(resource, len(names), manifest, snapshot)
-            (limits if key.startswith("limits.") else requests)[resource] = known
-        amounts.append(replace(one, limits=limits, requests={**limits, **requests}))
+            amount = requests.get(resource) or limits.get(resource)
+            amount = amount or _example(resource, len(names), manifest, snapshot)
+            (limits if key.startswith("limits.") else requests)[resource] = amount
+        amounts.append(replace(written_amounts, limits=limits, requests={**limits, **requests}))
     fix = _asking(tuple(amounts), manifest, snapshot)
     named = [
         f"{name}: {value}"
@@ -269,8 +281,8 @@ def _declare(reason: QuotaUndeclared, manifest: Manifest, snapshot: Snapshot) ->
         if name not in old.limits and (name in new.limits or name not in old.requests)
     ]
     for_instance = ", ".join(dict.fromkeys(named))
-    told = f"declare it in the container, as much as it needs; for instance {for_instance}"
-    yield replace(fix, action=told, patch=_declaring(tuple(amounts), manifest))
+    action = f"declare it in the container, as much as it needs; for instance {for_instance}"
+    yield replace(fix, action=action, patch=_declaring(tuple(amounts), manifest))
 
 
 _EXAMPLE: Final = {"cpu": "4", "memory": "16Gi"}
@@ -280,11 +292,11 @@ _STEP: Final = {"cpu": Fraction(1, 1000), "memory": Fraction(2**20)}
 def _example(resource: str, containers: int, manifest: Manifest, snapshot: Snapshot) -> str:
     """An amount for each of some containers, no more than the namespace's quotas have left."""
     most = parse_quantity(_EXAMPLE[resource])
-    asked = pod_charges(manifest.pod)
+    charges = pod_charges(manifest.pod)
     for quota in snapshot.quotas:
         for key in (resource, f"requests.{resource}", f"limits.{resource}"):
             if quota.namespace == manifest.pod.namespace and key in quota.hard:
-                used = parse_quantity(quota.used.get(key, "0")) + asked.get(key, 0)
+                used = parse_quantity(quota.used.get(key, "0")) + charges.get(key, 0)
                 most = min(most, (parse_quantity(quota.hard[key]) - used) / containers)
     most -= most % _STEP[resource]
     form = quantity_format(_EXAMPLE[resource])

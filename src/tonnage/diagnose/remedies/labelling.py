@@ -40,9 +40,9 @@ def label_node(pod: Pod, node: Node) -> Edit | None:
 
     if not node_is_selected(pod, replace(node, labels={**node.labels, **more})):
         return None
-    told = " ".join(f"{key}={value}" for key, value in sorted(more.items()))
-    action = f"label the nodes that are meant: kubectl label node {node.name} {told}"
-    return Edit(f"label {told}", action, _COST, on_view=on_view)
+    pairs = " ".join(f"{key}={value}" for key, value in sorted(more.items()))
+    action = f"label the nodes that are meant: kubectl label node {node.name} {pairs}"
+    return Edit(f"label {pairs}", action, _COST, on_view=on_view)
 
 
 def _free(key: str) -> bool:
@@ -53,14 +53,16 @@ def _free(key: str) -> bool:
 
 def _pairs(requirements: tuple[Requirement, ...]) -> Iterator[tuple[str, str]]:
     """A label for each requirement that one can answer."""
-    for one in requirements:
-        match one.operator:
-            case "In" if one.values:
-                yield one.key, one.values[0]
+    for requirement in requirements:
+        match requirement.operator:
+            case "In" if requirement.values:
+                yield requirement.key, requirement.values[0]
             case "Exists":
-                yield one.key, "true"
-            case "Gt" | "Lt" if one.values and (number := compared_number(one.values[0])) is not None:
-                yield one.key, str(number + 1 if one.operator == "Gt" else number - 1)
+                yield requirement.key, "true"
+            case "Gt" | "Lt" if (
+                requirement.values and (number := compared_number(requirement.values[0])) is not None
+            ):
+                yield requirement.key, str(number + 1 if requirement.operator == "Gt" else number - 1)
 
 
 def compared_number(text: str) -> int | None:

@@ -33,22 +33,22 @@ _PREEMPTS: Final = "PreemptLowerPriority"
 
 def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
-    found: dict[frozenset[str], tuple[int, Remedy]] = {}
+    by_key: dict[frozenset[str], tuple[int, Remedy]] = {}
     waits: list[Plan] = []
     repaired = [Plan((edit,), name) for name, edit in repairs(case)]
     for plan in (*_plans(case, ground)[:_MOST_TRIALS], *repaired):
         needed = _least(plan, case, ground)
-        if needed is None or needed.key in found:
+        if needed is None or needed.key in by_key:
             continue
         if case.decision.nominated and not needed.changes:
             continue  # the scheduler ends pods for it: there are none to end by hand
         if len(needed.waits) == 1:
             waits.append(needed)
         else:
-            found[needed.key] = (needed.cost, _remedy(needed, case, ground))
-    merged = waiting(waits, tuple(found), case)
+            by_key[needed.key] = (needed.cost, _remedy(needed, case, ground))
+    merged = waiting(waits, tuple(by_key), case)
     alone = [(plan.cost, _remedy(plan, case, ground)) for plan in merged.alone]
-    ranked = [*_cleared(case), *found.values(), *alone, *merged.together, *_by_priority(case, ground)]
+    ranked = [*_cleared(case), *by_key.values(), *alone, *merged.together, *_by_priority(case, ground)]
     ranked.sort(key=lambda pair: pair[0])
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
 
@@ -84,8 +84,8 @@ def _chosen(plan: Plan, case: Case, ground: Ground) -> str | None:
         chosen = None if first_refusal(pod, view.nodes[plan.node], view) else plan.node
     status = view.snapshot.gpu.get(chosen or "")
     strict = status.single_requests if status is not None else frozenset[str]()
-    asked = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
-    if chosen is None or any(amount > 1 for amount in asked):
+    amounts = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
+    if chosen is None or any(amount > 1 for amount in amounts):
         return None
     return None if refuses(pod, view.nodes[chosen], view) else chosen
 
@@ -103,9 +103,9 @@ def _plans(case: Case, ground: Ground) -> list[Plan]:
     """One plan for each distinct way in which a node could be made to take the pod, cheapest first."""
     plans: dict[frozenset[str], Plan] = {}
     verdicts = NodeVerdicts(case.pod, case.view)
-    for one in case.classes:
-        others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
-        for verdict in (one.told, *others):
+    for node_class in case.classes:
+        others = (verdicts.of(name) for name in node_class.members[1 : _MOST_NAMED + 2] if node_class.held)
+        for verdict in (node_class.first, *others):
             for less in (False, True) if could_ask_less(verdict.reasons) else (False,):
                 node, now = case.view.nodes[verdict.node], case.view.snapshot.now
                 edits = edits_for(case.pod, node, verdict.reasons, now, less=less)

@@ -28,16 +28,16 @@ def served(
         return remedies
     if not silent.lasting:
         once = ", once kube-scheduler is at work"
-        return tuple(replace(one, effect=one.effect + once) for one in remedies)
-    parts = case.asked != case.pod  # what it asks of its own scheduler the default one does not know
-    asked = replace(case.asked, scheduler_name=DEFAULT_NAME)
-    chosen = ground.chosen(asked, case.view) if parts else case.decision.chosen
+        return tuple(replace(remedy, effect=remedy.effect + once) for remedy in remedies)
+    parts = case.original != case.pod  # what it asks of its own scheduler the default one does not know
+    as_default = replace(case.original, scheduler_name=DEFAULT_NAME)
+    chosen = ground.chosen(as_default, case.view) if parts else case.decision.chosen
     if chosen is not None and not any(
         isinstance(reason, TopologyAffinity | SharedRequestTooLarge) for reason in reasons
     ):
         patch: JsonObject = {"spec": {"schedulerName": DEFAULT_NAME}}
         return (Remedy(_LEAVE, f"fits {chosen}", patch),)
-    return () if parts else tuple(_as_well(one) for one in remedies)
+    return () if parts else tuple(_as_well(remedy) for remedy in remedies)
 
 
 def _as_well(remedy: Remedy) -> Remedy:

@@ -105,8 +105,8 @@ def _devices(supply: Supply) -> Iterator[tuple[str, Device]]:
     """Devices of all drivers, up to a number."""
     number = 0
     for (driver, _), slices in supply.by_pool.items():
-        for one in slices:
-            for device in one.devices:
+        for resource_slice in slices:
+            for device in resource_slice.devices:
                 if number >= _MOST_TRIED:
                     return
                 number += 1

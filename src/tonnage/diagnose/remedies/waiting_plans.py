@@ -37,17 +37,19 @@ def waiting(plans: Iterable[Plan], done: Iterable[frozenset[str]], case: Case) -
         if not keys or not any(enough <= keys for enough in without):
             groups.setdefault(plan.shape, {}).setdefault(plan.key, plan)
     least = [shape for shape in groups if not any(other < shape for other in groups if other or not shape)]
-    kept = [[*groups[shape].values()] for shape in least]
-    alone = tuple(group[0] for group in kept if len(group) == 1)
-    return Merged(alone, tuple((group[0].cost, _any_of(group, case)) for group in kept if len(group) > 1))
+    plan_groups = [[*groups[shape].values()] for shape in least]
+    alone = tuple(group[0] for group in plan_groups if len(group) == 1)
+    return Merged(
+        alone, tuple((group[0].cost, _any_of(group, case)) for group in plan_groups if len(group) > 1)
+    )
 
 
 def _any_of(plans: list[Plan], case: Case) -> Remedy:
     shown = [plan.waits[0].waits_for for plan in plans[:_MOST_NAMED]]
-    told = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
+    listed = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
     changes = tuple(_for_all(edit, plans, case) for edit in plans[0].changes)
     pod, _ = applied(changes, case)
-    last = f"wait for these to end, or end them: {told}"
+    last = f"wait for these to end, or end them: {listed}"
     action = "; and ".join([*(edit.action for edit in changes), last])
     return Remedy(action, "fits the node that they leave", patch_of(case.pod, pod))
 

@@ -34,36 +34,36 @@ def findings(case: Case) -> Iterable[Reason]:
 
 
 def _held(case: Case) -> Iterator[Reason]:
-    known = case.view.supply.claims
+    claims = case.view.supply.claims
     for entry in case.pod.claims:
         name = entry.claim or entry.made
-        claim = known.get((case.pod.namespace, name))
+        claim = claims.get((case.pod.namespace, name))
         if not entry.skipped and claim is None:
             yield _missing(case, entry, name)
             return
         if claim is not None and (unusable := _unusable(case, entry, claim)):
             yield unusable
             return
-    told = f"not tried yet: {case.decision.held}"
-    yield _reason(case, ClaimMissing, told, "wait, or make the claim anew")
+    message = f"not tried yet: {case.decision.held}"
+    yield _reason(case, ClaimMissing, message, "wait, or make the claim anew")
 
 
 def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | None:
     """A claim that is there and that the pod cannot have."""
     if claim.terminating:
         using = [user.name for user in claim.reserved_for if user.name and user.uid != case.pod.uid]
-        users, one = listed(using), len(using) == 1
-        told = f"the ResourceClaim {claim.name} is being deleted"
+        users, single = listed(using), len(using) == 1
+        message = f"the ResourceClaim {claim.name} is being deleted"
         remedy = "make the claim anew"
         if users:
-            told += f"; {users} still {'uses' if one else 'use'} it"
-            remedy = f"wait until {users} {'has' if one else 'have'} ended, then {remedy}"
+            message += f"; {users} still {'uses' if single else 'use'} it"
+            remedy = f"wait until {users} {'has' if single else 'have'} ended, then {remedy}"
     elif not entry.claim and claim.owner != case.pod.uid:
-        told = f"the ResourceClaim {claim.name} was not made for this pod, but for another of its name"
+        message = f"the ResourceClaim {claim.name} was not made for this pod, but for another of its name"
         remedy = f"delete it, it is made anew: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
     else:
         return None
-    return _reason(case, ClaimNotUsable, told, remedy)
+    return _reason(case, ClaimNotUsable, message, remedy)
 
 
 def _missing(case: Case, entry: PodClaim, name: str) -> Reason:
@@ -71,17 +71,17 @@ def _missing(case: Case, entry: PodClaim, name: str) -> Reason:
     if entry.template and not entry.made:
         templates = {(t.namespace, t.name) for t in case.view.snapshot.claim_templates}
         if (namespace, entry.template) in templates:
-            told = f"the claim {entry.name} has not been made from the template {entry.template} yet"
+            message = f"the claim {entry.name} has not been made from the template {entry.template} yet"
             remedy = "kube-controller-manager makes it: look at its Events on the pod"
         else:
-            told = f"the ResourceClaimTemplate {entry.template} does not exist in {namespace}"
+            message = f"the ResourceClaimTemplate {entry.template} does not exist in {namespace}"
             remedy = f"create it: kubectl get resourceclaimtemplates -n {namespace}"
-        return _reason(case, ClaimMissing, told, remedy)
+        return _reason(case, ClaimMissing, message, remedy)
     names = [claim for place, claim in case.view.supply.claims if place == namespace]
     near = get_close_matches(name, names, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"create it in {namespace}"
-    told = f"the ResourceClaim {name} does not exist in {namespace}"
-    return _reason(case, ClaimMissing, told, remedy)
+    message = f"the ResourceClaim {name} does not exist in {namespace}"
+    return _reason(case, ClaimMissing, message, remedy)
 
 
 def _halted(case: Case) -> Reason:
@@ -104,19 +104,19 @@ def _failed(case: Case) -> Reason:
     """The error as the scheduler has it, with what to write instead."""
     text = case.decision.message
     key = _MISSING_KEY.search(text)
-    told = "a device selector fails, and that ends the attempt on every node"
+    message = "a device selector fails, and that ends the attempt on every node"
     remedy = "correct the expression, or the class that has it"
     if key:
-        told = f"a device has no {key[1]}: {told}"
+        message = f"a device has no {key[1]}: {message}"
     elif _WRONG_TYPE.search(text):
-        told = f"an attribute is of another type than the selector compares it with: {told}"
+        message = f"an attribute is of another type than the selector compares it with: {message}"
     elif "CEL compile error" in text:
-        told = "a device selector is not valid, which the API server would have refused"
-    found = _selector(case, text)
+        message = "a device selector is not valid, which the API server would have refused"
+    selector = _selector(case, text)
     expression = better = None
-    if found is not None:
-        owner, expression = found
-        told = f"{told} ({owner}: {expression})"
+    if selector is not None:
+        owner, expression = selector
+        message = f"{message} ({owner}: {expression})"
         better = advised(expression, key[1] if key else "", case.view.supply)
         if better:
             remedy = f"write in {owner}: {better}"
@@ -124,7 +124,7 @@ def _failed(case: Case) -> Reason:
             remedy = f"ask first whether {key[1]} is there, with has(), and begin with device.driver == …"
     return ClaimError(
         subject=_subject(case),
-        message=told,
+        message=message,
         remedy=remedy,
         source=NAME,
         error=text,
@@ -147,22 +147,22 @@ def _selector(case: Case, text: str) -> tuple[str, str] | None:
     parts = (
         [part for request in claim.requests for part in (request.alternatives or (request,))] if claim else []
     )
-    found = [part.selectors[index] for part in parts if index < len(part.selectors)]
+    expressions = [part.selectors[index] for part in parts if index < len(part.selectors)]
     error = text.rpartition("no such key: ")[2].partition(".")[0]
-    likely = [expression for expression in found if error in expression] or found
+    likely = [expression for expression in expressions if error in expression] or expressions
     return (f"ResourceClaim {name}", likely[0]) if likely else None
 
 
 def _reason(
     case: Case,
     kind: type[ClaimMissing | ClaimNotUsable | ClaimError | DeviceClassMissing],
-    told: str,
+    message: str,
     remedy: str,
 ) -> Reason:
     claims = claims_of(case.pod, case.view.supply.claims).claims
     return kind(
         subject=_subject(case),
-        message=told,
+        message=message,
         remedy=remedy,
         source=NAME,
         claims=tuple(map(str, claims)),

@@ -18,15 +18,15 @@ def findings(case: Case) -> Iterator[Reason]:
     """One reason for all nodes that would take the pod and whose agent says that CDI is off."""
     if not case.pod.claims:
         return
-    known = case.view.snapshot.gpu
+    statuses = case.view.snapshot.gpu
     off = [
         name
         for name in case.decision.feasible[:_MOST_NODES]
-        if name in known and known[name].software.runtime.cdi is Switch.OFF
+        if name in statuses and statuses[name].software.runtime.cdi is Switch.OFF
     ]
     if not off:
         return
-    runtime = known[off[0]].software.runtime
+    runtime = statuses[off[0]].software.runtime
     why = f" ({runtime.name} {runtime.version}: {runtime.cdi_reason})" if runtime.cdi_reason else ""
     yield ClaimWithoutCdi(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",

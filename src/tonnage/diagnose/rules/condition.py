@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.scheduler_message import Said, said
+from tonnage.diagnose.scheduler_message import Said, parsed_message
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pods import ConditionDiffers
@@ -32,10 +32,10 @@ def findings(case: Case) -> Iterator[Reason]:
         return
     if decision.gates or decision.held:
         return
-    theirs, ours = said(text), said(decision.message)
-    told = "; ".join(_differences(case, theirs, ours))
-    if told:
-        yield _reason(case, told, theirs.counts, ours.counts)
+    theirs, ours = parsed_message(text), parsed_message(decision.message)
+    differences = "; ".join(_differences(case, theirs, ours))
+    if differences:
+        yield _reason(case, differences, theirs.counts, ours.counts)
 
 
 def _differences(case: Case, theirs: Said, ours: Said) -> Iterator[str]:
@@ -55,9 +55,9 @@ def _differences(case: Case, theirs: Said, ours: Said) -> Iterator[str]:
         yield f"not yet in it: {new}"
 
 
-def _more(one: Mapping[str, int], other: Mapping[str, int]) -> str:
+def _more(counts: Mapping[str, int], other: Mapping[str, int]) -> str:
     """Reasons of one that the other has not, or has of fewer nodes."""
-    return listed(f"{n} {text}" for text, n in sorted(one.items()) if n > other.get(text, 0))
+    return listed(f"{n} {text}" for text, n in sorted(counts.items()) if n > other.get(text, 0))
 
 
 def _short(text: str) -> str:
@@ -65,11 +65,11 @@ def _short(text: str) -> str:
 
 
 def _reason(
-    case: Case, told: str, theirs: Mapping[str, int] | None = None, ours: Mapping[str, int] | None = None
+    case: Case, text: str, theirs: Mapping[str, int] | None = None, ours: Mapping[str, int] | None = None
 ) -> Reason:
     return ConditionDiffers(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"the pod's own condition says otherwise: {told}; it is older than the cluster is now, or "
+        message=f"the pod's own condition says otherwise: {text}; it is older than the cluster is now, or "
         "the "
         "scheduler has other plugins, another configuration or a cache that lags",
         remedy="a scheduler tries again within five minutes, and when something it waits for changes; "

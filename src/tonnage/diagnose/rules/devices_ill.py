@@ -53,16 +53,16 @@ def _short_of(case: Case) -> Iterator[tuple[str, str, int]]:
     """(resource, node, how many are not healthy) of the first nodes that have too few for want of health."""
     if case.decision.chosen is not None or not case.classes:
         return
-    told = 0
+    reported = 0
     looked = case.remarkable.ill[:_MOST_LOOKED_AT]
     for resource, count in device_needs(case.pod).items():
         for name in looked:
             node = case.view.nodes[name]
             short = node.node.capacity.get(resource, 0) - node.node.allocatable.get(resource, 0)
             free = node.node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
-            wanted = short > 0 and free < count <= free + short and told < _MOST_NODES
-            if wanted and not _plugin_gone(node, resource, case.view.snapshot.gpu.get(name)):
-                told += 1
+            decisive = short > 0 and free < count <= free + short and reported < _MOST_NODES
+            if decisive and not _plugin_gone(node, resource, case.view.snapshot.gpu.get(name)):
+                reported += 1
                 yield resource, name, short
 
 
@@ -74,7 +74,14 @@ def _plugin_gone(node: NodeView, resource: str, status: GpuStatus | None) -> boo
 def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuStatus | None) -> Reason:
     capacity = node.node.capacity[resource]
     ill = tuple(named_ills(status, resource))
-    since = next((one.since for one in node.node.ills if one.type == GPUS_HEALTHY and one.since), None)
+    since = next(
+        (
+            condition.since
+            for condition in node.node.ills
+            if condition.type == GPUS_HEALTHY and condition.since
+        ),
+        None,
+    )
     dated = f" (since {utc(since)})" if since is not None else ""
     which = f": {listed(ill)}{dated}" if ill else "; which and why, its NodeGPUStatus would tell"
     return DeviceUnhealthy(

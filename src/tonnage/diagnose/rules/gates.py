@@ -28,21 +28,21 @@ def findings(case: Case) -> Iterator[Reason]:
     if not gates:
         return
     named = [_OWNERS[domain] for domain in dict.fromkeys(map(_domain, gates)) if domain in _OWNERS]
-    told = f"held back by scheduling gates: {', '.join(gates)}"
+    message = f"held back by scheduling gates: {', '.join(gates)}"
     remedy = "whoever set the gate (a queue, a quota) takes it away when its time has come"
     if named:
-        told += f"; {' and '.join(name for name, _ in named)} holds it until it admits it"
+        message += f"; {' and '.join(name for name, _ in named)} holds it until it admits it"
         remedy = "; ".join(look.format(namespace=pod.namespace) for _, look in named)
     queue = pod.labels.get(_QUEUE)
     workload = _workload(case)
     if workload is not None:
         queue = workload.queue or queue
-        told += f"; its Workload {workload.name} in the queue {queue} {_state(workload)}"
+        message += f"; its Workload {workload.name} in the queue {queue} {_state(workload)}"
     elif queue:
-        told += f" (queue {queue})"
+        message += f" (queue {queue})"
     yield SchedulingGated(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=told,
+        message=message,
         remedy=remedy,
         source="spec.schedulingGates",
         gates=tuple(gates),
@@ -55,8 +55,8 @@ def _workload(case: Case) -> QueuedWorkload | None:
     """Kueue's Workload for the pod, or for what made it."""
     pod = case.pod
     own = {("Pod", pod.name)} | ({(pod.owner.kind, pod.owner.name)} if pod.owner else set())
-    found = (w for w in case.view.snapshot.queued if w.namespace == pod.namespace and w.owners & own)
-    return next(found, None)
+    candidates = (w for w in case.view.snapshot.queued if w.namespace == pod.namespace and w.owners & own)
+    return next(candidates, None)
 
 
 def _state(workload: QueuedWorkload) -> str:
@@ -66,4 +66,4 @@ def _state(workload: QueuedWorkload) -> str:
 def _domain(gate: str) -> str:
     """The known domain of a gate's name, which may stand below it."""
     domain = gate.partition("/")[0]
-    return next((known for known in _OWNERS if domain == known or domain.endswith(f".{known}")), domain)
+    return next((owner for owner in _OWNERS if domain == owner or domain.endswith(f".{owner}")), domain)

@@ -13,9 +13,9 @@ def findings(case: Case) -> Iterator[Reason]:
     """A reason for every node whose agent complains, when the pod needs a device and does not fit."""
     if case.decision.chosen is not None or case.decision.gates or not device_needs(case.pod):
         return
-    known = case.view.snapshot.gpu
+    statuses = case.view.snapshot.gpu
     for name in case.remarkable.complaining:
-        for problem in known[name].problems:
+        for problem in statuses[name].problems:
             yield GpuConfigRefused(
                 subject=f"Node {name}",
                 message=f"the agent of {name} reports: {problem.splitlines()[0]}",

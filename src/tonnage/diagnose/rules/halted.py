@@ -30,25 +30,25 @@ def findings(case: Case) -> Iterator[Reason]:
             source="Nodes",
         )
     if decision.conflict and decision.halted_by == node_affinity.NAME:
-        told = "the affinity terms pin the pod to different nodes at once"
+        message = "the affinity terms pin the pod to different nodes at once"
         yield NodePinsConflict(
             subject=subject,
-            message=told,
+            message=message,
             remedy="correct matchFields",
             source="NodeAffinity",
         )
     elif decision.failed and decision.halted_by == node_affinity.NAME:
-        told = f"the scheduler fails as soon as two nodes would do: {decision.message}"
+        message = f"the scheduler fails as soon as two nodes would do: {decision.message}"
         remedy = "correct the value in the preferred node affinity: no label can have it"
         yield AffinityNotReadable(
             subject=subject,
-            message=told,
+            message=message,
             remedy=remedy,
             source="NodeAffinity",
         )
     for feature in decision.unmodelled:
-        told = f"not decided here: {feature}"
+        message = f"not decided here: {feature}"
         if feature.startswith("unreadable "):
-            yield Unreadable(subject=subject, message=told, layer=Layer.SCHEDULER, feature=feature)
+            yield Unreadable(subject=subject, message=message, layer=Layer.SCHEDULER, feature=feature)
         else:
-            yield NotModelled(subject=subject, message=told, feature=feature)
+            yield NotModelled(subject=subject, message=message, feature=feature)

@@ -45,7 +45,7 @@ _IN_TIME: Final = frozenset(
         "CardNotHealth",
     )
 )
-_SAID: Final = re.compile(r"(\d{1,4})/(\d{1,4}) ([A-Z][A-Za-z]{3,40})")
+_COUNT: Final = re.compile(r"(\d{1,4})/(\d{1,4}) ([A-Z][A-Za-z]{3,40})")
 _GONE: Final = "Deleted"
 _LONGEST: Final = 1 << 15
 
@@ -54,17 +54,17 @@ def findings(case: Case) -> Iterator[Reason]:
     """One reason with every node's GPUs; where HAMi's notes are not seen, what its words mean."""
     if case.pod.scheduler_name != SCHEDULER or case.decision.gates or case.decision.held:
         return
-    parts = tuple(parts_of(case.asked))
-    known = {name: node for name in case.decision.feasible if _lists(node := case.view.nodes[name])}
-    if known and parts:
-        told = {name: _told(case, node, parts) for name, node in known.items()}
-        if all(words for words, _ in told.values()):
-            lasting = not any({*words} & _IN_TIME for words, _ in told.values())
-            nodes = "; ".join(f"{name}: {text}" for name, (_, text) in sorted(told.items())[:8])
+    parts = tuple(parts_of(case.original))
+    listing = {name: node for name in case.decision.feasible if _lists(node := case.view.nodes[name])}
+    if listing and parts:
+        by_node = {name: _counts_and_text(case, node, parts) for name, node in listing.items()}
+        if all(words for words, _ in by_node.values()):
+            lasting = not any({*words} & _IN_TIME for words, _ in by_node.values())
+            nodes = "; ".join(f"{name}: {text}" for name, (_, text) in sorted(by_node.items())[:8])
             yield _reason(case, f"no node has GPUs for it as HAMi counts them: {nodes}", lasting=lasting)
         return
-    said = _SAID.findall(case.pod.status.unschedulable_message[:_LONGEST])
-    words = [f"{n}/{of} {word} ({_MEANS[word]})" for n, of, word in dict.fromkeys(said) if word in _MEANS]
+    counts = _COUNT.findall(case.pod.status.unschedulable_message[:_LONGEST])
+    words = [f"{n}/{of} {word} ({_MEANS[word]})" for n, of, word in dict.fromkeys(counts) if word in _MEANS]
     if words:
         yield _reason(case, f"HAMi's scheduler says: {listed(words)}", lasting=False)
 
@@ -73,7 +73,7 @@ def _lists(node: NodeView) -> bool:
     return devices_of(node.node.hami, ()) is not None
 
 
-def _told(case: Case, node: NodeView, parts: tuple[Part, ...]) -> tuple[Mapping[str, int], str]:
+def _counts_and_text(case: Case, node: NodeView, parts: tuple[Part, ...]) -> tuple[Mapping[str, int], str]:
     """Why a node's GPUs will not do by HAMi's words, and all in words; empty: they do."""
     if node.node.hami.get(HANDSHAKE, "").startswith(_GONE):
         return {"CardNotHealth": 0}, "HAMi's device plugin has not been heard of there"
@@ -81,8 +81,8 @@ def _told(case: Case, node: NodeView, parts: tuple[Part, ...]) -> tuple[Mapping[
     for part in parts:
         words = refused_on(gpus, part, case.pod.hami)
         if words:
-            told = ", ".join(f"{n}/{len(gpus)} {word} ({_MEANS[word]})" for word, n in words.items())
-            return words, f"{told}{_left(gpus, part, words)}"
+            text = ", ".join(f"{n}/{len(gpus)} {word} ({_MEANS[word]})" for word, n in words.items())
+            return words, f"{text}{_left(gpus, part, words)}"
     return {}, ""
 
 
@@ -96,10 +96,10 @@ def _left(gpus: tuple[SharedGpu, ...], part: Part, words: Mapping[str, int]) -> 
     return ""
 
 
-def _reason(case: Case, told: str, *, lasting: bool) -> Reason:
+def _reason(case: Case, message: str, *, lasting: bool) -> Reason:
     return HamiDevicesShort(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=told,
+        message=message,
         remedy="ask for less (nvidia.com/gpumem, nvidia.com/gpucores), wait for a pod on those GPUs to end, "
         "or correct the annotations that choose GPUs",
         source="annotations hami.io/node-nvidia-register, hami.io/vgpu-devices-allocated",

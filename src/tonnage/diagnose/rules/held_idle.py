@@ -22,20 +22,20 @@ def findings(case: Case) -> Iterator[Reason]:
     """One reason for all nodes that are short of devices, of which some are held and idle."""
     if case.decision.chosen is not None:
         return
-    known = case.view.snapshot.gpu
+    statuses = case.view.snapshot.gpu
     idle: dict[str, tuple[GpuDevice, ...]] = {}
-    for one in case.classes[:_MOST_NODES]:
-        status, resource = known.get(one.told.node), _short_of(one.told)
-        found = tuple(_idle(status, resource)) if status is not None and resource else ()
-        if found:
-            idle[one.told.node] = found
+    for node_class in case.classes[:_MOST_NODES]:
+        status, resource = statuses.get(node_class.first.node), _short_of(node_class.first)
+        idle_devices = tuple(_idle(status, resource)) if status is not None and resource else ()
+        if idle_devices:
+            idle[node_class.first.node] = idle_devices
     if not idle:
         return
-    told = "; ".join(_told(name, devices) for name, devices in sorted(idle.items())[:4])
+    text = "; ".join(_holders_text(name, devices) for name, devices in sorted(idle.items())[:4])
     uuids = {name: tuple(d.uuid for d in devices) for name, devices in sorted(idle.items())}
     yield HeldAndIdle(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"GPUs are held and hardly used: {told}; they are not free: what is allocated counts, not "
+        message=f"GPUs are held and hardly used: {text}; they are not free: what is allocated counts, not "
         "its use",
         remedy="ask those who hold them, or share such GPUs (time-slicing, MPS, MIG)",
         source="NodeGPUStatus",
@@ -43,9 +43,9 @@ def findings(case: Case) -> Iterator[Reason]:
     )
 
 
-def _short_of(told: NodeVerdict) -> str:
-    found = (r.resource for r in told.reasons if isinstance(r, InsufficientResource))
-    return next((name for name in found if "/" in name), "")
+def _short_of(verdict: NodeVerdict) -> str:
+    resources = (r.resource for r in verdict.reasons if isinstance(r, InsufficientResource))
+    return next((name for name in resources if "/" in name), "")
 
 
 def _idle(status: GpuStatus, resource: str) -> Iterator[GpuDevice]:
@@ -57,7 +57,7 @@ def _idle(status: GpuStatus, resource: str) -> Iterator[GpuDevice]:
             yield device
 
 
-def _told(name: str, devices: tuple[GpuDevice, ...]) -> str:
+def _holders_text(name: str, devices: tuple[GpuDevice, ...]) -> str:
     holders = dict.fromkeys(f"{h.namespace}/{h.pod}" for device in devices for h in device.holders)
     used, memory = (sum(n) for n in zip(*((d.used_mib or 0, d.memory_mib) for d in devices), strict=True))
     return f"on {name} {len(devices)} by {listed(holders)} ({used} of {memory} MiB used)"

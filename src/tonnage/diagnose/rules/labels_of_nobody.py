@@ -21,9 +21,9 @@ def findings(case: Case) -> Iterator[Reason]:
     if case.decision.chosen is not None or not case.view.nodes or not case.classes:
         return
     for requirement in dict.fromkeys(_required(case)):
-        wanted = set(requirement.values) if requirement.operator == "In" else None
-        if wanted and any(
-            node.node.labels.get(requirement.key) in wanted for node in case.view.nodes.values()
+        values = set(requirement.values) if requirement.operator == "In" else None
+        if values and any(
+            node.node.labels.get(requirement.key) in values for node in case.view.nodes.values()
         ):
             continue  # as a rule one of the first nodes has it
         there = {
@@ -34,17 +34,17 @@ def findings(case: Case) -> Iterator[Reason]:
         if requirement.operator in ("Gt", "Lt") and (
             not requirement.values or compared_number(requirement.values[0]) is None
         ):
-            told = f"no label is {requirement}: it compares whole numbers"
-            yield _reason(case, requirement, told, "correct the value")
+            message = f"no label is {requirement}: it compares whole numbers"
+            yield _reason(case, requirement, message, "correct the value")
         elif not there:
             yield _reason(
-                case, requirement, f"no node has the label {requirement.key}", _who(requirement.key)
+                case, requirement, f"no node has the label {requirement.key}", _label_maker(requirement.key)
             )
-        elif wanted is not None:
+        elif values is not None:
             near = get_close_matches(requirement.values[0], sorted(there), n=1) if requirement.values else []
-            told = f"no node has {requirement}; there is {listed(sorted(there))}"
+            message = f"no node has {requirement}; there is {listed(sorted(there))}"
             yield _reason(
-                case, requirement, told, f"did you mean {near[0]}?" if near else "correct the value"
+                case, requirement, message, f"did you mean {near[0]}?" if near else "correct the value"
             )
 
 
@@ -58,15 +58,15 @@ def _required(case: Case) -> Iterator[Requirement]:
             yield requirement
 
 
-def _who(key: str) -> str:
-    maker = next((told for domain, told in MAKERS.items() if key.startswith(domain)), "")
+def _label_maker(key: str) -> str:
+    maker = next((maker_text for domain, maker_text in MAKERS.items() if key.startswith(domain)), "")
     return f"{maker}?" if maker else f"label the nodes that are meant: kubectl label node NODE {key}=…"
 
 
-def _reason(case: Case, requirement: Requirement, told: str, remedy: str) -> Reason:
+def _reason(case: Case, requirement: Requirement, message: str, remedy: str) -> Reason:
     return LabelOfNobody(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=told,
+        message=message,
         remedy=remedy,
         source="Node metadata.labels",
         key=requirement.key,

@@ -25,20 +25,20 @@ def findings(case: Case) -> Iterator[Reason]:
     for resource, count in device_needs(case.pod).items():
         if count < 2:
             continue
-        found = _families(case, resource, count)
-        speeds = [joined.slowest for joined, _, _ in found]
+        families = _families(case, resource, count)
+        speeds = [joined.slowest for joined, _, _ in families]
         more, less = FASTER
         if not speeds or max(speeds) * less < min(speeds) * more:
             continue
-        ranked = sorted(found, key=lambda entry: (-entry[0].slowest, entry[2]))
-        told = "; ".join(
-            f"{listed(nodes, 3)} ({family.told}, {link_told(joined)})" for joined, family, nodes in ranked
+        ranked = sorted(families, key=lambda entry: (-entry[0].slowest, entry[2]))
+        text = "; ".join(
+            f"{listed(nodes, 3)} ({family.summary}, {link_told(joined)})" for joined, family, nodes in ranked
         )
         yield LinksUndecided(
             subject=f"Pod {case.pod.namespace}/{case.pod.name}",
             message=f"how fast its {count} GPUs reach one another depends on the node, at which the "
             "scheduler does "
-            f"not look: the slowest pair of the best {count} has {told}",
+            f"not look: the slowest pair of the best {count} has {text}",
             remedy=f"if it matters, require {PRODUCT_LABEL} or a label of your own by node affinity",
             source="NodeGPUStatus; NCCL's bandwidths",
             resource=resource,
@@ -55,7 +55,7 @@ def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, Famil
     """The best set of each family of feasible nodes that offers so many whole GPUs, and nodes of it."""
     boards: Boards = {}
     looked: dict[str, int] = {}
-    found: dict[int, tuple[Joined, Family, list[str]]] = {}
+    by_board: dict[int, tuple[Joined, Family, list[str]]] = {}
     for name in case.decision.feasible if case.decision.chosen is not None else ():
         status = case.view.snapshot.gpu.get(name)
         product = case.view.nodes[name].node.labels.get(PRODUCT_LABEL, "")
@@ -65,7 +65,7 @@ def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, Famil
         board = board_of_status(numbered(status), boards)
         if len(board.devices) < count:
             continue
-        if id(board) not in found:
-            found[id(board)] = (best_set(board, count), family_of(board), [])
-        found[id(board)][2].append(name)
-    return list(found.values())
+        if id(board) not in by_board:
+            by_board[id(board)] = (best_set(board, count), family_of(board), [])
+        by_board[id(board)][2].append(name)
+    return list(by_board.values())

@@ -19,7 +19,7 @@ def findings(case: Case) -> Iterator[Reason]:
     if case.decision.chosen is not None or not case.classes or not device_needs(case.pod):
         return
     for node in map(case.view.nodes.__getitem__, case.remarkable.undivided[:_MOST_NODES]):
-        wanted = node.node.labels.get(CONFIG, "")
+        config = node.node.labels.get(CONFIG, "")
         using = sorted(f"{pod.namespace}/{pod.name}" for pod in node.pods if device_needs(pod))
         busy = (
             f"; {', '.join(using[:_MOST_NODES])} use its GPUs, which keeps them from being divided"
@@ -29,11 +29,11 @@ def findings(case: Case) -> Iterator[Reason]:
         yield MigConfigFailed(
             subject=f"Node {node.name}",
             message=f"the MIG manager could not give {node.name} the layout "
-            f"{wanted or 'that it should have'} "
+            f"{config or 'that it should have'} "
             f"({MIG_STATE}=failed){busy}",
             remedy=f"read the MIG manager's log on {node.name}, drain the node and set the label {CONFIG} "
             "again",
             source="Node metadata.labels",
-            config=wanted,
+            config=config,
             using=tuple(using),
         )

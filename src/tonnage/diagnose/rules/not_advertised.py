@@ -62,24 +62,29 @@ def _reason(resource: str, view: View) -> Reason:
         if (layer := layer_for(resource, node.node, view.snapshot.gpu.get(name))) is not None
     }
     layer = next(
-        (found for found in (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE) if found in layers.values()), None
+        (
+            layer_there
+            for layer_there in (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
+            if layer_there in layers.values()
+        ),
+        None,
     )
     meant = ""
     if lost:
-        told = (
+        message = (
             f"nodes with capacity but nothing allocatable: {listed(lost)} "
             "(devices unhealthy, or the plugin is gone)"
         )
     elif layers:
-        told = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
+        message = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
     elif meant := misspelt(resource, sorted(_offered(view))):
-        told = f"nodes offer {meant}: is that what is meant?"
+        message = f"nodes offer {meant}: is that what is meant?"
         layer = Layer.SCHEDULER
     else:
-        told = "no node is known to have such a device"
+        message = "no node is known to have such a device"
     return ResourceNotAdvertised(
         subject=f"Resource {resource}",
-        message=f"no node advertises {resource}; {told}",
+        message=f"no node advertises {resource}; {message}",
         remedy=f"ask for {meant}" if meant else _REMEDIES[layer],
         source="Node status.allocatable and labels",
         layer=layer or Layer.PLUGIN,

@@ -32,10 +32,10 @@ def kubelet_takes(case: Case, name: str) -> bool:
 def findings(case: Case) -> Iterator[Reason]:
     """That kubelet would refuse the pod where the scheduler puts it, or that nobody can tell."""
     names = candidates_of(case)
-    told = {name: kubelet_reasons(case.pod, case.view.nodes[name], case.view) for name in names}
-    refusing = tuple(name for name in names if told[name])
+    reasons_by_node = {name: kubelet_reasons(case.pod, case.view.nodes[name], case.view) for name in names}
+    refusing = tuple(name for name in names if reasons_by_node[name])
     if refusing:
-        yield _refusal(case, refusing, told[refusing[0]][0])
+        yield _refusal(case, refusing, reasons_by_node[refusing[0]][0])
         return
     for name in names:
         why = untold(case.pod, case.view.nodes[name], case.view.snapshot.gpu.get(name))

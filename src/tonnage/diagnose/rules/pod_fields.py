@@ -33,7 +33,7 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
     spec, kind = mapping(manifest.written.get("spec")), manifest.kind.split(".")[0]
     above = {"Pod": "", "CronJob": "spec.jobTemplate.spec.template."}.get(kind, "spec.template.")
     where = f"{above}spec"
-    amounts = {one.where: one for one in manifest.amounts}
+    amounts = {entry.where: entry for entry in manifest.amounts}
 
     def at(path: FieldPath) -> Iterator[FieldError]:
         if path == ("resources",):
@@ -44,31 +44,31 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
     metadata = mapping(manifest.written.get("metadata"))
     name, labels = text_of(metadata, "name"), mapping(metadata.get("labels"))
     for why in wrong_in_subdomain(name) if name and kind == "Pod" else ():
-        text, told = f"Invalid value: {json.dumps(name)}: {why}", f"no pod can be named {name[:100]!r}"
-        yield _error(field_fault((), text, told, "small letters, digits, - and . alone"), "metadata.name")
+        text, message = f"Invalid value: {json.dumps(name)}: {why}", f"no pod can be named {name[:100]!r}"
+        yield _error(field_fault((), text, message, "small letters, digits, - and . alone"), "metadata.name")
     for fault in label_faults(labels, ("labels",)):
         yield _error(replace(fault, kind=PodFieldInvalid), f"{above or 'metadata.'}labels")
-    for one in faults(spec, at, is_pod=kind == "Pod"):
-        yield one if isinstance(one, FieldError) else _error(one, f"{where}{written_path(one.path)}")
+    for entry in faults(spec, at, is_pod=kind == "Pod"):
+        yield entry if isinstance(entry, FieldError) else _error(entry, f"{where}{written_path(entry.path)}")
     yield from _of_kind(kind, text_of(spec, "restartPolicy"), f"{where}.restartPolicy")
 
 
 def _of_kind(kind: str, policy: str, where: str) -> Iterator[FieldError]:
     """Some workloads bind how their pods are started again."""
-    known = _STARTED_AGAIN.get(kind, (policy,))
-    if not policy or policy in known:
+    policies = _STARTED_AGAIN.get(kind, (policy,))
+    if not policy or policy in policies:
         return
-    listed = ", ".join(f'"{one}"' for one in known)
+    listed = ", ".join(f'"{allowed}"' for allowed in policies)
     text = (
         f"Required value: valid values: {listed}"
-        if len(known) > 1
+        if len(policies) > 1
         else f"Unsupported value: {json.dumps(policy)}: supported values: {listed}"
     )
-    told = f"restartPolicy of a {kind}'s pods cannot be {policy[:60]}"
-    yield _error(field_fault((), text, told, f"write {' or '.join(known)}"), where)
+    message = f"restartPolicy of a {kind}'s pods cannot be {policy[:60]}"
+    yield _error(field_fault((), text, message, f"write {' or '.join(policies)}"), where)
 
 
 def _error(fault: PodFault, where: str) -> FieldError:
-    told = f"{where}: {fault.told}"
-    reason = fault.kind(subject="Pod", message=told, remedy=fault.remedy, source=_SOURCE, field=where)
+    message = f"{where}: {fault.message}"
+    reason = fault.kind(subject="Pod", message=message, remedy=fault.remedy, source=_SOURCE, field=where)
     return FieldError(where, fault.text, reason)

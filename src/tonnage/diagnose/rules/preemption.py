@@ -35,13 +35,13 @@ def _cleared(case: Case, node: str) -> Reason:
     going = decision.victims or tuple(p for p in case.view.nodes[node].pods if p.status.terminating)
     victims = [f"{v.namespace}/{v.name}" for v in going]
     now = case.view.snapshot.now
-    told = [f" ({text})" if (text := until(victim, now)) else "" for victim in going]
-    names = listed(own(name, pod.namespace) + end for name, end in zip(victims, told, strict=True))
-    what = "will be" if decision.victims else "is being"
+    ends = [f" ({text})" if (text := until(victim, now)) else "" for victim in going]
+    names = listed(own(name, pod.namespace) + end for name, end in zip(victims, ends, strict=True))
+    verb = "will be" if decision.victims else "is being"
     budgets = broken(decision.victims, case.view.snapshot.budgets)
     return Preemption(
         subject=f"Node {node}",
-        message=f"{node} {what} cleared for it: {names} of lower priority must go"
+        message=f"{node} {verb} cleared for it: {names} of lower priority must go"
         + breaking(budgets, pod.namespace),
         remedy="wait until they have ended",
         source=_SOURCE,
@@ -83,5 +83,5 @@ def _helpless(case: Case) -> bool:
 
 def _lesser(case: Case) -> bool:
     """Whether any node has a pod of lower priority."""
-    found = (node.least_priority for node in case.view.nodes.values())
-    return any(least is not None and least < case.pod.priority for least in found)
+    priorities = (node.least_priority for node in case.view.nodes.values())
+    return any(least is not None and least < case.pod.priority for least in priorities)

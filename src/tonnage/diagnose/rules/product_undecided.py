@@ -22,12 +22,12 @@ def findings(case: Case) -> Iterator[Reason]:
             products.setdefault(product, []).append(name)
     if len(products) < 2:
         return
-    told = ", ".join(f"{product} ({listed(nodes)})" for product, nodes in sorted(products.items()))
+    text = ", ".join(f"{product} ({listed(nodes)})" for product, nodes in sorted(products.items()))
     totals = case.decision.scores.totals
     ranking = ", ".join(f"{n} {totals[n]}" for n in sorted(totals, key=lambda n: (-totals[n], n))[:5])
     yield ProductUndecided(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"either product may be chosen: {told}; the default scores decide, and they look at CPU and "
+        message=f"either product may be chosen: {text}; the default scores decide, and they look at CPU and "
         "memory "
         f"left, not at GPUs ({ranking}; equal scores: any of them)",
         remedy=f"if it matters, require {PRODUCT_LABEL} by node affinity",

@@ -21,10 +21,10 @@ def findings(case: Case) -> Iterator[Reason]:
     for name in device_needs(case.pod):
         related = {} if is_offered(case.view, name) else related_names(name, case.view)
         if related:
-            told = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
+            listing = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
             yield ResourceRenamed(
                 subject=f"Resource {name}",
-                message=f"{name} is asked, nodes advertise {told}",
+                message=f"{name} is asked, nodes advertise {listing}",
                 remedy=_remedy(name, related, case.view),
                 source="Node status.allocatable",
                 resource=name,
@@ -37,12 +37,12 @@ def _remedy(resource: str, related: Mapping[str, tuple[str, ...]], view: View) -
     if not any("/mig-" in name for name in (resource, *related)):
         return remedy
     names = dict.fromkeys(name for nodes in related.values() for name in nodes)
-    told = [f"{name} has {layout}" for name in names if (layout := _layout(view.nodes[name].node))]
-    return f"{remedy}: the label {_MIG_CONFIG} chooses a layout{f' ({listed(told)})' if told else ''}"
+    layouts = [f"{name} has {layout}" for name in names if (layout := _layout(view.nodes[name].node))]
+    return f"{remedy}: the label {_MIG_CONFIG} chooses a layout{f' ({listed(layouts)})' if layouts else ''}"
 
 
 def _layout(node: Node) -> str:
     """The MIG layout that a node is told to have, and how far the MIG manager is with it."""
     state = node.labels.get(f"{_MIG_CONFIG}.state", "")
-    told = node.labels.get(_MIG_CONFIG, "")
-    return told + (f", {state}" if told and state not in ("", "success") else "")
+    layout = node.labels.get(_MIG_CONFIG, "")
+    return layout + (f", {state}" if layout and state not in ("", "success") else "")

@@ -14,7 +14,7 @@ from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.reasons.pods import OtherScheduler, SchedulerSilent
 from tonnage.model.reasons.reason import Reason
 
-_KNOWN: Final = {
+_SCHEDULERS: Final = {
     "volcano": ("Volcano", "volcano-scheduler"),
     "hami-scheduler": ("HAMi", "hami-scheduler"),
     "kai-scheduler": ("the KAI scheduler", "kai-scheduler"),
@@ -50,11 +50,11 @@ def findings(case: Case) -> Iterator[Reason]:
 
 def _anothers(case: Case) -> Reason:
     name = case.pod.scheduler_name
-    known = f" ({_KNOWN[name][0]})" if name in _KNOWN else ""
-    told = f"placed by {name}{known}; what follows is what the default scheduler would do"
+    description = f" ({_SCHEDULERS[name][0]})" if name in _SCHEDULERS else ""
+    message = f"placed by {name}{description}; what follows is what the default scheduler would do"
     return OtherScheduler(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=told,
+        message=message,
         remedy=f"ask {name}",
         source=_SOURCE,
         scheduler=name,
@@ -63,36 +63,38 @@ def _anothers(case: Case) -> Reason:
 
 def _nobody(case: Case) -> Reason:
     name = case.pod.scheduler_name
-    known = [DEFAULT_NAME, *_KNOWN, *{p.scheduler_name for p in case.view.snapshot.pods if p.node_name}]
-    near = get_close_matches(name, known, n=1, cutoff=0.75)
+    names = [DEFAULT_NAME, *_SCHEDULERS, *{p.scheduler_name for p in case.view.snapshot.pods if p.node_name}]
+    near = get_close_matches(name, names, n=1, cutoff=0.75)
     remedy = f"start the scheduler {name}, or leave schedulerName out"
     if name in _NO_SCHEDULER:
         remedy = _NO_SCHEDULER[name]
-    elif name in _KNOWN:
-        whose, pods = _KNOWN[name]
+    elif name in _SCHEDULERS:
+        whose, pods = _SCHEDULERS[name]
         remedy = f"install or start {whose} (kubectl get pods -A shows no {pods} that runs)"
     elif near:
         remedy = f"did you mean {near[0]}?"
-    told = (
+    message = (
         f"no scheduler named {name} is seen: none has said anything about this pod, none of its pods has a "
         "node, and no pod that runs goes by that name"
     )
-    return _silent(case, told, remedy)
+    return _silent(case, message, remedy)
 
 
 def _default_silent(case: Case) -> Reason:
     created = case.pod.created
     since = f" since {utc(created)}" if created else ""
     fits = f"; it would fit {case.decision.chosen}" if case.decision.chosen else ""
-    told = f"no scheduler has said a word on this pod, which waits{since}: is kube-scheduler at work?{fits}"
+    message = (
+        f"no scheduler has said a word on this pod, which waits{since}: is kube-scheduler at work?{fits}"
+    )
     remedy = "kubectl get pods -n kube-system -l component=kube-scheduler, and its log"
-    return _silent(case, told, remedy, lasting=False)
+    return _silent(case, message, remedy, lasting=False)
 
 
 def _served(case: Case) -> bool:
     """Whether something shows that the pod's scheduler is, or was, at work."""
     name = case.pod.scheduler_name
-    marker = _KNOWN[name][1] if name in _KNOWN else name
+    marker = _SCHEDULERS[name][1] if name in _SCHEDULERS else name
     return any(
         (pod.scheduler_name == name and (pod.node_name or pod.status.unschedulable_reason))
         or (pod.scheduler_name != name and pod.status.phase == "Running" and _goes_by(pod, marker))
@@ -114,10 +116,10 @@ def _old(case: Case) -> bool:
     return case.view.snapshot.now is not None and case.pod.created is not None and not _young(case)
 
 
-def _silent(case: Case, told: str, remedy: str, *, lasting: bool = True) -> Reason:
+def _silent(case: Case, message: str, remedy: str, *, lasting: bool = True) -> Reason:
     return SchedulerSilent(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=told,
+        message=message,
         remedy=remedy,
         source=_SOURCE,
         lasting=lasting,

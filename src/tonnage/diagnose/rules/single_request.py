@@ -17,29 +17,29 @@ STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"
 def findings(case: Case) -> Iterator[Reason]:
     """A reason for each container that asks more than one where the node's sharing allows one."""
     strict: dict[str, list[str]] = {}
-    known = case.view.snapshot.gpu
+    statuses = case.view.snapshot.gpu
     for name in case.remarkable.strict:
-        for resource in sorted(known[name].single_requests):
+        for resource in sorted(statuses[name].single_requests):
             strict.setdefault(resource, []).append(name)
     for container in (*case.pod.init_containers, *case.pod.containers):
         for resource, nodes in strict.items():
-            asked = container.requests.get(resource, 0)
-            if asked > 1:
+            amount = container.requests.get(resource, 0)
+            if amount > 1:
                 yield SharedRequestTooLarge(
                     subject=f"Container {container.name}",
-                    message=f"asks {asked} {resource}, of which a container may have one ({STRICT_KEY} is "
+                    message=f"asks {amount} {resource}, of which a container may have one ({STRICT_KEY} is "
                     "true on "
-                    f"{_told(nodes, case)}); kubelet would fail the pod with UnexpectedAdmissionError",
+                    f"{_configs(nodes, case)}); kubelet would fail the pod with UnexpectedAdmissionError",
                     remedy=f"ask for one {resource}: more replicas of one device give no more compute",
                     source="NodeGPUStatus, device-plugin configuration",
                     resource=resource,
-                    requested=asked,
+                    requested=amount,
                     nodes=tuple(nodes),
                 )
 
 
-def _told(nodes: list[str], case: Case) -> str:
+def _configs(nodes: list[str], case: Case) -> str:
     """The nodes, and the configuration that they run."""
-    known = case.view.snapshot.gpu
-    configs = sorted({known[name].config for name in nodes if known[name].config})
+    statuses = case.view.snapshot.gpu
+    configs = sorted({statuses[name].config for name in nodes if statuses[name].config})
     return listed(nodes) + (f", by {', '.join(configs)}" if configs else "")

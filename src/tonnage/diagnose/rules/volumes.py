@@ -20,17 +20,17 @@ def findings(case: Case) -> Iterable[Reason]:
     if decision.halted_by != NAME:
         return
     text, namespace = decision.conflict, pod.namespace
-    told, remedy = text, f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
+    message, remedy = text, f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
     if text.startswith("persistentvolume "):
         remedy = "its claim is bound to it for good: delete the claim and make it anew, or restore the volume"
     elif text.endswith("not found"):
         remedy = f"create it in {namespace}, or correct the name"
     elif text == UNBOUND:
-        told = "its volume claims are not bound: " + "; ".join(_unbound(case))
+        message = "its volume claims are not bound: " + "; ".join(_unbound(case))
     names = [volume.claim for volume in pod.volumes]
     yield VolumeClaimNotUsable(
         subject=f"Pod {namespace}/{pod.name}",
-        message=told,
+        message=message,
         remedy=remedy,
         source=NAME,
         lasting=text.endswith("not found"),
@@ -41,10 +41,10 @@ def findings(case: Case) -> Iterable[Reason]:
 def _unbound(case: Case) -> Iterator[str]:
     """Each claim that is not bound, and who should make its volume."""
     snapshot, pod = case.view.snapshot, case.pod
-    wanted = {volume.claim for volume in pod.volumes}
+    claim_names = {volume.claim for volume in pod.volumes}
     classes = {cls.name: cls for cls in snapshot.storage_classes}
     for claim in snapshot.volume_claims:
-        if claim.namespace == pod.namespace and claim.name in wanted and not claim.bound:
+        if claim.namespace == pod.namespace and claim.name in claim_names and not claim.bound:
             yield f"{claim.name} {_why(claim, classes.get(claim.storage_class))}"
 
 

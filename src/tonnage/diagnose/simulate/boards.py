@@ -65,17 +65,17 @@ class Offer:
 
 def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
     """The GPUs of a node, or what is missing to know them."""
-    found = _from_status(status) if status is not None and status.devices else _from_labels(node)
-    if isinstance(found, Problem):
-        return found
+    devices = _from_status(status) if status is not None and status.devices else _from_labels(node)
+    if isinstance(devices, Problem):
+        return devices
     divided = any(name.startswith(MIG_PREFIX) for name, amount in node.capacity.items() if amount)
     divided = divided or "-MIG-" in node.labels.get(PRODUCT_LABEL, "")
-    told = node.labels.get(_STRATEGY, "")
-    strategy = MigStrategy(told) if told in set(MigStrategy) else MigStrategy.NONE
+    label = node.labels.get(_STRATEGY, "")
+    strategy = MigStrategy(label) if label in set(MigStrategy) else MigStrategy.NONE
     if divided and strategy is MigStrategy.NONE:
         strategy = MigStrategy.MIXED
-    sharing = () if divided else _sharing(node, status, len(found))
-    return Board(found, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
+    sharing = () if divided else _sharing(node, status, len(devices))
+    return Board(devices, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
 
 
 def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
@@ -86,11 +86,11 @@ def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
     amounts = tuple(
         sorted((r, n, node.allocatable.get(r, 0)) for r, n in node.capacity.items() if _is_gpu(r))
     )
-    told = (product, labels.get(_COUNT, ""), labels.get(_MEMORY, ""), labels.get(_STRATEGY, ""), own)
+    labels_key = (product, labels.get(_COUNT, ""), labels.get(_MEMORY, ""), labels.get(_STRATEGY, ""), own)
     if status is None or not status.devices:
-        return node.name if not product else "", told, amounts
+        return node.name if not product else "", labels_key, amounts
     devices = tuple((d.index, d.product, d.memory_mib, d.healthy) for d in status.devices[:MOST_GPUS])
-    return told, amounts, devices, tuple(sorted(status.replicas.items()))
+    return labels_key, amounts, devices, tuple(sorted(status.replicas.items()))
 
 
 def devices_of_product(product: str, count: int) -> tuple[Device, ...] | Problem:
@@ -118,16 +118,18 @@ def divided(board: Board, layout: str, devices: Sequence[int] | None, strategy: 
         return _indivisible(next(d for d in chosen if d not in capable) if chosen else None)
     changed: dict[int, Device] = {}
     for device, geometry in geometries:
-        found = layout_of(geometry, layout)
-        if isinstance(found, MigLayoutReason):
-            instead = f"one of {'; '.join(found.instead)}" if found.instead else ""
-            return Problem(found.message, why=f"{device.product}", remedy=instead)
-        changed[device.index] = _with(device, found)
+        target = layout_of(geometry, layout)
+        if isinstance(target, MigLayoutReason):
+            instead = f"one of {'; '.join(target.instead)}" if target.instead else ""
+            return Problem(target.message, why=f"{device.product}", remedy=instead)
+        changed[device.index] = _with(device, target)
     config = board.config
-    wanted = MigStrategy(strategy) if strategy else config.mig_strategy
-    if wanted is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
-        wanted = MigStrategy.MIXED
-    return Board(tuple(changed.get(d.index, d) for d in board.devices), replace(config, mig_strategy=wanted))
+    mig_strategy = MigStrategy(strategy) if strategy else config.mig_strategy
+    if mig_strategy is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
+        mig_strategy = MigStrategy.MIXED
+    return Board(
+        tuple(changed.get(d.index, d) for d in board.devices), replace(config, mig_strategy=mig_strategy)
+    )
 
 
 def shared(board: Board, resource: str, replicas: int, *, rename: bool) -> Board | Problem:
@@ -140,7 +142,7 @@ def shared(board: Board, resource: str, replicas: int, *, rename: bool) -> Board
         return Problem(str(error))
     if board.unsure:
         return _UNSURE
-    others = tuple(one for one in board.config.shared if one.name != name)
+    others = tuple(sharing for sharing in board.config.shared if sharing.name != name)
     entry = (SharedResource(name, offered, replicas),) if replicas > 1 else ()
     return replace(board, config=replace(board.config, shared=(*others, *entry)))
 
@@ -170,8 +172,8 @@ def with_offer(node: Node, before: Offer, after: Offer) -> Node:
     labels = node.labels
     if PRODUCT_LABEL in labels:
         former = before.labels
-        kept = {k: v for k, v in labels.items() if k not in former and not k.startswith(MIG_PREFIX)}
-        labels = kept | after.labels
+        remaining = {k: v for k, v in labels.items() if k not in former and not k.startswith(MIG_PREFIX)}
+        labels = remaining | after.labels
     return replace(node, allocatable=allocatable, capacity=capacity, labels=labels)
 
 
@@ -198,7 +200,7 @@ def _with(device: Device, layout: Layout) -> Device:
     """The device in a layout; one that cannot work cannot work in parts either."""
     if layout.whole:
         return replace(device, mig_enabled=False, migs=())
-    ordered = sorted(layout.placed, key=lambda one: one[1])
+    ordered = sorted(layout.placed, key=lambda placement: placement[1])
     migs = tuple(
         MigDevice(
             f"MIG-{device.uuid}-{place}",
@@ -217,12 +219,12 @@ def _with(device: Device, layout: Layout) -> Device:
 
 
 def _from_status(status: GpuStatus) -> tuple[Device, ...] | Problem:
-    found = sorted(status.devices[:MOST_GPUS], key=lambda d: (d.index is None, d.index, d.uuid))
-    if any(not d.product for d in found):
+    devices = sorted(status.devices[:MOST_GPUS], key=lambda d: (d.index is None, d.index, d.uuid))
+    if any(not d.product for d in devices):
         return Problem("its agent does not say of which product its GPUs are")
     return tuple(
         replace(_device(n if d.index is None else d.index, d.product, d.memory_mib), healthy=d.healthy)
-        for n, d in enumerate(found)
+        for n, d in enumerate(devices)
     )
 
 
@@ -268,9 +270,9 @@ def _device(index: int, product: str, memory_mib: int) -> Device:
 def _sharing(node: Node, status: GpuStatus | None, gpus: int) -> tuple[SharedResource, ...]:
     """How whole GPUs are shared now: as the agent says, else as many as there are of each."""
     for name in (ResourceName(GPU + SHARED_SUFFIX), GPU):
-        told = status.replicas.get(name, 1) if status is not None else 1
+        reported = status.replicas.get(name, 1) if status is not None else 1
         counted = node.capacity.get(name, 0) // gpus if gpus else 0
-        replicas = told if told > 1 else counted
+        replicas = reported if reported > 1 else counted
         if replicas > 1:
             return (SharedResource(GPU, name, replicas),)
     return ()

@@ -144,7 +144,7 @@ class Fork:
             if name in self.base.nodes or name in self.nodes:
                 self.held[name] = tuple(pod for pod in self.pods_on(name) if pod.key not in keys)
         keys = {pod.key for pod in ended}
-        self.queue = [one for one in self.queue if one.pod.key not in keys]
+        self.queue = [candidate for candidate in self.queue if candidate.pod.key not in keys]
         self.left += ended
         for pod in ended:
             self.purse.free(pod)
@@ -158,11 +158,11 @@ class Fork:
             else:
                 self.refused.append((candidate, reason))
 
-    def turn(self, one: Candidate) -> tuple[int, int, float, str, str]:
+    def turn(self, candidate: Candidate) -> tuple[int, int, float, str, str]:
         """The scheduler's order: by priority, then by age; what is made anew comes after what waits."""
-        pod = one.pod
+        pod = candidate.pod
         age = pod.created.timestamp() if pod.created is not None else 0.0
-        place = 0 if one.origin is Origin.REPLAYED else _ORDER.index(one.origin)
+        place = 0 if candidate.origin is Origin.REPLAYED else _ORDER.index(candidate.origin)
         return 0 if self.in_order else -pod.priority, place, age, pod.namespace, pod.name
 
 

@@ -33,14 +33,14 @@ def snapshot_after(fork: Fork) -> Snapshot:
     templates = Snapshot(claim_templates=snapshot.claim_templates)
     made: list[ResourceClaim] = []
     queue: list[Candidate] = []
-    for one in fork.queue:
-        pod = one.pod
-        if one.node and pod.claims:
+    for candidate in fork.queue:
+        pod = candidate.pod
+        if candidate.node and pod.claims:
             entries = tuple(replace(e, made="") if e.template else e for e in pod.claims)
             pod = replace(pod, claims=entries)
         pod, with_claims = with_made_claims(pod, templates)
         made += with_claims.claims
-        queue.append(replace(one, pod=pod))
+        queue.append(replace(candidate, pod=pod))
     fork.queue = queue
     claims = tuple(_claims_left(fork))
     return replace(snapshot, slices=tuple(_slices(fork)), claims=(*claims, *made))
@@ -70,25 +70,25 @@ def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | Un
     if outcome.devices is None:
         return UnknownDevices(outcome.unknown or outcome.error or "the devices of its claims")
     shareable = {
-        one.id_of(d) for s in supply.by_pool.values() for one in s for d in one.devices if d.shareable
+        entry.id_of(d) for s in supply.by_pool.values() for entry in s for d in entry.devices if d.shareable
     }
     claims, held = dict(supply.claims), dict(supply.held)
     here = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (node.name,)),))
     for claim, picked in zip(waiting, outcome.devices, strict=True):
-        if any(one.id in shareable for one in picked):
+        if any(entry.id in shareable for entry in picked):
             return UnknownDevices(f"which parts of devices ResourceClaim {claim} takes")
-        own = any(s.scope is not None and s.scope.name for one in picked
-                  for s in supply.by_pool.get((one.id.driver, one.id.pool), ()))  # fmt: skip
-        devices = tuple(AllocatedDevice(one.request, one.id, one.admin) for one in picked)
-        given = replace(claim, allocation=Allocation(devices, (here,) if own else None))
-        claims[claim.key] = given
-        held.update({one.id: given for one in picked if not one.admin})
+        own = any(s.scope is not None and s.scope.name for entry in picked
+                  for s in supply.by_pool.get((entry.id.driver, entry.id.pool), ()))  # fmt: skip
+        devices = tuple(AllocatedDevice(entry.request, entry.id, entry.admin) for entry in picked)
+        allocated = replace(claim, allocation=Allocation(devices, (here,) if own else None))
+        claims[claim.key] = allocated
+        held.update({entry.id: allocated for entry in picked if not entry.admin})
     return Allocator(replace(supply, claims=claims, held=held))
 
 
 def _claims_left(fork: Fork) -> Iterator[ResourceClaim]:
     """Claims without those made for pods that are gone; who has no user any more gives its devices back."""
-    gone = [one.pod for one in (*fork.queue, *fork.lost) if one.node] + fork.left
+    gone = [candidate.pod for candidate in (*fork.queue, *fork.lost) if candidate.node] + fork.left
     uids = {pod.uid for pod in gone if pod.uid}
     if not uids:
         yield from fork.base.snapshot.claims
@@ -109,12 +109,24 @@ def _slices(fork: Fork) -> Iterator[ResourceSlice]:
     for name, like in fork.copied.items():
         if fork.is_new(name):
             twins.setdefault(like, []).append(name)
-    for one in fork.base.snapshot.slices:
-        scope = one.scope or NodeScope()
+    for resource_slice in fork.base.snapshot.slices:
+        scope = resource_slice.scope or NodeScope()
         if scope.name in fork.nodes and fork.nodes[scope.name] is None:
             continue
-        reset = scope.name in fork.boards and scope.name in fork.nodes and one.driver == _NVIDIA
-        yield replace(one, problems=(*one.problems, Problem(_NOT_DERIVED, one.name))) if reset else one
+        reset = scope.name in fork.boards and scope.name in fork.nodes and resource_slice.driver == _NVIDIA
+        yield (
+            replace(
+                resource_slice,
+                problems=(*resource_slice.problems, Problem(_NOT_DERIVED, resource_slice.name)),
+            )
+            if reset
+            else resource_slice
+        )
         for name in twins.get(scope.name, ()):
-            pool = name if one.pool == scope.name else f"{one.pool}-{name}"
-            yield replace(one, name=f"{one.name}-{name}", pool=pool, scope=replace(scope, name=name))
+            pool = name if resource_slice.pool == scope.name else f"{resource_slice.pool}-{name}"
+            yield replace(
+                resource_slice,
+                name=f"{resource_slice.name}-{name}",
+                pool=pool,
+                scope=replace(scope, name=name),
+            )

@@ -51,8 +51,8 @@ def figures_of(fleet: Fleet, references: Mapping[str, tuple[Reference, ...]]) ->
     columns = fleet.columns
     names = {name for node in columns.nodes for name in node.capacity if is_extended(name)}
     names |= {name for name, used in fleet.holdings.requested.items() if is_extended(name) and used.any()}
-    found = [_plain(fleet, name) for name in _COMPUTE]
-    return (*found, *(_device(fleet, name, references.get(name, ())) for name in sorted(names)))
+    plain = [_plain(fleet, name) for name in _COMPUTE]
+    return (*plain, *(_device(fleet, name, references.get(name, ())) for name in sorted(names)))
 
 
 def _plain(fleet: Fleet, name: str) -> ResourceFigures:
@@ -76,10 +76,11 @@ def _device(fleet: Fleet, name: str, references: tuple[Reference, ...]) -> Resou
         return figures
     columns = fleet.columns
     free = np.maximum(columns.allocatable(name) - fleet.holdings.used(name), 0)
-    looks = [_look(fleet, one, name, free) for one in references]
+    looks = [_look(fleet, reference, name, free) for reference in references]
     total = int(free.sum())
     unusable = sum(
-        one.share * int(free[~look.fits].sum()) for one, look in zip(references, looks, strict=True)
+        reference.share * int(free[~look.fits].sum())
+        for reference, look in zip(references, looks, strict=True)
     )
     usable = np.max([look.usable for look in looks], axis=0)
     left = free - usable
@@ -102,8 +103,8 @@ class _Look:
     limits: list[tuple[str, Amounts]]
 
 
-def _look(fleet: Fleet, one: Reference, name: str, free: Amounts) -> _Look:
-    pod = _alone(one.pod)
+def _look(fleet: Fleet, reference: Reference, name: str, free: Amounts) -> _Look:
+    pod = _alone(reference.pod)
     refused = fleet.refused(pod)
     fits: Mask = refused.codes == FEASIBLE
     columns, holdings = fleet.columns, fleet.holdings
@@ -112,8 +113,8 @@ def _look(fleet: Fleet, one: Reference, name: str, free: Amounts) -> _Look:
         if resource != name:
             room = np.maximum(columns.allocatable(resource) - holdings.used(resource), 0) // amount
             limits.append((_SHORT.get(resource, resource), room))
-    copies = np.minimum(np.min([room for _, room in limits], axis=0), free // one.amount)
-    return _Look(fits, np.where(fits, copies * one.amount, 0), refused, limits)
+    copies = np.minimum(np.min([room for _, room in limits], axis=0), free // reference.amount)
+    return _Look(fits, np.where(fits, copies * reference.amount, 0), refused, limits)
 
 
 def _alone(pod: Pod) -> Pod:
@@ -131,14 +132,14 @@ def _causes(
     """
     order = sorted(range(len(looks)), key=lambda n: (references[n].amount, -references[n].share))
     open_ = left > 0
-    found: dict[str, Mask] = {}
+    masks: dict[str, Mask] = {}
     for number in order:
         look = looks[number]
         rows = open_ & (left >= references[number].amount)
         for cause, mask in _cause(look, rows):
-            found[cause] = found.get(cause, np.zeros(len(free), bool)) | mask
+            masks[cause] = masks.get(cause, np.zeros(len(free), bool)) | mask
         open_ &= ~rows
-    return found, open_
+    return masks, open_
 
 
 def _cause(look: _Look, rows: Mask) -> Iterable[tuple[str, Mask]]:

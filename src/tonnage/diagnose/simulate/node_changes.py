@@ -42,13 +42,13 @@ def change_nodes(fork: Fork, change: NodeChange) -> None:
     if not names:
         fork.problems.append(_nobody(fork, change.nodes, change.where))
         return
-    told: dict[Problem, list[str]] = {}
+    nodes_by_problem: dict[Problem, list[str]] = {}
     for name in names:
         match change:
             case SetMig() | SetSharing():
                 problem = _set(fork, name, change)
                 if problem is not None:
-                    told.setdefault(problem, []).append(name)
+                    nodes_by_problem.setdefault(problem, []).append(name)
             case Drain():
                 fork.nodes[name] = replace(fork.node(name), unschedulable=True)
                 fork.displace(name, _evicted(fork, name), Cause.DRAINED)
@@ -56,9 +56,9 @@ def change_nodes(fork: Fork, change: NodeChange) -> None:
                 fork.nodes[name] = replace(fork.node(name), unschedulable=not change.undo)
             case RemoveNodes():
                 _remove(fork, name)
-    for problem, where in told.items():
-        what = f"{problem.what} (node{'' if len(where) == 1 else 's'} {listed(where, 3)})"
-        fork.problems.append(Problem(what, change.where, problem.why, problem.remedy))
+    for problem, where in nodes_by_problem.items():
+        text = f"{problem.what} (node{'' if len(where) == 1 else 's'} {listed(where, 3)})"
+        fork.problems.append(Problem(text, change.where, problem.why, problem.remedy))
 
 
 def chosen_nodes(fork: Fork, chosen: Chosen) -> list[str]:
@@ -66,8 +66,8 @@ def chosen_nodes(fork: Fork, chosen: Chosen) -> list[str]:
     names = (name for name in fork.names() if fits(chosen.name, name))
     if not chosen.labels:
         return sorted(names)
-    wanted = chosen.labels.items()
-    return sorted(name for name in names if wanted <= dict(fork.node(name).labels).items())
+    pairs = chosen.labels.items()
+    return sorted(name for name in names if pairs <= dict(fork.node(name).labels).items())
 
 
 def _nobody(fork: Fork, chosen: Chosen, where: str) -> Problem:
@@ -88,13 +88,13 @@ def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
     fork.boards[name] = after
     if after is before or _same(node, then):
         return None
-    asked = tuple((pod, wants) for pod, amounts in fork.asked_on(name) if (wants := _of_gpus(amounts)))
-    holders = _holders(fork, name, change, asked) if isinstance(change, SetMig) else set()
+    requested = tuple((pod, wants) for pod, amounts in fork.asked_on(name) if (wants := _of_gpus(amounts)))
+    holders = _holders(fork, name, change, requested) if isinstance(change, SetMig) else set()
     if isinstance(holders, Problem):
         return holders
     changed = fork.nodes[name] = with_offer(node, now, then)
-    fork.displace(name, [pod for pod, _ in asked if pod.key in holders], Cause.REPARTITIONED)
-    left = [(pod, wants) for pod, wants in asked if pod.key not in holders]
+    fork.displace(name, [pod for pod, _ in requested if pod.key in holders], Cause.REPARTITIONED)
+    left = [(pod, wants) for pod, wants in requested if pod.key not in holders]
     fork.displace(name, _too_many(changed, left), Cause.RESHARED)
     return None
 
@@ -105,16 +105,16 @@ def _changed(fork: Fork, board: Board, change: SetMig | SetSharing) -> Board | P
     else:
         how = change.resource, change.replicas, change.rename
     key = id(board), how
-    known = fork.memory.changed.get(key)
-    if known is None:
+    changed = fork.memory.changed.get(key)
+    if changed is None:
         if isinstance(change, SetMig):
-            known = boards.divided(board, change.layout, change.devices, change.strategy)
+            changed = boards.divided(board, change.layout, change.devices, change.strategy)
         else:
-            known = boards.shared(board, change.resource, change.replicas, rename=change.rename)
-        if isinstance(known, Board) and not board.unsure and known.key == board.key:
-            known = board
-        fork.memory.changed[key] = known
-    return known
+            changed = boards.shared(board, change.resource, change.replicas, rename=change.rename)
+        if isinstance(changed, Board) and not board.unsure and changed.key == board.key:
+            changed = board
+        fork.memory.changed[key] = changed
+    return changed
 
 
 def _board(fork: Fork, name: str) -> Board | Problem:
@@ -123,17 +123,17 @@ def _board(fork: Fork, name: str) -> Board | Problem:
         return board
     node, status = fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name))
     key = boards.said_of_gpus(node, status)
-    known = fork.memory.boards.get(key)
-    if known is None:
-        known = fork.memory.boards[key] = board_of_node(node, status)
-    return known
+    remembered = fork.memory.boards.get(key)
+    if remembered is None:
+        remembered = fork.memory.boards[key] = board_of_node(node, status)
+    return remembered
 
 
 def _offer(fork: Fork, board: Board) -> Offer:
-    known = fork.memory.offers.get(id(board))
-    if known is None:
-        known = fork.memory.offers[id(board)] = board, offer_of(board)
-    return known[1]
+    remembered = fork.memory.offers.get(id(board))
+    if remembered is None:
+        remembered = fork.memory.offers[id(board)] = board, offer_of(board)
+    return remembered[1]
 
 
 def _same(node: Node, offer: Offer) -> bool:
@@ -142,16 +142,18 @@ def _same(node: Node, offer: Offer) -> bool:
     return now == {name: every for name, (_, every) in offer.amounts.items()}
 
 
-_Asked: TypeAlias = Sequence[tuple[Pod, Mapping[str, int]]]
+_PodRequests: TypeAlias = Sequence[tuple[Pod, Mapping[str, int]]]
 """Pods that ask for GPUs or parts of them, and how many."""
 
 
-def _holders(fork: Fork, name: str, change: SetMig, asked: _Asked) -> set[tuple[str, str]] | Problem:
+def _holders(
+    fork: Fork, name: str, change: SetMig, requested: _PodRequests
+) -> set[tuple[str, str]] | Problem:
     """Pods with a GPU that is to be divided anew: nothing may run on it then."""
     if change.devices is None:
-        return {pod.key for pod, _ in asked}
+        return {pod.key for pod, _ in requested}
     status = fork.base.snapshot.gpu.get(name)
-    if status is None and asked:
+    if status is None and requested:
         return Problem(
             "who holds which GPU is not known",
             why="no agent reports it",
@@ -165,17 +167,17 @@ def _of_gpus(amounts: Mapping[str, int]) -> dict[str, int]:
     return {r: n for r, n in amounts.items() if n > 0 and r.startswith((GPU, MIG_PREFIX))}
 
 
-def _too_many(node: Node, asked: _Asked) -> list[Pod]:
+def _too_many(node: Node, requested: _PodRequests) -> list[Pod]:
     """Pods that ask for more of a device than the node offers now; the youngest have to go."""
     left = dict(node.allocatable)
-    found: list[Pod] = []
-    for pod, wanted in sorted(asked, key=lambda one: (one[0].created or _LATEST, one[0].key)):
-        if any(n > left.get(r, 0) for r, n in wanted.items()):
-            found.append(pod)
+    surplus: list[Pod] = []
+    for pod, amounts in sorted(requested, key=lambda entry: (entry[0].created or _LATEST, entry[0].key)):
+        if any(n > left.get(r, 0) for r, n in amounts.items()):
+            surplus.append(pod)
             continue
-        for resource, amount in wanted.items():
+        for resource, amount in amounts.items():
             left[resource] -= amount
-    return found
+    return surplus
 
 
 def _evicted(fork: Fork, name: str) -> list[Pod]:
@@ -213,13 +215,13 @@ def _add(fork: Fork, change: AddNodes) -> None:
 
 
 def _new_names(fork: Fork, change: AddNodes) -> Iterator[str]:
-    stem, number, found = f"{change.like or change.product.lower()}-new", 0, 0
-    taken = set(fork.names())
-    while found < change.count:
+    stem, number, made = f"{change.like or change.product.lower()}-new", 0, 0
+    names = set(fork.names())
+    while made < change.count:
         name = f"{stem}-{number}"
         number += 1
-        if name not in taken:
-            found += 1
+        if name not in names:
+            made += 1
             yield name
 
 
@@ -235,8 +237,8 @@ def _template(fork: Fork, change: AddNodes) -> Node | Problem:
                        taints=_lasting(node) + change.taints)  # fmt: skip
     missing = [name for name in ("cpu", "memory") if name not in change.amounts]
     if missing:
-        what = f"how much {' and '.join(missing)} a node with {change.product} has is not known"
-        return Problem(what, remedy="say it (cpu: 96, memory: 1Ti), or add nodes like one that there is")
+        text = f"how much {' and '.join(missing)} a node with {change.product} has is not known"
+        return Problem(text, remedy="say it (cpu: 96, memory: 1Ti), or add nodes like one that there is")
     devices = boards.devices_of_product(change.product, change.gpus)
     if isinstance(devices, Problem):
         return devices

@@ -99,11 +99,11 @@ class ResourceFigures:
     @property
     def stranded_amount(self) -> int | None:
         """Stranded units for all causes."""
-        return None if self.stranded is None else sum(one.amount for one in self.stranded)
+        return None if self.stranded is None else sum(part.amount for part in self.stranded)
 
     def to_json(self) -> JsonObject:
         """As `-o json` has it."""
-        told: JsonValue = None if self.stranded is None else [one.to_json() for one in self.stranded]
+        stranded: JsonValue = None if self.stranded is None else [part.to_json() for part in self.stranded]
         percent = None if self.fragmented_percent is None else round(self.fragmented_percent, 2)
         return {
             "name": self.name,
@@ -113,7 +113,7 @@ class ResourceFigures:
             "free": self.free,
             "freeOnCordonedNodes": self.cordoned,
             "stranded": self.stranded_amount,
-            "strandedBy": told,
+            "strandedBy": stranded,
             "tooFewTogether": None if self.split is None else self.split.to_json(),
             "fragmentedPercent": percent,
         }
@@ -141,21 +141,21 @@ class Outcome:
     @property
     def counts(self) -> Counter[str]:
         """How many pods: pending, unknown, displaced, placed-again, waiting (of those), lost."""
-        found: Counter[str] = Counter()
+        counter: Counter[str] = Counter()
         for fate in self.fates:
             moved = fate.candidate.cause is not None
-            found["displaced"] += moved
-            found["lost"] += fate.lost
-            found["unknown"] += bool(fate.unknown)
+            counter["displaced"] += moved
+            counter["lost"] += fate.lost
+            counter["unknown"] += bool(fate.unknown)
             waits = fate.node is None and not fate.lost and not fate.unknown
-            found["pending"] += waits
-            found["displaced-waiting"] += moved and waits
-            found["displaced-placed"] += moved and fate.node is not None
-        return found
+            counter["pending"] += waits
+            counter["displaced-waiting"] += moved and waits
+            counter["displaced-placed"] += moved and fate.node is not None
+        return counter
 
     def resource(self, name: str) -> ResourceFigures | None:
         """The figures of a resource, if any node has it."""
-        return next((one for one in self.resources if one.name == name), None)
+        return next((figures for figures in self.resources if figures.name == name), None)
 
     def to_json(self) -> JsonObject:
         """As `-o json` has it."""
@@ -171,10 +171,10 @@ class Outcome:
                 "displaced": counts["displaced"],
                 "lost": counts["lost"],
             },
-            "pending": [one.to_json() for one in self.waiting],
-            "unknown": [{"what": what, "pods": [*names]} for what, names in self.unknown.items()],
+            "pending": [entry.to_json() for entry in self.waiting],
+            "unknown": [{"what": text, "pods": [*names]} for text, names in self.unknown.items()],
             "displaced": [fate.to_json() for fate in self.of(displaced=True)],
-            "resources": [one.to_json() for one in self.resources],
+            "resources": [entry.to_json() for entry in self.resources],
             "notes": [*self.notes],
         }
 
@@ -204,5 +204,5 @@ class WhatIf:
         """As `-o json` has it."""
         return {
             "before": self.before.to_json(),
-            "alternatives": [one.to_json() for one in self.alternatives],
+            "alternatives": [alternative.to_json() for alternative in self.alternatives],
         }

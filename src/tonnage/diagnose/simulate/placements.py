@@ -149,10 +149,12 @@ class Scene:
 
     def _preempted(self, pod: Pod, decision: Decision) -> Placed:
         name = decision.nominated or ""
-        for one in (pod, *decision.victims):
-            if one.claims:
-                told = f"it would preempt pods, and {one.namespace}/{one.name} has resource claims"
-                return Placed(unknown=(told,))
+        for involved in (pod, *decision.victims):
+            if involved.claims:
+                message = (
+                    f"it would preempt pods, and {involved.namespace}/{involved.name} has resource claims"
+                )
+                return Placed(unknown=(message,))
         self.nodes[name] = self.nodes[name].without(decision.victims)
         self._holds(name, pod)
         self.fleet = fleet_of(self.settled())
@@ -192,5 +194,5 @@ def scene_of(fork: Fork) -> Scene:
 
 
 def _least(nodes: Iterable[NodeView]) -> int | None:
-    found = [node.least_priority for node in nodes if node.least_priority is not None]
-    return min(found, default=None)
+    priorities = [node.least_priority for node in nodes if node.least_priority is not None]
+    return min(priorities, default=None)

@@ -77,7 +77,7 @@ def references_of(pods: Iterable[Pod]) -> dict[str, tuple[Reference, ...]]:
             asks[key] = {r: n for r, n in pod_requests(pod).items() if is_extended(r) and n > 0}
         for name in asks[key]:
             counts.setdefault(name, Counter())[key] += 1
-    return {name: _typical(name, found, stands, asks) for name, found in sorted(counts.items())}
+    return {name: _typical(name, shapes, stands, asks) for name, shapes in sorted(counts.items())}
 
 
 def _typical(
@@ -87,13 +87,13 @@ def _typical(
     asks: Mapping[Hashable, Mapping[str, int]],
 ) -> tuple[Reference, ...]:
     total, covered = counts.total(), 0
-    kept: list[tuple[Hashable, int]] = []
+    covering: list[tuple[Hashable, int]] = []
     for key, count in counts.most_common(MOST_SHAPES):
         if covered >= _COVERED * total:
             break
-        kept.append((key, count))
+        covering.append((key, count))
         covered += count
-    return tuple(Reference(stands[key], asks[key][name], count / covered) for key, count in kept)
+    return tuple(Reference(stands[key], asks[key][name], count / covered) for key, count in covering)
 
 
 def _amounts(container: Container) -> Hashable:

@@ -35,9 +35,9 @@ class Purse:
         group = pod.namespace, pod.priority_class, group_of(pod, shunned=False)
         if group in self._refused:
             return self._refused[group]
-        found = pod_refusals(pod, replace(self.snapshot, quotas=tuple(quotas)))
-        if found:
-            self._refused[group] = found[0].reason
+        refusals = pod_refusals(pod, replace(self.snapshot, quotas=tuple(quotas)))
+        if refusals:
+            self._refused[group] = refusals[0].reason
             return self._refused[group]
         self._charge(pod, 1)
         return None
@@ -49,11 +49,11 @@ class Purse:
             self._refused.clear()
 
     def _of(self, namespace: str) -> list[Quota]:
-        found = self.quotas.get(namespace)
-        if found is None:
+        quotas = self.quotas.get(namespace)
+        if quotas is None:
             own = [quota for quota in self.snapshot.quotas if quota.namespace == namespace]
-            found = self.quotas[namespace] = [self._counted(quota) for quota in own]
-        return found
+            quotas = self.quotas[namespace] = [self._counted(quota) for quota in own]
+        return quotas
 
     def _counted(self, quota: Quota) -> Quota:
         """The quota with what its pods use, where nobody has counted that."""
@@ -64,8 +64,8 @@ class Purse:
             if pod.namespace == quota.namespace and counts(quota, pod):
                 charges = pod_charges(pod)
                 used = {key: amount + charges.get(key, _NOTHING) for key, amount in used.items()}
-        told = {key: write_quantity(amount) for key, amount in used.items()}
-        return replace(quota, used={**quota.used, **told}, counted=True)
+        amounts = {key: write_quantity(amount) for key, amount in used.items()}
+        return replace(quota, used={**quota.used, **amounts}, counted=True)
 
     def _charge(self, pod: Pod, sign: int) -> None:
         charges = pod_charges(pod)

@@ -20,15 +20,15 @@ def rows_of(answer: WhatIf) -> list[list[str]]:
     rows.append(["nodes", *(str(outcome.nodes) for outcome in outcomes)])
     rows.append(["pods with a node", *(str(outcome.placed) for outcome in outcomes)])
     rows.append(["pods pending", *(str(count["pending"]) for count in counts)])
-    for told, key in (("pods not known", "unknown"), ("pods displaced", "displaced"),
+    for title, key in (("pods not known", "unknown"), ("pods displaced", "displaced"),
                       ("  of them pending", "displaced-waiting"), ("pods lost", "lost")):  # fmt: skip
         if any(count[key] for count in counts):
-            rows.append([told, *(str(count[key]) for count in counts)])
-    names = sorted({one.name for outcome in outcomes for one in outcome.resources}, key=_device_last)
+            rows.append([title, *(str(count[key]) for count in counts)])
+    names = sorted({figure.name for outcome in outcomes for figure in outcome.resources}, key=_device_last)
     for name in names:
-        found = [outcome.resource(name) for outcome in outcomes]
-        if any(one is not None and (one.capacity or one.allocated) for one in found):
-            rows += _resource_rows(name, found)
+        figures = [outcome.resource(name) for outcome in outcomes]
+        if any(figure is not None and (figure.capacity or figure.allocated) for figure in figures):
+            rows += _resource_rows(name, figures)
     return rows
 
 
@@ -49,46 +49,49 @@ def _device_last(name: str) -> tuple[bool, str]:
     return "/" in name, name
 
 
-def _resource_rows(name: str, found: list[ResourceFigures | None]) -> Iterator[list[str]]:
-    def row(told: str, *values: str) -> list[str]:
-        return [told, *values]
+def _resource_rows(name: str, figures: list[ResourceFigures | None]) -> Iterator[list[str]]:
+    def row(title: str, *values: str) -> list[str]:
+        return [title, *values]
 
-    yield row(name, *(_amount(one, one.allocatable if one else 0) for one in found))
-    yield row("  allocated", *(_amount(one, one.allocated if one else 0) for one in found))
-    yield row("  free", *(_amount(one, one.free if one else 0) for one in found))
-    if any(one is not None and one.cordoned for one in found):
-        yield row("  free, cordoned", *(_amount(one, one.cordoned if one else 0) for one in found))
+    yield row(name, *(_amount(figure, figure.allocatable if figure else 0) for figure in figures))
+    yield row("  allocated", *(_amount(figure, figure.allocated if figure else 0) for figure in figures))
+    yield row("  free", *(_amount(figure, figure.free if figure else 0) for figure in figures))
+    if any(figure is not None and figure.cordoned for figure in figures):
+        yield row(
+            "  free, cordoned", *(_amount(figure, figure.cordoned if figure else 0) for figure in figures)
+        )
     if "/" in name:
-        yield row("  stranded", *(_asked(one, "stranded") for one in found))
-        yield row("  fragmented", *(_asked(one, "fragmented") for one in found))
+        yield row("  stranded", *(_measure_text(figure, "stranded") for figure in figures))
+        yield row("  fragmented", *(_measure_text(figure, "fragmented") for figure in figures))
 
 
-def _amount(one: ResourceFigures | None, amount: int) -> str:
-    return "0" if one is None else written_amount(one.name, amount)
+def _amount(figure: ResourceFigures | None, amount: int) -> str:
+    return "0" if figure is None else written_amount(figure.name, amount)
 
 
-def _asked(one: ResourceFigures | None, what: str) -> str:
+def _measure_text(figure: ResourceFigures | None, measure: str) -> str:
     """A figure that hangs on who asks for the resource; `-` where nobody does."""
-    if one is None or one.fragmented_percent is None:
+    if figure is None or figure.fragmented_percent is None:
         return "-"
-    return str(one.stranded_amount) if what == "stranded" else f"{one.fragmented_percent:.1f} %"
+    return str(figure.stranded_amount) if measure == "stranded" else f"{figure.fragmented_percent:.1f} %"
 
 
 def _waiting(outcome: Outcome) -> Iterator[str]:
-    for one in outcome.waiting[:_MOST_LINES]:
-        layer = f"[{one.layer}] " if one.layer else ""
-        code = f"  ({one.code})" if one.code else ""
-        yield f"{_pods(len(one.pods))} wait{'s' if len(one.pods) == 1 else ''}: {layer}{one.message}{code}"
-        yield f"  {listed(one.pods, 4)}"
-        if one.remedy:
-            yield f"  -> {one.remedy}"
+    for group in outcome.waiting[:_MOST_LINES]:
+        layer = f"[{group.layer}] " if group.layer else ""
+        code = f"  ({group.code})" if group.code else ""
+        verb = "waits" if len(group.pods) == 1 else "wait"
+        yield f"{_pods(len(group.pods))} {verb}: {layer}{group.message}{code}"
+        yield f"  {listed(group.pods, 4)}"
+        if group.remedy:
+            yield f"  -> {group.remedy}"
     if len(outcome.waiting) > _MOST_LINES:
         yield f"{len(outcome.waiting) - _MOST_LINES} more reasons: -o json"
 
 
 def _unknown(outcome: Outcome) -> Iterator[str]:
-    for what, names in [*outcome.unknown.items()][:_MOST_LINES]:
-        yield f"{_pods(len(names))} UNKNOWN: {what}"
+    for text, names in [*outcome.unknown.items()][:_MOST_LINES]:
+        yield f"{_pods(len(names))} UNKNOWN: {text}"
         yield f"  {listed(names, 4)}"
 
 
@@ -101,9 +104,9 @@ def _displaced(outcome: Outcome) -> Iterator[str]:
         if len(by_cause.setdefault(cause, [])) < MOST_NAMED:
             where = fate.node or ("lost" if fate.lost else "UNKNOWN" if fate.unknown else "waits")
             by_cause[cause].append(f"{fate.name} ({fate.candidate.node} -> {where})")
-    for cause, told in by_cause.items():
-        more = counts[cause] - len(told)
-        yield f"{_pods(counts[cause])} {cause}: {', '.join(told)}{f' and {more} more' if more else ''}"
+    for cause, names in by_cause.items():
+        more = counts[cause] - len(names)
+        yield f"{_pods(counts[cause])} {cause}: {', '.join(names)}{f' and {more} more' if more else ''}"
     lost = [fate.name for fate in outcome.fates if fate.lost]
     if lost:
         yield f"{_pods(len(lost))} would be lost, as no controller makes them anew: {listed(lost, 4)}"
@@ -111,11 +114,12 @@ def _displaced(outcome: Outcome) -> Iterator[str]:
 
 def _stranded(outcome: Outcome) -> Iterator[str]:
     for figures in outcome.resources:
-        for one in figures.stranded or ():
-            yield f"{one.amount} {figures.name} stranded by {one.cause} on {listed(one.nodes, 4)}"
+        for part in figures.stranded or ():
+            yield f"{part.amount} {figures.name} stranded by {part.cause} on {listed(part.nodes, 4)}"
         if figures.split is not None and figures.split.amount:
-            one = figures.split
-            yield f"{one.amount} {figures.name} free, too few together for any pod, on {listed(one.nodes, 4)}"
+            part = figures.split
+            free = f"{part.amount} {figures.name} free, too few together for any pod"
+            yield f"{free}, on {listed(part.nodes, 4)}"
 
 
 def _pods(count: int) -> str:

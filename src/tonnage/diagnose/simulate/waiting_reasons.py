@@ -30,39 +30,42 @@ def reasons_of(
     """
     opening = tuple(uncordon(ground.view.nodes[name]).action for name in closed if name in ground.view.nodes)
     groups: dict[Hashable, list[Candidate]] = {}
-    for one in candidates:
-        groups.setdefault(group_of(one.pod, shunned=ground.view.shy), []).append(one)
-    told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
+    for candidate in candidates:
+        groups.setdefault(group_of(candidate.pod, shunned=ground.view.shy), []).append(candidate)
+    by_key: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
     ordered = sorted(groups.values(), key=len, reverse=True)
     for members in ordered[:MOST_ASKED]:
-        told.setdefault(_reason(members[0], ground, opening), []).extend(map(_name, members))
-    rest = [_name(one) for members in ordered[MOST_ASKED:] for one in members]
+        by_key.setdefault(_reason(members[0], ground, opening), []).extend(map(_name, members))
+    rest = [_name(candidate) for members in ordered[MOST_ASKED:] for candidate in members]
     if rest:
         remedy = "ask for one of them: tonnage explain"
         key = ("", "", Verdict.UNKNOWN, f"why is worked out for the {MOST_ASKED} largest groups", remedy)
-        told[key] = rest
+        by_key[key] = rest
     waiting = tuple(
-        Waiting(*key, tuple(sorted(pods))) for key, pods in sorted(told.items(), key=lambda one: -len(one[1]))
+        Waiting(*key, tuple(sorted(pods)))
+        for key, pods in sorted(by_key.items(), key=lambda candidate: -len(candidate[1]))
     )
-    return waiting, {name: one.code for one in waiting for name in one.pods}
+    return waiting, {name: candidate.code for candidate in waiting for name in candidate.pods}
 
 
 def refusals_of(refused: Iterable[tuple[Candidate, Reason]]) -> tuple[Waiting, ...]:
     """Pods that never come to be, by what the API server says."""
-    told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
-    for one, reason in refused:
+    by_key: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
+    for candidate, reason in refused:
         verdict = Verdict.NEVER if reason.lasting else Verdict.NOT_NOW
         key = reason.code, reason.layer.value, verdict, reason.message, reason.remedy
-        told.setdefault(key, []).append(_name(one))
-    return tuple(Waiting(*key, tuple(pods)) for key, pods in told.items())
+        by_key.setdefault(key, []).append(_name(candidate))
+    return tuple(Waiting(*key, tuple(pods)) for key, pods in by_key.items())
 
 
-def _reason(one: Candidate, ground: Ground, opening: tuple[str, ...]) -> tuple[str, str, Verdict, str, str]:
+def _reason(
+    candidate: Candidate, ground: Ground, opening: tuple[str, ...]
+) -> tuple[str, str, Verdict, str, str]:
     """Code, layer, verdict, message and remedy. That nothing could be preempted was found out before."""
-    explanation = explain_on(ground, replace(one.pod, may_preempt=False))
+    explanation = explain_on(ground, replace(candidate.pod, may_preempt=False))
     code, layer = _code(explanation)
     actions = (remedy.action for remedy in explanation.remedies)
-    remedy = next((told for told in actions if not any(part in told for part in opening)), "")
+    remedy = next((action for action in actions if not any(part in action for part in opening)), "")
     return code, layer, explanation.verdict, explanation.message, remedy
 
 
@@ -73,15 +76,15 @@ def _code(explanation: Explanation) -> tuple[str, str]:
         return whole.code, whole.layer.value
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     hopes = list(Verdict)
-    for one in explanation.classes:
-        reason = next((r for r in one.told.reasons if not r.hidden), None)
+    for node_class in explanation.classes:
+        reason = next((r for r in node_class.first.reasons if not r.hidden), None)
         if reason is not None:
             key = reason.code, reason.layer.value
             hope, count = counts.get(key, (len(hopes), 0))
-            counts[key] = min(hope, hopes.index(one.told.verdict)), count + len(one.members)
+            counts[key] = min(hope, hopes.index(node_class.first.verdict)), count + len(node_class.members)
     best = min(counts, key=lambda key: (counts[key][0], -counts[key][1]), default=None)
     return best or (NoNodes.code, Layer.SCHEDULER.value)
 
 
-def _name(one: Candidate) -> str:
-    return f"{one.pod.namespace}/{one.pod.name}"
+def _name(candidate: Candidate) -> str:
+    return f"{candidate.pod.namespace}/{candidate.pod.name}"

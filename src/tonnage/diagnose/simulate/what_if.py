@@ -40,11 +40,16 @@ def what_if(
         ValueError: `version` (or, when empty, the snapshot's own) is no Kubernetes version.
     """
     base, memory = view_of(snapshot, version=version), Memory()
-    forks = [forked(base, memory, one) for one in alternatives]
+    forks = [forked(base, memory, candidate_or_alternative) for candidate_or_alternative in alternatives]
     problems = [problem for fork in forks for problem in fork.problems]
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
-    added = [one.pod for fork in forks for one in fork.queue if one.origin is Origin.ADDED]
+    added = [
+        candidate_or_alternative.pod
+        for fork in forks
+        for candidate_or_alternative in fork.queue
+        if candidate_or_alternative.origin is Origin.ADDED
+    ]
     references = references_of((*(p for p in snapshot.pods if not p.finished), *added))
     before = _outcome(Alternative(_BEFORE), fork_of(base, memory), references, tell)
     outcomes = [_outcome(a, fork, references, tell) for a, fork in zip(alternatives, forks, strict=True)]
@@ -69,12 +74,12 @@ def _outcome(
     fates = list(_fates(scene, fork, lambda done, of: tell(alternative.name, done, of) if tell else None))
     waits = [f.candidate for f in fates if f.node is None and not f.unknown]
     waiting, codes = reasons_of(waits, _ground(scene), _closed(fork, alternative)) if waits else ((), {})
-    lost = [Fate(one, lost=True) for one in fork.lost]
-    lost += [Fate(one, code=reason.code) for one, reason in fork.refused]
+    lost = [Fate(candidate, lost=True) for candidate in fork.lost]
+    lost += [Fate(candidate, code=reason.code) for candidate, reason in fork.refused]
     unknown: dict[str, list[str]] = {}
     for fate in fates:
-        for what in fate.unknown:
-            unknown.setdefault(what, []).append(fate.name)
+        for cause in fate.unknown:
+            unknown.setdefault(cause, []).append(fate.name)
     return Outcome(
         alternative.name,
         tuple(map(str, alternative.changes)),
@@ -84,7 +89,7 @@ def _outcome(
         (*refusals_of(fork.refused), *waiting),
         figures_of(scene.fleet, references),
         tuple(_notes(fork, scene)),
-        {what: tuple(names) for what, names in unknown.items()},
+        {cause: tuple(names) for cause, names in unknown.items()},
     )
 
 
@@ -110,35 +115,35 @@ def _coded(fate: Fate, codes: Mapping[str, str]) -> Fate:
 
 def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterable[Fate]:
     """What becomes of each pod of the queue; of those, too, that are preempted on the way."""
-    queue = [(fork.turn(one), n, one) for n, one in enumerate(fork.queue)]
+    queue = [(fork.turn(candidate), n, candidate) for n, candidate in enumerate(fork.queue)]
     heapq.heapify(queue)
-    found: dict[tuple[str, str], Fate] = {}
+    fates: dict[tuple[str, str], Fate] = {}
     unread = _unread(fork.base.snapshot)
     count = len(queue)
     while queue:
-        _, _, one = heapq.heappop(queue)
-        if len(found) % _STEP == 0:
-            tell(len(found), count)
-        placed = scene.place(one.pod) if not unread else Placed(unknown=unread)
-        found[one.pod.key] = Fate(one, placed.node, unknown=placed.unknown)
+        _, _, candidate = heapq.heappop(queue)
+        if len(fates) % _STEP == 0:
+            tell(len(fates), count)
+        placed = scene.place(candidate.pod) if not unread else Placed(unknown=unread)
+        fates[candidate.pod.key] = Fate(candidate, placed.node, unknown=placed.unknown)
         for victim in placed.victims:
             again = Candidate(fresh(victim), Origin.DISPLACED, victim.node_name, Cause.PREEMPTED)
-            found.pop(victim.key, None)
+            fates.pop(victim.key, None)
             if victim.owner is None:
                 fork.lost.append(again)
             else:
                 count += 1
                 heapq.heappush(queue, (fork.turn(again), count, again))
     tell(count, count)
-    return found.values()
+    return fates.values()
 
 
 def _unread(snapshot: Snapshot) -> tuple[str, ...]:
     """What keeps every pod's place from being known."""
-    told = {"Node": "where pods could run", "Pod": "what the nodes have free"}
+    effects = {"Node": "where pods could run", "Pod": "what the nodes have free"}
     return tuple(
-        f"objects of kind {kind} were not read: {what} is not known"
-        for kind, what in told.items()
+        f"objects of kind {kind} were not read: {effect} is not known"
+        for kind, effect in effects.items()
         if kind in snapshot.missing
     )
 
@@ -167,7 +172,7 @@ def _budgets(fork: Fork) -> Iterable[str]:
     """Disruption budgets that make an eviction wait."""
     from tonnage.decide.kubernetes.matching import selector_matches
 
-    evicted = [one.pod for one in (*fork.queue, *fork.lost) if one.cause is not None]
+    evicted = [candidate.pod for candidate in (*fork.queue, *fork.lost) if candidate.cause is not None]
     for budget in fork.base.snapshot.budgets if evicted else ():
         selector = budget.selector
         if selector is None:

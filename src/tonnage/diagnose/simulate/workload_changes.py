@@ -35,63 +35,67 @@ def change_workloads(fork: Fork, change: WorkloadChange) -> None:
 
 def _add(fork: Fork, change: AddWorkload) -> None:
     for manifest in change.manifests:
-        wanted = manifest.replicas if change.replicas is None else change.replicas
-        if len(fork.queue) + wanted > MOST_PODS:
+        count = manifest.replicas if change.replicas is None else change.replicas
+        if len(fork.queue) + count > MOST_PODS:
             fork.problems.append(Problem(f"more than {MOST_PODS} pods", change.where))
             return
         problems = _unusable(manifest, fork)
-        fork.problems += [replace(one, where=f"{change.where} {one.where}".strip()) for one in problems]
+        fork.problems += [
+            replace(problem, where=f"{change.where} {problem.where}".strip()) for problem in problems
+        ]
         if not problems:
-            pod = _let_in(manifest, wanted, fork)
+            pod = _let_in(manifest, count, fork)
             if pod is not None:
                 name, alone = manifest.name or "pod", manifest.kind == "Pod"
-                fork.add(_numbered(pod, name, wanted, fork, alone=alone))
+                fork.add(_numbered(pod, name, count, fork, alone=alone))
 
 
 def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
     pod = manifest.pod
     if manifest.kind.startswith("DaemonSet"):
-        told = "how many pods a DaemonSet has hangs on the nodes"
-        return [Problem(told, manifest.name, remedy="give a Deployment or a Pod that asks the same")]
+        message = "how many pods a DaemonSet has hangs on the nodes"
+        return [Problem(message, manifest.name, remedy="give a Deployment or a Pod that asks the same")]
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     if errors:
         return [Problem(e.reason.message, e.path, e.text, e.reason.remedy) for e in errors]
-    known = {cls.name for cls in fork.base.snapshot.priority_classes}
-    found = [problem for problem in pod.problems if problem.remedy]
+    names = {cls.name for cls in fork.base.snapshot.priority_classes}
+    problems = [problem for problem in pod.problems if problem.remedy]
     system = pod.priority_class.startswith("system-")
     unread = "PriorityClass" in fork.base.snapshot.missing
-    if pod.priority_class and not (pod.priority_class in known or system or unread):
-        near = get_close_matches(pod.priority_class, known, n=1)
+    if pod.priority_class and not (pod.priority_class in names or system or unread):
+        near = get_close_matches(pod.priority_class, names, n=1)
         remedy = f"did you mean {near[0]}?" if near else "create it, or leave it out"
-        found.append(Problem(f"no priority class {pod.priority_class[:63]}", pod.name, remedy=remedy))
-    return found
+        problems.append(Problem(f"no priority class {pod.priority_class[:63]}", pod.name, remedy=remedy))
+    return problems
 
 
-def _let_in(manifest: Manifest, wanted: int, fork: Fork) -> Pod | None:
+def _let_in(manifest: Manifest, count: int, fork: Fork) -> Pod | None:
     """The pod with what admission fills in; None where it is refused, whatever quotas have left."""
     admission = admission_of(manifest, fork.base.snapshot, minor=fork.base.profile.minor)
-    reasons = [one.reason for one in admission.refusals if not isinstance(one.reason, QuotaRowsReason)]
+    reasons = [
+        refusal.reason for refusal in admission.refusals if not isinstance(refusal.reason, QuotaRowsReason)
+    ]
     if not reasons:
         return admission.manifest.pod
-    pods = _numbered(manifest.pod, manifest.name or "pod", wanted, fork, alone=manifest.kind == "Pod")
+    pods = _numbered(manifest.pod, manifest.name or "pod", count, fork, alone=manifest.kind == "Pod")
     fork.refused += [(Candidate(pod, Origin.ADDED), reasons[0]) for pod in pods]
     return None
 
 
 def _numbered(pod: Pod, name: str, count: int, fork: Fork, *, alone: bool) -> list[Pod]:
     """Copies of a pod under names that are not taken."""
-    taken = {one.pod.key for one in fork.queue} | {p.key for p in fork.base.snapshot.pods}
-    taken |= {one.pod.key for one, _ in fork.refused}
-    if alone and count == 1 and (pod.namespace, name) not in taken:
+    names = {candidate.pod.key for candidate in fork.queue} | {p.key for p in fork.base.snapshot.pods}
+    names |= {candidate.pod.key for candidate, _ in fork.refused}
+    if alone and count == 1 and (pod.namespace, name) not in names:
         return [replace(fresh(pod), name=name, uid="", created=None)]
-    found: list[Pod] = []
+    copies: list[Pod] = []
     number = 0
-    while len(found) < count:
+    while len(copies) < count:
         called = f"{name}-new-{number}"
         number += 1
-        if (pod.namespace, called) not in taken:
-            found.append(replace(fresh(pod), name=called, uid="", created=None))
-    return found
+        if (pod.namespace, called) not in names:
+            copies.append(replace(fresh(pod), name=called, uid="", created=None))
+    return copies
 
 
 def _scale(fork: Fork, change: Scale) -> None:
@@ -102,10 +106,10 @@ def _scale(fork: Fork, change: Scale) -> None:
         names = sorted({_owner(pod) for pod in _everyone(fork) if pod.namespace == change.namespace} - {""})
         near = get_close_matches(change.name, names, n=1)
         remedy = f"did you mean {near[0]}?" if near else "add it from its manifest (--add-workload FILE)"
-        what = f"no pod of {change.kind or 'a workload'} {change.name} in namespace {change.namespace}"
-        fork.problems.append(Problem(what, change.where, "what its pods ask is not known", remedy))
+        message = f"no pod of {change.kind or 'a workload'} {change.name} in namespace {change.namespace}"
+        fork.problems.append(Problem(message, change.where, "what its pods ask is not known", remedy))
         return
-    waiting = {one.pod.key for one in fork.queue}
+    waiting = {candidate.pod.key for candidate in fork.queue}
     order = sorted(pods, key=lambda pod: (pod.key in waiting, pod.created or _LATEST, pod.name))
     fork.end(order[change.replicas :])
     more = change.replicas - len(order)
@@ -119,8 +123,8 @@ def _everyone(fork: Fork) -> Iterable[Pod]:
     """Pods that hold something or wait."""
     for name in fork.names():
         yield from fork.pods_on(name)
-    for one in fork.queue:
-        yield one.pod
+    for candidate in fork.queue:
+        yield candidate.pod
 
 
 def _belongs(pod: Pod, kind: str, name: str) -> bool:
@@ -149,5 +153,6 @@ def _replay(fork: Fork) -> None:
         fork.queue += [Candidate(fresh(pod), Origin.REPLAYED, name) for pod in moved]
         fork.held[name] = stay
     fork.queue = [
-        replace(one, origin=Origin.REPLAYED) if one.origin is not Origin.ADDED else one for one in fork.queue
+        replace(candidate, origin=Origin.REPLAYED) if candidate.origin is not Origin.ADDED else candidate
+        for candidate in fork.queue
     ]

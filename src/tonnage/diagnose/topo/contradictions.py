@@ -18,19 +18,19 @@ def topo_doubts(status: GpuStatus) -> Iterator[str]:
     indices = Counter(device.index for device in status.devices if device.index is not None)
     several = [str(index) for index, count in sorted(indices.items()) if count > 1]
     if several:
-        what = f"NodeGPUStatus has several GPUs of index {listed(several, _MOST_NAMED)}"
-        yield f"{status.node}: its {what}: which is meant is not known, so they are left out"
+        fault = f"NodeGPUStatus has several GPUs of index {listed(several, _MOST_NAMED)}"
+        yield f"{status.node}: its {fault}: which is meant is not known, so they are left out"
     stated: Counter[tuple[int, int]] = Counter()
     for device in numbered(status):
         for links in device.links:
             for peer in links.peers if not links.switches else ():
                 stated[device.index or 0, peer] += links.nvlinks
-    known = {device.index for device in numbered(status)}
+    known_indices = {device.index for device in numbered(status)}
     uneven = [
-        f"{one}-{other}"
-        for one, other in sorted({(min(pair), max(pair)) for pair in stated})
-        if one != other and {one, other} <= known and stated[one, other] != stated[other, one]
+        f"{left}-{other}"
+        for left, other in sorted({(min(pair), max(pair)) for pair in stated})
+        if left != other and {left, other} <= known_indices and stated[left, other] != stated[other, left]
     ]
     if uneven:
-        told = f"the two GPUs of {listed(uneven, _MOST_NAMED)} do not say the same of the links between them"
-        yield f"{status.node}: {told}: what is drawn of them is not sure"
+        text = f"the two GPUs of {listed(uneven, _MOST_NAMED)} do not say the same of the links between them"
+        yield f"{status.node}: {text}: what is drawn of them is not sure"

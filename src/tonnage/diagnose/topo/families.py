@@ -38,7 +38,7 @@ class Family:
     groups: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a few words.
 
         >>> Family(FamilyKind.NVSWITCH, ("H100",), 8, 18).told
@@ -69,12 +69,12 @@ Boards = dict[tuple[GpuDevice, ...], Board]
 def numbered(status: GpuStatus) -> tuple[GpuDevice, ...]:
     """The devices of a node that have an index of their own, lowest first; of very many only the first."""
     owners = Counter(device.index for device in status.devices)
-    found = sorted(
+    ordered = sorted(
         (d.index, d.uuid, place)
         for place, d in enumerate(status.devices)
         if d.index is not None and owners[d.index] == 1
     )
-    return tuple(status.devices[place] for _, _, place in found[:_MOST_DEVICES])
+    return tuple(status.devices[place] for _, _, place in ordered[:_MOST_DEVICES])
 
 
 def board_of_status(devices: Iterable[GpuDevice], boards: Boards) -> Board:
@@ -107,9 +107,9 @@ def _device(device: GpuDevice) -> Device:
 
 def links_of(devices: Iterable[GpuDevice]) -> Iterator[Link]:
     """Every link that the devices state, one direction each."""
-    found = tuple(devices)
-    uuids = {device.index: device.uuid for device in found}
-    for device in found:
+    listed = tuple(devices)
+    uuids = {device.index: device.uuid for device in listed}
+    for device in listed:
         for links in device.links:
             targets = [NVSWITCH] if links.switches else [uuids[peer] for peer in links.peers if peer in uuids]
             for target in targets:
@@ -159,14 +159,14 @@ def pools_that_differ(rows: Iterable[tuple[str, str, str, Family]]) -> Iterator[
     for node, resource, product, family in rows:
         if resource and family.kind is not FamilyKind.ALONE:
             by_resource.setdefault(resource, {}).setdefault((product, family), []).append(node)
-    for resource, found in sorted(by_resource.items()):
-        if len({(family.kind, family.links, family.groups) for _, family in found}) < 2:
+    for resource, families in sorted(by_resource.items()):
+        if len({(family.kind, family.links, family.groups) for _, family in families}) < 2:
             continue
-        told = "; ".join(
-            f"{listed(sorted(nodes), 3)} ({family.told})"
-            for (_, family), nodes in sorted(found.items(), key=lambda item: min(item[1]))
+        text = "; ".join(
+            f"{listed(sorted(nodes), 3)} ({family.summary})"
+            for (_, family), nodes in sorted(families.items(), key=lambda entry: min(entry[1]))
         )
-        products = [product for product, _ in found]
+        products = [product for product, _ in families]
         told_apart = "" not in products and len(set(products)) == len(products)
         how = "the product label tells them apart" if told_apart else "label them by how they are joined"
-        yield f"{resource} is offered by nodes that are not one pool: {told}; {how}: let pods select by it"
+        yield f"{resource} is offered by nodes that are not one pool: {text}; {how}: let pods select by it"

@@ -50,28 +50,28 @@ def best_lines(topology: NodeTopology) -> Iterator[str]:
             yield f"best {size}: {set_told(topology.best(size))}"
 
 
-def link_told(found: Joined) -> str:
+def link_told(joined: Joined) -> str:
     """How the slowest pair of a set is joined.
 
     >>> link_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
     '240 GB/s over NV12'
     """
-    return f"{found.slowest / 10:g} GB/s over {found.way}"
+    return f"{joined.slowest / 10:g} GB/s over {joined.way}"
 
 
-def set_told(found: Joined) -> str:
+def set_told(joined: Joined) -> str:
     """A set in a line: which GPUs, how its slowest pair is joined, on which NUMA nodes.
 
     >>> set_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
     'GPU 0, 1: slowest pair 0-1 over NV12, 240 GB/s; NUMA node 0'
     """
-    names = ", ".join(map(str, found.indices))
-    if found.pair is None:
+    names = ", ".join(map(str, joined.indices))
+    if joined.pair is None:
         return f"GPU {names}: no pair"
-    numa = ", ".join(map(str, found.numa_nodes))
-    where = f"; NUMA node{'s' if len(found.numa_nodes) > 1 else ''} {numa}" if numa else ""
-    pair = "-".join(map(str, found.pair))
-    return f"GPU {names}: slowest pair {pair} over {found.way}, {found.slowest / 10:g} GB/s{where}"
+    numa = ", ".join(map(str, joined.numa_nodes))
+    where = f"; NUMA node{'s' if len(joined.numa_nodes) > 1 else ''} {numa}" if numa else ""
+    pair = "-".join(map(str, joined.pair))
+    return f"GPU {names}: slowest pair {pair} over {joined.way}, {joined.slowest / 10:g} GB/s{where}"
 
 
 def comparison_lines(compared: Comparison) -> Iterator[str]:

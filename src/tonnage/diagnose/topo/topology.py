@@ -94,8 +94,8 @@ class FleetTopology:
 
 def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
     """The topology of a node as its agent describes it. Only devices with an index of their own."""
-    kept = numbered(status)
-    board = board_of_status(kept, boards)
+    devices = numbered(status)
+    board = board_of_status(devices, boards)
     rows = tuple(
         GpuRow(
             device.index or 0,
@@ -107,7 +107,7 @@ def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
             device.healthy,
             tuple(dict.fromkeys(f"{h.namespace}/{h.pod}" for h in device.holders)),
         )
-        for device in kept
+        for device in devices
     )
     return NodeTopology(status.node, board, family_of(board), rows)
 
@@ -126,24 +126,28 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
     boards: Boards = {}
     there = {node.name for node in snapshot.nodes}
     stray = [name for name in sorted(snapshot.gpu) if there and name not in there]
-    described = [one for name, one in sorted(snapshot.gpu.items()) if one.devices and name not in stray]
-    found = tuple(topology_of_status(status, boards) for status in described)
+    described = [
+        node_status
+        for name, node_status in sorted(snapshot.gpu.items())
+        if node_status.devices and name not in stray
+    ]
+    topologies = tuple(topology_of_status(status, boards) for status in described)
     labels = {node.name: node.labels.get(PRODUCT_LABEL, "") for node in snapshot.nodes}
     rows = [
         (topology.node, resource, labels.get(topology.node, ""), topology.family)
-        for topology in found
+        for topology in topologies
         for resource in {row.resource for row in topology.rows if row.resource}
     ]
-    told = {topology.node for topology in found}
+    names = {topology.node for topology in topologies}
     silent = tuple(
         node.name
         for node in snapshot.nodes
-        if node.name not in told and any(_is_gpu(name) and n for name, n in node.capacity.items())
+        if node.name not in names and any(_is_gpu(name) and n for name, n in node.capacity.items())
     )
-    doubts = [told for status in described for told in topo_doubts(status)]
+    doubts = [names for status in described for names in topo_doubts(status)]
     if stray:
         doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: there is no such node, so it is left out")
-    return FleetTopology(found, (*pools_that_differ(rows), *doubts), silent)
+    return FleetTopology(topologies, (*pools_that_differ(rows), *doubts), silent)
 
 
 def _is_gpu(resource: str) -> bool:
@@ -158,17 +162,17 @@ def comparison(topology: NodeTopology, indices: Iterable[int]) -> Comparison:
     return Comparison(chosen, topology.best(size), topology.best(size, usable))
 
 
-def gpu_set(found: Joined) -> GpuSet:
+def gpu_set(joined: Joined) -> GpuSet:
     """A set as a fact."""
     slowest = None
-    if found.pair is not None:
-        slowest = GpuPair(tuple(found.pair), found.way, found.slowest / 10)
-    return GpuSet(tuple(found.indices), slowest, found.total / 10, tuple(found.numa_nodes))
+    if joined.pair is not None:
+        slowest = GpuPair(tuple(joined.pair), joined.way, joined.slowest / 10)
+    return GpuSet(tuple(joined.indices), slowest, joined.total / 10, tuple(joined.numa_nodes))
 
 
-def joined_json(found: Joined) -> JsonObject:
+def joined_json(joined: Joined) -> JsonObject:
     """A set as `topo -o json` prints it."""
-    return facts_json(GpuSet, asdict(gpu_set(found)))
+    return facts_json(GpuSet, asdict(gpu_set(joined)))
 
 
 def node_json(topology: NodeTopology, compared: Comparison | None = None) -> JsonObject:
@@ -195,7 +199,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "kind": family.kind.value,
             "links": family.links,
             "groups": [[*group] for group in family.groups],
-            "told": family.told,
+            "told": family.summary,
         },
         "gpus": rows,
         "matrix": [[*row] for row in board.ways],

@@ -67,7 +67,7 @@ def parse_device_plugin_config(
     if len(text) > _MOST_KIB << 10:
         why, remedy = f"more than {_MOST_KIB} KiB", "give each kind of node a configuration of its own"
         raise ConfigError(Problem("the configuration is too large", source, why, remedy))
-    located = _told(_with_values(parse_yaml(text, source=source, most_values=AGENT_VALUES)), overrides)
+    located = _overridden(_with_values(parse_yaml(text, source=source, most_values=AGENT_VALUES)), overrides)
     remarks: tuple[str, ...] = ()
     if lenient:
         located, remarks = _without_unknown(located)
@@ -86,10 +86,10 @@ def _with_values(located: Located) -> Located:
     """
     if located.value is None:
         return replace(located, value={})
-    kept = (
+    unknown_paths = (
         {path for path, _ in unknown_fields(located, DevicePluginConfig)} if _empty(located.value) else set()
     )
-    return replace(located, value=_pruned(located.value, (), kept))
+    return replace(located, value=_pruned(located.value, (), unknown_paths))
 
 
 def _empty(value: JsonValue) -> bool:
@@ -98,19 +98,19 @@ def _empty(value: JsonValue) -> bool:
     return value is None or any(map(_empty, parts))
 
 
-def _pruned(value: JsonValue, path: Path, kept: Set[Path]) -> JsonValue:
+def _pruned(value: JsonValue, path: Path, unknown_paths: Set[Path]) -> JsonValue:
     if isinstance(value, dict):
         return {
-            key: _pruned(part, (*path, key), kept)
+            key: _pruned(part, (*path, key), unknown_paths)
             for key, part in value.items()
-            if part is not None or (*path, key) in kept
+            if part is not None or (*path, key) in unknown_paths
         }
     if isinstance(value, list):
-        return [_pruned(part, (*path, place), kept) for place, part in enumerate(value)]
+        return [_pruned(part, (*path, place), unknown_paths) for place, part in enumerate(value)]
     return value
 
 
-def _told(located: Located, overrides: Iterable[Override]) -> Located:
+def _overridden(located: Located, overrides: Iterable[Override]) -> Located:
     """The document with what flags and variables say in the place of what it says itself."""
     value, elsewhere = located.value, dict[Path, str]()
     for override in overrides:
@@ -134,12 +134,12 @@ def _without_unknown(located: Located) -> tuple[Located, tuple[str, ...]]:
     """(the document without unknown keys, a remark for each); a key that differs in case alone is taken."""
     remarks: list[str] = []
     while unknown := unknown_fields(located, DevicePluginConfig):
-        for path, known in unknown:
+        for path, fields in unknown:
             name = str(path[-1])
-            meant = next((key for key in known if key.lower() == name.lower()), "")
-            located, taken = _renamed(located, path, meant)
-            what = f"read as {meant}" if taken else "unknown, left out"
-            remarks.append(f"{located.where(path)}: {what}")
+            meant = next((key for key in fields if key.lower() == name.lower()), "")
+            located, renamed = _renamed(located, path, meant)
+            remark = f"read as {meant}" if renamed else "unknown, left out"
+            remarks.append(f"{located.where(path)}: {remark}")
     return located, tuple(remarks)
 
 
@@ -151,13 +151,13 @@ def _renamed(located: Located, path: Path, name: str) -> tuple[Located, bool]:
         assert isinstance(holder, dict | list)
         holder = holder[step]  # type: ignore[index]
     assert isinstance(holder, dict)
-    moved, taken = holder.pop(str(key)), bool(name) and name not in holder
+    moved, renamed = holder.pop(str(key)), bool(name) and name not in holder
     marks = dict(located.marks)
-    if taken:
+    if renamed:
         holder[name] = moved
         new = (*parents, name)
         marks |= {(*new, *at[len(path) :]): mark for at, mark in marks.items() if at[: len(path)] == path}
-    return replace(located, value=value, marks=marks), taken
+    return replace(located, value=value, marks=marks), renamed
 
 
 def _copied(value: JsonValue) -> JsonValue:
@@ -191,7 +191,7 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
         pass_device_specs=plugin.pass_device_specs,
         driver_root=flags.nvidia_driver_root,
         dev_root=flags.nvidia_dev_root or flags.nvidia_driver_root,
-        extras=tuple(extra for extra, wanted in extras.items() if wanted),
+        extras=tuple(extra for extra, enabled in extras.items() if enabled),
         cdi=CdiSettings(
             plugin.cdi_annotation_prefix,
             plugin.nvidia_ctk_path,
@@ -208,8 +208,8 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
 
 def _fails_above_one(kind: SharingKind, block: ReplicatedResources | None) -> bool:
     """A client of MPS has a part of one device's threads and memory; several are none that is larger."""
-    said = block.fail_requests_greater_than_one if block else False
-    return kind is SharingKind.MPS if said is None else said
+    setting = block.fail_requests_greater_than_one if block else False
+    return kind is SharingKind.MPS if setting is None else setting
 
 
 def _features(flags: Flags) -> FeatureSettings:

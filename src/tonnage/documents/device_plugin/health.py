@@ -49,21 +49,21 @@ class Health(Document):
     @field_validator("ignore")
     @classmethod
     def _signals(cls, value: list[str]) -> list[str]:
-        known = [signal.value for signal in Signal]
+        signals = [signal.value for signal in Signal]
         for word in value:
-            if word not in known:
-                raise FieldError(f"no signal: {word[:60]!r}", remedy=nearest(word, known))
+            if word not in signals:
+                raise FieldError(f"no signal: {word[:60]!r}", remedy=nearest(word, signals))
         return value
 
     @field_validator("xids")
     @classmethod
     def _classes(cls, value: dict[str, str]) -> dict[str, str]:
-        known = [each.value for each in FaultClass]
+        class_names = [fault_class.value for fault_class in FaultClass]
         for code, word in value.items():
             if _code(code) is None:
                 raise FieldError(f"no Xid: {code[:60]!r}", remedy="write its number, such as 79")
-            if word not in known:
-                raise FieldError(f"Xid {code}: no class {word[:60]!r}", remedy=nearest(word, known))
+            if word not in class_names:
+                raise FieldError(f"Xid {code}: no class {word[:60]!r}", remedy=nearest(word, class_names))
         return value
 
     @field_validator("steady_for", "recover_after")
@@ -103,8 +103,8 @@ def health_policy(document: Health) -> HealthPolicy:
 
 def _counted(code: int, site: dict[int, FaultClass]) -> FaultClass:
     """The class of an Xid that counts: its own, if that takes a device out."""
-    known = xids().get(code)
-    own = site.get(code, known.fault_class if known else FaultClass.RESET)
+    listed = xids().get(code)
+    own = site.get(code, listed.fault_class if listed else FaultClass.RESET)
     return FaultClass.RESET if own.harmless else own
 
 

@@ -46,22 +46,22 @@ class _Rule:
         return path in self.paths or (below and named)
 
     def remedy(self) -> str:
-        what = f"a path that ends in {' or '.join(self.names)}" if self.names else "a path"
+        kind = f"a path that ends in {' or '.join(self.names)}" if self.names else "a path"
         others = [path for path in self.paths if path and not path.startswith(tuple(self.folders))]
-        where = f"{what} below {', '.join(self.folders)}"
+        where = f"{kind} below {', '.join(self.folders)}"
         return f"write {', '.join([*others, where])}; or give the agent {self.flag}"
 
 
 def path_problems(flags: Flags, located: Located) -> Iterator[Problem]:
     """Paths of the text that it may not name; what the agent's flags and variables say is theirs to say."""
-    for rule, path in _said(flags):
+    for rule, path in _paths_with_rules(flags):
         if rule.field not in located.elsewhere and not rule.allows(path):
             why = "a configuration names folders alone that no container writes: it would be used as root"
-            what = f"{rule.field[-1]} may not be {path[:100]}"
-            yield Problem(what, located.where(rule.field), why, rule.remedy())
+            problem = f"{rule.field[-1]} may not be {path[:100]}"
+            yield Problem(problem, located.where(rule.field), why, rule.remedy())
 
 
-def _said(flags: Flags) -> Iterable[tuple[_Rule, str]]:
+def _paths_with_rules(flags: Flags) -> Iterable[tuple[_Rule, str]]:
     roots = (*_SYSTEM, *(root for root in DRIVER_ROOTS if root != "/"))
     return (
         (

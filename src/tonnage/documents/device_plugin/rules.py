@@ -62,9 +62,9 @@ def _unsupported(flags: Flags, located: Located) -> Iterator[Problem]:
     """A setting that is known but would have no effect is refused rather than ignored."""
     if flags.device_discovery_strategy not in ("auto", "nvml"):
         where = located.where(("flags", "deviceDiscoveryStrategy"))
-        what = f"Tonnage finds no devices by {flags.device_discovery_strategy}"
+        problem = f"Tonnage finds no devices by {flags.device_discovery_strategy}"
         remedy = "use auto, and leave such nodes to NVIDIA's own programs"
-        yield Problem(what, where, "it offers GPUs that NVML shows, each with its device node", remedy)
+        yield Problem(problem, where, "it offers GPUs that NVML shows, each with its device node", remedy)
     root: Path = ("flags", "plugin", "containerDriverRoot")
     if flags.plugin.container_driver_root != DRIVER_ROOT_IN_CONTAINER and root not in located.elsewhere:
         why = "where the driver's files are visible to the agent is settled when it starts"
@@ -90,9 +90,9 @@ def _mps_problems(flags: Flags, block: ReplicatedResources, located: Located) ->
     for index, entry in enumerate(block.resources):
         where: Path = (*at, "resources", index)
         if entry.replicas > MOST_MPS_CLIENTS:
-            what = "invalid MPS configuration: invalid device maximum allowed replicas exceeded"
+            problem = "invalid MPS configuration: invalid device maximum allowed replicas exceeded"
             yield Problem(
-                f"{what}: {entry.replicas} > {MOST_MPS_CLIENTS}",
+                f"{problem}: {entry.replicas} > {MOST_MPS_CLIENTS}",
                 located.where((*where, "replicas")),
                 "an MPS server has that many clients at most, 16 on devices of compute capability below 7.5",
                 f"ask for at most {MOST_MPS_CLIENTS}, or use timeSlicing",
@@ -126,9 +126,9 @@ class _EntryRules:
 
     def _names_of(self, document: DevicePluginConfig) -> set[str]:
         """Names that devices have before they are shared, apart from those of MIG profiles."""
-        given, mig = document.resources.gpus, document.resources.mig
-        names = {rule.name for rule in given}
-        if not any(rule.pattern == "*" for rule in given):
+        gpu_names, mig = document.resources.gpus, document.resources.mig
+        names = {rule.name for rule in gpu_names}
+        if not any(rule.pattern == "*" for rule in gpu_names):
             names.add(GPU)
         if self._strategy is not MigStrategy.NONE:
             names |= {rule.name for rule in mig}

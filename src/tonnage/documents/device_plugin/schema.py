@@ -43,9 +43,9 @@ def _name(text: str) -> str:
         raise FieldError(str(error)) from None
 
 
-def _one_of(value: str, known: list[str], what: str) -> str:
-    if value not in known:
-        raise FieldError(f"{what}: {value[:60]}", remedy=f"one of {', '.join(known)}")
+def _one_of(value: str, choices: list[str], problem: str) -> str:
+    if value not in choices:
+        raise FieldError(f"{problem}: {value[:60]}", remedy=f"one of {', '.join(choices)}")
     return value
 
 
@@ -127,13 +127,13 @@ class PluginFlags(Document):
     @field_validator("device_list_strategy")
     @classmethod
     def _lists(cls, value: str | list[str]) -> str | list[str]:
-        known = [strategy.value for strategy in DeviceListStrategy]
-        given = value.split(",") if isinstance(value, str) else value
-        if not given:
-            raise FieldError("no --device-list-strategy option", remedy=f"one of {', '.join(known)}")
-        for name in given:
-            _one_of(name, known, "invalid --device-list-strategy option: invalid strategy")
-        if DeviceListStrategy.AUTO in given and len(set(given)) > 1:
+        choices = [strategy.value for strategy in DeviceListStrategy]
+        strategies = value.split(",") if isinstance(value, str) else value
+        if not strategies:
+            raise FieldError("no --device-list-strategy option", remedy=f"one of {', '.join(choices)}")
+        for name in strategies:
+            _one_of(name, choices, "invalid --device-list-strategy option: invalid strategy")
+        if DeviceListStrategy.AUTO in strategies and len(set(strategies)) > 1:
             remedy = "auto alone, or the others without it"
             raise FieldError("auto chooses a --device-list-strategy and goes with no other", remedy=remedy)
         return value
@@ -141,14 +141,14 @@ class PluginFlags(Document):
     @field_validator("device_id_strategy")
     @classmethod
     def _ids(cls, value: str) -> str:
-        known = [strategy.value for strategy in DeviceIdStrategy]
-        return _one_of(value, known, "invalid --device-id-strategy option")
+        choices = [strategy.value for strategy in DeviceIdStrategy]
+        return _one_of(value, choices, "invalid --device-id-strategy option")
 
     @field_validator("shared_devices_allocation_policy")
     @classmethod
     def _policy(cls, value: str) -> str:
-        known = [policy.value for policy in SharedPolicy]
-        return _one_of(value, known, "invalid --shared-devices-allocation-policy option")
+        choices = [policy.value for policy in SharedPolicy]
+        return _one_of(value, choices, "invalid --shared-devices-allocation-policy option")
 
     @field_validator("cdi_annotation_prefix")
     @classmethod
@@ -221,8 +221,8 @@ class Flags(Document):
     @field_validator("device_discovery_strategy")
     @classmethod
     def _discovery(cls, value: str) -> str:
-        known = ["auto", "nvml", "tegra", "vfio"]
-        return _one_of(value, known, "invalid device discovery strategy")
+        choices = ["auto", "nvml", "tegra", "vfio"]
+        return _one_of(value, choices, "invalid device discovery strategy")
 
 
 class ResourcePattern(Document):

@@ -165,8 +165,8 @@ def _double_quoted(text: str, position: int) -> tuple[list[Text | Variable], int
         if character == "`":
             raise ValueError("a command substitution (`) is not run by a lab")
         if character == "$":
-            found, position = _variable(text, position)
-            parts += found
+            pieces, position = _variable(text, position)
+            parts += pieces
         elif character == "\\" and text[position + 1 : position + 2] in ('"', "\\", "$", "`"):
             parts.append(Text(text[position + 1]))
             position += 2

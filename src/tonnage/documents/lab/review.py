@@ -110,14 +110,14 @@ def _permitted(program: str, words: Sequence[str]) -> tuple[str, Permitted]:
         name = " ".join(words[:count])
         if name in table and len(name.split()) == count:
             return name, table[name]
-    given = words[0] if words else ""
-    known = sorted({name.partition(" ")[0] for name in table})
-    if given.startswith("-"):
-        remedy = f"write the subcommand first: {program} SUBCOMMAND {given[:60]}"
+    subcommand = words[0] if words else ""
+    subcommands = sorted({name.partition(" ")[0] for name in table})
+    if subcommand.startswith("-"):
+        remedy = f"write the subcommand first: {program} SUBCOMMAND {subcommand[:60]}"
         raise FieldError(f"{program} begins with an option", why=_WHY, remedy=remedy)
-    below = sorted(name for name in table if name.startswith(f"{given} "))
-    shown = " ".join(words[:2]) if below else given
-    remedy = f"use one of {', '.join(below or known)}; see {_PAGE}"
+    below = sorted(name for name in table if name.startswith(f"{subcommand} "))
+    shown = " ".join(words[:2]) if below else subcommand
+    remedy = f"use one of {', '.join(below or subcommands)}; see {_PAGE}"
     raise FieldError(
         f"{program} {shown[:60]} is not run by a lab".replace(_UNKNOWN, "$"), why=_WHY, remedy=remedy
     )
@@ -135,21 +135,23 @@ def _check_option(option: Option, called: str) -> None:
 
 
 def _check_arguments(reviewed: Reviewed, called: str) -> None:
-    given = [word for word in reviewed.words if isinstance(word, Argument)]
-    if any(word.after_dashes for word in given) and not reviewed.permitted.container:
+    arguments = [word for word in reviewed.words if isinstance(word, Argument)]
+    if any(word.after_dashes for word in arguments) and not reviewed.permitted.container:
         raise FieldError(
             f"{called}: no words after --", why="nothing of it runs in a container", remedy="leave -- out"
         )
-    wanted = reviewed.permitted.arguments
-    if wanted is Arguments.NONE and given:
+    permitted = reviewed.permitted.arguments
+    if permitted is Arguments.NONE and arguments:
         raise FieldError(
-            f"{called}: {given[0].text[:60]} is not an argument that a lab may use".replace(_UNKNOWN, "$"),
+            f"{called}: {arguments[0].text[:60]} is not an argument that a lab may use".replace(
+                _UNKNOWN, "$"
+            ),
             why=_WHY,
             remedy="name objects and files with options, such as -f FILE",
         )
-    if wanted in (Arguments.FILES, Arguments.CHART) and not given:
-        what = "a chart" if wanted is Arguments.CHART else "files"
-        raise FieldError(f"{called}: it is not said of what", why=_WHY, remedy=f"name {what} beside the lab")
+    if permitted in (Arguments.FILES, Arguments.CHART) and not arguments:
+        kind = "a chart" if permitted is Arguments.CHART else "files"
+        raise FieldError(f"{called}: it is not said of what", why=_WHY, remedy=f"name {kind} beside the lab")
 
 
 def _file_in(option: Option) -> str:

@@ -224,14 +224,14 @@ def _missing_files(lab: Lab, document: Located, files: Set[str]) -> Iterator[Pro
 
 
 def _unassigned(lab: Lab, document: Located) -> Iterator[Problem]:
-    known = {SERVERS[name] for name in lab.servers}
+    assigned = {SERVERS[name] for name in lab.servers}
     for part, index, step in _places(lab):
         for field, used in (("run", step.command.variables), ("expect", step.expect.variables)):
-            for name in sorted(used - known):
+            for name in sorted(used - assigned):
                 yield Problem(
                     f"no earlier step assigns {name}",
                     document.where((part, index, field)),
                     remedy=f"add a step before: {name}=$(kubectl get ...)",
                 )
         if step.command.assigns:
-            known.add(step.command.assigns)
+            assigned.add(step.command.assigns)

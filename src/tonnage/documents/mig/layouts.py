@@ -34,7 +34,7 @@ _MOST_CONFIGS: Final = 1000
 
 _T = TypeVar("_T", bound=Sized)
 
-_ONE_OR_MANY: Final = Discriminator(lambda given: "many" if isinstance(given, list | tuple) else "one")
+_ONE_OR_MANY: Final = Discriminator(lambda value: "many" if isinstance(value, list | tuple) else "one")
 """Only what is meant is complained about."""
 
 
@@ -62,7 +62,7 @@ def _with_memory(slices: str) -> str:
     """The profiles of so many slices, by the boards that have them."""
     boards: dict[str, list[str]] = {}
     for board in mig_boards():
-        if name := next((one for one in board.profiles if one.partition(".")[0] == slices), ""):
+        if name := next((profile for profile in board.profiles if profile.partition(".")[0] == slices), ""):
             boards.setdefault(name, []).append(board.name)
     named = "; ".join(f"{name} on {', '.join(names)}" for name, names in boards.items())
     return f"write it with its memory: {named}" if named else "write one such as 1g.10gb"
@@ -70,15 +70,15 @@ def _with_memory(slices: str) -> str:
 
 def _version(text: str) -> str:
     if text != _VERSION:
-        what = f"unknown version: {text[:60]}" if text else "unable to parse with missing 'version' field"
-        raise FieldError(what, remedy=f"write version: {_VERSION}")
+        problem = f"unknown version: {text[:60]}" if text else "unable to parse with missing 'version' field"
+        raise FieldError(problem, remedy=f"write version: {_VERSION}")
     return text
 
 
-def _some(given: _T) -> _T:
-    if not given:
+def _some(entries: _T) -> _T:
+    if not entries:
         raise FieldError("nothing is in it", remedy="write entries: - devices: all, and what they shall be")
-    return given
+    return entries
 
 
 def is_filter(text: str) -> bool:
@@ -121,15 +121,15 @@ class _Entry(_Strict):
 
     @field_validator("mig_devices")
     @classmethod
-    def _meant(cls, wanted: dict[str, int] | None, info: ValidationInfo) -> dict[str, int] | None:
-        enabled = info.data.get("mig_enabled")
-        if enabled is False and wanted:
+    def _meant(cls, profiles: dict[str, int] | None, validation: ValidationInfo) -> dict[str, int] | None:
+        enabled = validation.data.get("mig_enabled")
+        if enabled is False and profiles:
             raise FieldError("mig-devices without mig-enabled", remedy="write mig-enabled: true")
-        if enabled is True and wanted is None:
+        if enabled is True and profiles is None:
             raise FieldError("mig-devices is missing", remedy="name the profiles; {} for none")
-        if wanted and not any(wanted.values()):
+        if profiles and not any(profiles.values()):
             raise FieldError("every number is 0", remedy="write {} for no devices")
-        return wanted
+        return profiles
 
     def entry(self, where: str) -> MigEntry:
         """As the model has it."""

@@ -236,17 +236,17 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
     if len(arms) == 1:
         own = {key: node[key] for key in ("description",) if key in node}
         return {**_structural({**arms[0], **own}, definitions), "nullable": True}
-    kept = ("type", "format", "description", "enum", "required", "minimum", "maximum", "nullable")
-    result = {key: node[key] for key in kept if key in node}
+    keys = ("type", "format", "description", "enum", "required", "minimum", "maximum", "nullable")
+    structural = {key: node[key] for key in keys if key in node}
     if "const" in node:
-        result["enum"] = [node["const"]]
+        structural["enum"] = [node["const"]]
     if "properties" in node:
-        result["properties"] = {
+        structural["properties"] = {
             name: _structural(child, definitions) for name, child in node["properties"].items()
         }
     if "items" in node:
-        result["items"] = _structural(node["items"], definitions)
-    return result
+        structural["items"] = _structural(node["items"], definitions)
+    return structural
 
 
 def _column(name: str, kind: str, path: str, *, priority: int = 0) -> JsonObject:

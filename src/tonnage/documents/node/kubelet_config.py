@@ -18,7 +18,7 @@ CPU: Final = "cpuManagerPolicy"
 MEMORY: Final = "memoryManagerPolicy"
 TOPOLOGY: Final = "topologyManagerPolicy"
 SCOPE: Final = "topologyManagerScope"
-_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+_POLICIES: Final[Mapping[str, tuple[str, ...]]] = {
     TOPOLOGY: ("none", "best-effort", "restricted", "single-numa-node"),
     SCOPE: ("container", "pod"),
     CPU: ("none", "static"),
@@ -49,16 +49,16 @@ def kubelet_config(text: str, source: str) -> Said:
     if not isinstance(value, dict) or value.get("kind") != "KubeletConfiguration":
         raise ConfigError(Problem("no KubeletConfiguration", source))
     if value.get("apiVersion") != _API_VERSION:
-        what = f"a KubeletConfiguration of apiVersion {str(value.get('apiVersion'))[:_LONGEST]!r}"
-        raise ConfigError(Problem(what, source, f"known here: {_API_VERSION}"))
+        problem = f"a KubeletConfiguration of apiVersion {str(value.get('apiVersion'))[:_LONGEST]!r}"
+        raise ConfigError(Problem(problem, source, f"known here: {_API_VERSION}"))
     policies: dict[str, str] = {}
     problems: list[Problem] = []
-    for name, known in _KNOWN.items():
-        found = _policy(name, value.get(name) or known[0], source)
-        if isinstance(found, Problem):
-            problems.append(found)
+    for name, choices in _POLICIES.items():
+        policy = _policy(name, value.get(name) or choices[0], source)
+        if isinstance(policy, Problem):
+            problems.append(policy)
         else:
-            policies[name] = found
+            policies[name] = policy
     return Said(policies, tuple(problems))
 
 
@@ -75,13 +75,13 @@ def manager_policy(name: str, text: str, source: str) -> str:
         value = parsed_json(text)
     except ValueError as error:
         raise ConfigError(Problem("no JSON", source, type(error).__name__)) from None
-    found = _policy(name, value.get("policyName") if isinstance(value, dict) else None, source)
-    if isinstance(found, Problem):
-        raise ConfigError(found)
-    return found
+    policy = _policy(name, value.get("policyName") if isinstance(value, dict) else None, source)
+    if isinstance(policy, Problem):
+        raise ConfigError(policy)
+    return policy
 
 
 def _policy(name: str, value: object, source: str) -> str | Problem:
-    if isinstance(value, str) and value in _KNOWN[name]:
+    if isinstance(value, str) and value in _POLICIES[name]:
         return value
     return Problem(f"{name} is none that kubelet has: {str(value)[:_LONGEST]!r}", source)

@@ -31,41 +31,43 @@ Table = Mapping[str, Any]
 def containerd_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
     """The main file and what it imports, in that order, each as (path, text); what is said later counts."""
     problems: list[Problem] = []
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     handlers: dict[str, Handler] = {}
     for path, text in files:
         table = parsed_toml(path, text, problems)
         if "version" in table and isinstance(table["version"], int):
-            said["version"] = table["version"]
+            settings["version"] = table["version"]
         disabled = table.get("disabled_plugins")
         if isinstance(disabled, list) and _CRI_NAMES.intersection(map(str, disabled)):
-            said["cri_disabled"] = _where(path, text, "", "disabled_plugins")
+            settings["cri_disabled"] = _where(path, text, "", "disabled_plugins")
         plugins = _table(table, "plugins")
         for name in _CRI:
             if name in plugins:
-                _containerd_cri(path, text, _table(plugins, name), said, handlers)
+                _containerd_cri(path, text, _table(plugins, name), settings, handlers)
         off = _table(plugins, _NRI).get("disable")
         if isinstance(off, bool):
-            said |= {"nri": not off, "nri_where": _where(path, text, _NRI, "disable")}
+            settings |= {"nri": not off, "nri_where": _where(path, text, _NRI, "disable")}
     names = tuple(path for path, _ in files)
-    return RuntimeConfig(RuntimeKind.CONTAINERD, names, handlers=handlers, problems=tuple(problems), **said)
+    return RuntimeConfig(
+        RuntimeKind.CONTAINERD, names, handlers=handlers, problems=tuple(problems), **settings
+    )
 
 
 def _containerd_cri(
-    path: str, text: str, cri: Table, said: dict[str, Any], handlers: dict[str, Handler]
+    path: str, text: str, cri: Table, settings: dict[str, Any], handlers: dict[str, Handler]
 ) -> None:
     enabled = cri.get("enable_cdi")
     if isinstance(enabled, bool):
         where = _where(path, text, "cri", "enable_cdi")
-        said |= {"cdi": enabled, "cdi_where": where, "cdi_replaced": ""}
-    elif "cdi" in said:
-        said["cdi_replaced"] = path
-    _cdi_folders(path, text, "cri", cri, said)
+        settings |= {"cdi": enabled, "cdi_where": where, "cdi_replaced": ""}
+    elif "cdi" in settings:
+        settings["cdi_replaced"] = path
+    _cdi_folders(path, text, "cri", cri, settings)
     containerd = _table(cri, "containerd")
     default = containerd.get("default_runtime_name")
     if isinstance(default, str):
         where = _where(path, text, "containerd", "default_runtime_name")
-        said |= {"default": default[:_LONGEST], "default_where": where}
+        settings |= {"default": default[:_LONGEST], "default_where": where}
     for name, body in _tables(containerd, "runtimes"):
         options = _table(body, "options")
         key = next((key for key in ("BinaryName", "Runtime") if options.get(key)), "BinaryName")
@@ -73,35 +75,35 @@ def _containerd_cri(
         handlers[name] = Handler(name, str(options.get(key) or "")[:_LONGEST], where)
 
 
-def _cdi_folders(path: str, text: str, section: str, owner: Table, said: dict[str, Any]) -> None:
+def _cdi_folders(path: str, text: str, section: str, owner: Table, settings: dict[str, Any]) -> None:
     folders = owner.get("cdi_spec_dirs")
     if isinstance(folders, list):
         read = {str(folder).rstrip("/").replace("/var/run/", "/run/", 1) for folder in folders}
         ours = CDI_FOLDER.replace("/var/run/", "/run/", 1) in read
-        said["cdi_elsewhere"] = "" if ours else _where(path, text, section, "cdi_spec_dirs")
+        settings["cdi_elsewhere"] = "" if ours else _where(path, text, section, "cdi_spec_dirs")
 
 
 def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
     """crio.conf and the files of crio.conf.d in their order, each as (path, text)."""
     problems: list[Problem] = []
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     handlers: dict[str, Handler] = {}
     for path, text in files:
         crio = _table(parsed_toml(path, text, problems), "crio")
         runtime = _table(crio, "runtime")
-        _cdi_folders(path, text, "crio.runtime", runtime, said)
+        _cdi_folders(path, text, "crio.runtime", runtime, settings)
         default = runtime.get("default_runtime")
         if isinstance(default, str):
             where = _where(path, text, "crio.runtime", "default_runtime")
-            said |= {"default": default[:_LONGEST], "default_where": where}
+            settings |= {"default": default[:_LONGEST], "default_where": where}
         nri = _table(crio, "nri").get("enable_nri")
         if isinstance(nri, bool):
-            said |= {"nri": nri, "nri_where": _where(path, text, "crio.nri", "enable_nri")}
+            settings |= {"nri": nri, "nri_where": _where(path, text, "crio.nri", "enable_nri")}
         for name, body in _tables(runtime, "runtimes"):
             where = _where(path, text, f"runtimes.{name}", "runtime_path")
             handlers[name] = Handler(name, str(body.get("runtime_path") or "")[:_LONGEST], where)
     names = tuple(path for path, _ in files)
-    return RuntimeConfig(RuntimeKind.CRIO, names, handlers=handlers, problems=tuple(problems), **said)
+    return RuntimeConfig(RuntimeKind.CRIO, names, handlers=handlers, problems=tuple(problems), **settings)
 
 
 def toolkit_config(path: str, text: str) -> ToolkitConfig:
@@ -112,8 +114,8 @@ def toolkit_config(path: str, text: str) -> ToolkitConfig:
 
     def text_of(owner: Table, section: str, key: str) -> tuple[str, str]:
         value = owner.get(key)
-        found = value[:_LONGEST] if isinstance(value, str) else ""
-        return found, _where(path, text, section, key) if found else ""
+        bounded = value[:_LONGEST] if isinstance(value, str) else ""
+        return bounded, _where(path, text, section, key) if bounded else ""
 
     unprivileged = table.get("accept-nvidia-visible-devices-envvar-when-unprivileged")
     mode, mode_where = text_of(runtime, "nvidia-container-runtime", "mode")
@@ -138,8 +140,8 @@ def toolkit_config(path: str, text: str) -> ToolkitConfig:
 def imports_of(text: str) -> tuple[str, ...]:
     """What a containerd configuration imports: paths and patterns, as they stand there."""
     imports = parsed_toml("", text, []).get("imports")
-    found = imports if isinstance(imports, list) else []
-    return tuple(each[:_LONGEST] for each in found if isinstance(each, str))[:_MOST_HANDLERS]
+    paths = imports if isinstance(imports, list) else []
+    return tuple(path[:_LONGEST] for path in paths if isinstance(path, str))[:_MOST_HANDLERS]
 
 
 def parsed_toml(path: str, text: str, problems: list[Problem]) -> Table:
@@ -152,10 +154,12 @@ def parsed_toml(path: str, text: str, problems: list[Problem]) -> Table:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        at = _POSITION.search(said)
+        message = str(error)
+        at = _POSITION.search(message)
         where = f"{path}:{at[1]}:{at[2]}" if at and at[1] else f"{path}:{text.count(chr(10)) + 1}"
-        problems.append(Problem("no valid TOML", where, said[: at.start()].strip() if at else said[:200]))
+        problems.append(
+            Problem("no valid TOML", where, message[: at.start()].strip() if at else message[:200])
+        )
     except RecursionError:
         problems.append(Problem("no valid TOML", path, "nested too deeply"))
     except ValueError as error:  # an integer of more digits than Python reads
@@ -176,13 +180,13 @@ def _tables(owner: Table, key: str) -> Iterator[tuple[str, Table]]:
 
 def _where(path: str, text: str, section: str, key: str) -> str:
     """`path:line` of a key: the last of that name under a header with `section` in it, else the header's."""
-    header_at, found = 0, 0
+    header_at, key_at = 0, 0
     for number, header, name in _lines(text):
         if not name:
             header_at = number if section and section in header else header_at
         elif name == key and section in header:
-            found = number
-    number = found or header_at
+            key_at = number
+    number = key_at or header_at
     return f"{path}:{number}" if number else path
 
 
@@ -193,14 +197,14 @@ def _lines(text: str) -> tuple[tuple[int, str, str], ...]:
     Kept for a moment: the place of each of a hundred handlers is looked for in the same text.
     """
     header = ""
-    found: list[tuple[int, str, str]] = []
+    rows: list[tuple[int, str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > _LONGEST_LINE:  # the patterns take their time with such a line
             continue
         head = _HEADER.fullmatch(line)
         if head is not None:
             header = head[1].replace('"', "").replace("'", "").replace(" ", "")
-            found.append((number, header, ""))
+            rows.append((number, header, ""))
         elif (match := _KEY.match(line)) and (name := match[1].strip("\"'")):
-            found.append((number, header, name))
-    return tuple(found)
+            rows.append((number, header, name))
+    return tuple(rows)

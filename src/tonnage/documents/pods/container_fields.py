@@ -54,18 +54,22 @@ def host_network_faults(spec: JsonObject) -> Iterator[PodFault]:
         return
     for index, container in mappings(spec.get("containers")):
         for place, port in mappings(container.get("ports")):
-            given, own = port.get("hostPort"), port.get("containerPort")
-            if isinstance(given, int) and given and given != own:
-                why = f"Invalid value: {given}: must match `containerPort` when `hostNetwork` is true"
-                told = f"on the host's network the container's port {own} cannot be {given} of the host"
+            host_port, own = port.get("hostPort"), port.get("containerPort")
+            if isinstance(host_port, int) and host_port and host_port != own:
+                why = f"Invalid value: {host_port}: must match `containerPort` when `hostNetwork` is true"
+                message = (
+                    f"on the host's network the container's port {own} cannot be {host_port} of the host"
+                )
                 path: FieldPath = ("containers", index, "ports", place, "hostPort")
-                yield field_fault(path, why, told, "leave it out")
+                yield field_fault(path, why, message, "leave it out")
 
 
 def claim_name_faults(container: JsonObject, at: FieldPath, spec: JsonObject) -> Iterator[PodFault]:
     """`resources.claims`, each of which names an entry of the pod's `resourceClaims`."""
-    known = {name for _, one in mappings(spec.get("resourceClaims")) if (name := text_of(one, "name"))}
-    said: set[str] = set()
+    claim_names = {
+        name for _, entry in mappings(spec.get("resourceClaims")) if (name := text_of(entry, "name"))
+    }
+    seen_keys: set[str] = set()
     for index, claim in mappings(mapping(container.get("resources")).get("claims")):
         name, request = text_of(claim, "name"), text_of(claim, "request")
         path: FieldPath = (*at, "resources", "claims", index)
@@ -73,17 +77,21 @@ def claim_name_faults(container: JsonObject, at: FieldPath, spec: JsonObject) ->
         if not name:
             yield _claim(path, "Required value", "a claim without name", "name one of spec.resourceClaims")
             continue
-        if name in said or key in said or (not request and any(o.startswith(f"{name}/") for o in said)):
-            told = f"the claim {key[:100]} is named twice"
-            yield _claim(path, f"Duplicate value: {json.dumps(key)}", told, "name it once")
-        said.add(key)
-        if name not in known:
-            listed = ", ".join(sorted(known))
+        if (
+            name in seen_keys
+            or key in seen_keys
+            or (not request and any(o.startswith(f"{name}/") for o in seen_keys))
+        ):
+            message = f"the claim {key[:100]} is named twice"
+            yield _claim(path, f"Duplicate value: {json.dumps(key)}", message, "name it once")
+        seen_keys.add(key)
+        if name not in claim_names:
+            listed = ", ".join(sorted(claim_names))
             why = "must be one of the names in pod.spec.resourceClaims"
-            why += f": {listed}" if known else " which is empty"
-            remedy = f"one of {listed}" if known else "add it to spec.resourceClaims"
-            told = f"the pod has no resource claim {name[:100]}"
-            yield _claim(path, f"Not found: {json.dumps(name)}: {why}", told, remedy, (*path, "name"))
+            why += f": {listed}" if claim_names else " which is empty"
+            remedy = f"one of {listed}" if claim_names else "add it to spec.resourceClaims"
+            message = f"the pod has no resource claim {name[:100]}"
+            yield _claim(path, f"Not found: {json.dumps(name)}: {why}", message, remedy, (*path, "name"))
 
 
 def _common(
@@ -93,8 +101,8 @@ def _common(
     if not name:
         yield field_fault((*at, "name"), "Required value", "a container without name", "give it one", at)
     for why in wrong_in_label(name) if name else ():
-        told, remedy = f"no container can be named {name[:63]!r}", "small letters, digits and - alone"
-        yield field_fault((*at, "name"), _invalid(name, why), told, remedy)
+        message, remedy = f"no container can be named {name[:63]!r}", "small letters, digits and - alone"
+        yield field_fault((*at, "name"), _invalid(name, why), message, remedy)
     yield from _ports(container, at)
     policy = text_of(container, "imagePullPolicy")
     yield from choice_faults(policy, _PULLS, (*at, "imagePullPolicy"))
@@ -109,16 +117,16 @@ def _ports(container: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         name, number = text_of(port, "name"), port.get("containerPort", 0)
         wrong = [*_wrong_in_port_name(name)] if name else []
         for why in wrong:
-            told, remedy = f"no port can be named {name[:60]!r}", "small letters, digits and -, 15 at most"
-            yield field_fault((*path, "name"), _invalid(name, why), told, remedy)
+            message, remedy = f"no port can be named {name[:60]!r}", "small letters, digits and -, 15 at most"
+            yield field_fault((*path, "name"), _invalid(name, why), message, remedy)
         if name and not wrong and name in names:
-            told = f"two ports of the container are named {name}"
-            yield field_fault((*path, "name"), f"Duplicate value: {json.dumps(name)}", told, "rename one")
+            message = f"two ports of the container are named {name}"
+            yield field_fault((*path, "name"), f"Duplicate value: {json.dumps(name)}", message, "rename one")
         names.add(name)
         if number == 0:
             mark = (*path, "containerPort") if "containerPort" in port else path
-            told = "a port without number"
-            yield field_fault((*path, "containerPort"), "Required value", told, "give it one", mark)
+            message = "a port without number"
+            yield field_fault((*path, "containerPort"), "Required value", message, "give it one", mark)
         yield from _number(number, (*path, "containerPort"))
         yield from _number(port.get("hostPort", 0), (*path, "hostPort"))
         yield from choice_faults(text_of(port, "protocol"), _PROTOCOLS, (*path, "protocol"))
@@ -146,8 +154,8 @@ def _wrong_in_port_name(name: str) -> Iterator[str]:
 def _doubled(container: JsonObject, at: FieldPath, names: set[str]) -> Iterator[PodFault]:
     name = text_of(container, "name")
     if name in names:
-        why, told = f"Duplicate value: {json.dumps(name)}", f"two containers are named {name[:63]}"
-        yield field_fault((*at, "name"), why, told, "rename one")
+        why, message = f"Duplicate value: {json.dumps(name)}", f"two containers are named {name[:63]}"
+        yield field_fault((*at, "name"), why, message, "rename one")
     if name:
         names.add(name)
 
@@ -161,7 +169,7 @@ def _taken_ports(
     containers: list[tuple[int, JsonObject]], spec: JsonObject, section: str = "containers"
 ) -> Iterator[PodFault]:
     """The server looks at init containers one by one, and writes of each as if it were the first."""
-    taken: set[str] = set()
+    host_ports: set[str] = set()
     shared = spec.get("hostNetwork") is True
     for index, container in containers:
         for place, port in mappings(container.get("ports")):
@@ -169,29 +177,31 @@ def _taken_ports(
             if not number:
                 continue
             key = f"{text_of(port, 'protocol') or 'TCP'}/{text_of(port, 'hostIP')}/{number}"
-            if key in taken:
+            if key in host_ports:
                 shown = index if section == "containers" else 0
                 mark: FieldPath = (section, index, "ports", place)
                 path: FieldPath = (section, shown, "ports", place, "hostPort")
-                told = f"the port {number} of the host is asked for twice"
-                yield field_fault(path, f"Duplicate value: {json.dumps(key)}", told, "choose another", mark)
-            taken.add(key)
+                message = f"the port {number} of the host is asked for twice"
+                yield field_fault(
+                    path, f"Duplicate value: {json.dumps(key)}", message, "choose another", mark
+                )
+            host_ports.add(key)
 
 
-def choice_faults(value: str, known: tuple[str, ...], path: FieldPath) -> Iterator[PodFault]:
+def choice_faults(value: str, choices: tuple[str, ...], path: FieldPath) -> Iterator[PodFault]:
     """A value that is none of a fixed set; empty is not given."""
-    if value and value not in known:
-        told = f"{path[-1]} cannot be {value[:60]!r}"
-        yield field_fault(path, unsupported(value, known), told, nearest(value, [*known]))
+    if value and value not in choices:
+        message = f"{path[-1]} cannot be {value[:60]!r}"
+        yield field_fault(path, unsupported(value, choices), message, nearest(value, [*choices]))
 
 
-def field_fault(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+def field_fault(path: FieldPath, text: str, message: str, remedy: str, mark: FieldPath = ()) -> PodFault:
     """A field of a pod, of which nothing more special can be said."""
-    return PodFault(PodFieldInvalid, path, text, told, remedy, mark)
+    return PodFault(PodFieldInvalid, path, text, message, remedy, mark)
 
 
-def _claim(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
-    return PodFault(ClaimEntryInvalid, path, text, told, remedy, mark)
+def _claim(path: FieldPath, text: str, message: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+    return PodFault(ClaimEntryInvalid, path, text, message, remedy, mark)
 
 
 def _invalid(value: str, why: str) -> str:

@@ -68,8 +68,8 @@ def faults(
     yield from toleration_faults(spec)
     if is_pod and text_of(spec, "nodeName") and spec.get("schedulingGates"):
         why = "Forbidden: cannot be set until all schedulingGates have been cleared"
-        told = "a pod that names its node cannot have scheduling gates"
-        yield field_fault(("nodeName",), why, told, "leave out one of them")
+        message = "a pod that names its node cannot have scheduling gates"
+        yield field_fault(("nodeName",), why, message, "leave out one of them")
 
 
 def field_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -90,24 +90,24 @@ def policy_faults(spec: JsonObject) -> Iterator[PodFault]:
 def dns_faults(spec: JsonObject) -> Iterator[PodFault]:
     """Without a policy the pod has to bring its own configuration."""
     if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
-        why, told = (
+        why, message = (
             "must provide `dnsConfig` when `dnsPolicy` is None",
             "dnsPolicy None goes with a dnsConfig",
         )
-        yield field_fault(("dnsConfig",), f"Required value: {why}", told, "give one", ("dnsPolicy",))
+        yield field_fault(("dnsConfig",), f"Required value: {why}", message, "give one", ("dnsPolicy",))
 
 
 def gate_faults(spec: JsonObject) -> Iterator[PodFault]:
     """Scheduling gates: each once, by a qualified name."""
-    said: set[str] = set()
+    seen_names: set[str] = set()
     for index, gate in mappings(spec.get("schedulingGates")):
         name, path = text_of(gate, "name"), ("schedulingGates", index)
         for why in wrong_in_key(name):
             yield field_fault(path, _invalid(name, why), f"{name[:100]!r} is no gate", "write domain/name")
-        if name in said:
-            told = f"the gate {name[:100]} is there twice"
-            yield field_fault(path, f"Duplicate value: {json.dumps(name)}", told, "name it once")
-        said.add(name)
+        if name in seen_names:
+            message = f"the gate {name[:100]} is there twice"
+            yield field_fault(path, f"Duplicate value: {json.dumps(name)}", message, "name it once")
+        seen_names.add(name)
 
 
 def name_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -126,38 +126,38 @@ def claim_entry_faults(spec: JsonObject) -> Iterator[PodFault]:
     for index, entry in mappings(spec.get("resourceClaims")):
         at: FieldPath = ("resourceClaims", index)
         name = text_of(entry, "name")
-        given = {key: entry.get(key) for key in ("resourceClaimName", "resourceClaimTemplateName")}
+        sources = {key: entry.get(key) for key in ("resourceClaimName", "resourceClaimTemplateName")}
         if not name:
             yield _claim((*at, "name"), "Required value", "an entry without name", "give it one", at)
         elif name in names:
-            told = f"two entries are named {name[:63]}"
-            yield _claim((*at, "name"), f"Duplicate value: {json.dumps(name)}", told, "rename one")
+            message = f"two entries are named {name[:63]}"
+            yield _claim((*at, "name"), f"Duplicate value: {json.dumps(name)}", message, "rename one")
         for why in wrong_in_label(name) if name else ():
-            told, remedy = f"no entry can be named {name[:63]!r}", "small letters, digits and - alone"
-            yield _claim((*at, "name"), _invalid(name, why), told, remedy)
+            message, remedy = f"no entry can be named {name[:63]!r}", "small letters, digits and - alone"
+            yield _claim((*at, "name"), _invalid(name, why), message, remedy)
         names.add(name)
-        if sum(value is not None for value in given.values()) != 1 and "source" not in entry:
-            yield _claim_of_pod(name, given, at)
-        for key, value in given.items():
+        if sum(value is not None for value in sources.values()) != 1 and "source" not in entry:
+            yield _claim_of_pod(name, sources, at)
+        for key, value in sources.items():
             for why in wrong_in_subdomain(value) if isinstance(value, str) else ():
                 yield _claim((*at, key), _invalid(str(value), why), f"nothing is named {value!r}", "name one")
 
 
-def _claim_of_pod(name: str, given: dict[str, JsonValue], at: FieldPath) -> PodFault:
-    names = [*given]
-    shown = {"Name": name, **{f"{key[0].upper()}{key[1:]}": value for key, value in given.items()}}
+def _claim_of_pod(name: str, sources: dict[str, JsonValue], at: FieldPath) -> PodFault:
+    names = [*sources]
+    shown = {"Name": name, **{f"{key[0].upper()}{key[1:]}": value for key, value in sources.items()}}
     why = (
         f"must specify one of: `{names[0]}`, `{names[1]}`"
-        if given[names[0]] is None
+        if sources[names[0]] is None
         else f"at most one of `{names[0]}` or `{names[1]}` may be specified"
     )
-    told = "a claim of a pod names a ResourceClaim or a ResourceClaimTemplate, and not both"
+    message = "a claim of a pod names a ResourceClaim or a ResourceClaimTemplate, and not both"
     text = f"Invalid value: {json.dumps(shown, separators=(',', ':'))}: {why}"
-    return _claim(at, text, told, f"write one of {', '.join(names)}")
+    return _claim(at, text, message, f"write one of {', '.join(names)}")
 
 
-def _claim(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
-    return PodFault(ClaimEntryInvalid, path, text, told, remedy, mark)
+def _claim(path: FieldPath, text: str, message: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+    return PodFault(ClaimEntryInvalid, path, text, message, remedy, mark)
 
 
 def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -166,13 +166,17 @@ def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
         for name, amount in sorted(mapping(mapping(spec.get("resources")).get(section)).items()):
             if name in _POD_LEVEL or name.startswith(_HUGE_PAGES):
                 continue
-            listed = ", ".join(f'"{one}"' for one in (_POD_LEVEL[0], _HUGE_PAGES, _POD_LEVEL[1]))
+            listed = ", ".join(
+                f'"{fault_words}"' for fault_words in (_POD_LEVEL[0], _HUGE_PAGES, _POD_LEVEL[1])
+            )
             why = f"Unsupported value: {json.dumps(name)}: supported values: {listed}"
-            told = f"{name[:100]} stands under the pod's {section}, where only cpu, memory and huge pages may"
+            message = (
+                f"{name[:100]} stands under the pod's {section}, where only cpu, memory and huge pages may"
+            )
             remedy = f"put {name[:100]}: {str(amount)[:60]} under the container's limits"
             wrong = [*wrong_in_resource(name)]
-            for text in [_invalid(name, one) for one in wrong] or [why]:
-                yield PodFault(PodLevelResource, ("resources", section, name), text, told, remedy)
+            for text in [_invalid(name, fault_words) for fault_words in wrong] or [why]:
+                yield PodFault(PodLevelResource, ("resources", section, name), text, message, remedy)
 
 
 def toleration_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -184,29 +188,29 @@ def toleration_faults(spec: JsonObject) -> Iterator[PodFault]:
 def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     key, operator, value, effect = (text_of(toleration, k) for k in ("key", "operator", "value", "effect"))
 
-    def fault(field: str, text: str, told: str, remedy: str, mark: FieldPath) -> PodFault:
-        return PodFault(TolerationInvalid, (*at, field), text, told, remedy, mark)
+    def fault(field: str, text: str, message: str, remedy: str, mark: FieldPath) -> PodFault:
+        return PodFault(TolerationInvalid, (*at, field), text, message, remedy, mark)
 
     for why in wrong_in_key(key) if key else ():
         yield fault("key", _invalid(key, why), f"{key[:100]!r} is no key of a taint", "write domain/name", ())
     if not key and operator != "Exists":
         why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        told = "a toleration without key needs operator: Exists"
-        yield fault("operator", _invalid(operator, why), told, "name the taint's key", at)
+        message = "a toleration without key needs operator: Exists"
+        yield fault("operator", _invalid(operator, why), message, "name the taint's key", at)
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        told, remedy = "tolerationSeconds goes with effect: NoExecute", "remove it, or set the effect"
-        yield fault("effect", _invalid(effect, why), told, remedy, (*at, "tolerationSeconds"))
+        message, remedy = "tolerationSeconds goes with effect: NoExecute", "remove it, or set the effect"
+        yield fault("effect", _invalid(effect, why), message, remedy, (*at, "tolerationSeconds"))
     if operator == "Exists" and value:
         why = _invalid(value, "value must be empty when `operator` is 'Exists'")
-        told, remedy = "Exists asks for no value, and one is given", "remove it, or use operator: Equal"
-        yield fault("operator", why, told, remedy, (*at, "value"))
+        message, remedy = "Exists asks for no value, and one is given", "remove it, or use operator: Equal"
+        yield fault("operator", why, message, remedy, (*at, "value"))
     if operator not in ("", *_TOLERATES, "Gt", "Lt"):
-        told, remedy = f"no operator {operator[:60]}", nearest(operator, [*_TOLERATES])
-        yield fault("operator", unsupported(operator, _TOLERATES), told, remedy, ())
+        message, remedy = f"no operator {operator[:60]}", nearest(operator, [*_TOLERATES])
+        yield fault("operator", unsupported(operator, _TOLERATES), message, remedy, ())
     if effect and effect not in _EFFECTS:
-        told, remedy = f"no effect {effect[:60]}", nearest(effect, [*_EFFECTS])
-        yield fault("effect", unsupported(effect, _EFFECTS), told, remedy, ())
+        message, remedy = f"no effect {effect[:60]}", nearest(effect, [*_EFFECTS])
+        yield fault("effect", unsupported(effect, _EFFECTS), message, remedy, ())
 
 
 def _invalid(value: str, why: str) -> str:

@@ -47,8 +47,8 @@ def node_affinity_faults(spec: JsonObject) -> Iterator[PodFault]:
         path: FieldPath = (*whole, "nodeSelectorTerms")
         if not terms:
             why = "Required value: must have at least one node selector term"
-            told, remedy = "must have at least one node selector term", "add one, or leave it out"
-            yield placement_fault(path, why, told, remedy, whole)
+            message, remedy = "must have at least one node selector term", "add one, or leave it out"
+            yield placement_fault(path, why, message, remedy, whole)
         for index, term in mappings(terms):
             yield from _term(term, (*path, index), required=True)
     for index, weighted in mappings(affinity.get(PREFERRED)):
@@ -75,21 +75,21 @@ def _field(expression: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     values = [*texts(expression.get("values"))]
     if operator not in ("In", "NotIn"):
         why = f"Invalid value: {json.dumps(operator)}: not a valid selector operator"
-        told = f"fields are compared by In and NotIn alone, not by {operator[:60] or 'nothing'}"
+        message = f"fields are compared by In and NotIn alone, not by {operator[:60] or 'nothing'}"
         mark = (*at, "operator") if "operator" in expression else at
-        yield placement_fault((*at, "operator"), why, told, "write In", mark)
+        yield placement_fault((*at, "operator"), why, message, "write In", mark)
     elif len(values) != 1:
         why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        told, mark = f"of a field {operator} takes one value, not {len(values)}", (*at, "values")
+        message, mark = f"of a field {operator} takes one value, not {len(values)}", (*at, "values")
         remedy = "write a term for each" if values else "give one"
-        yield placement_fault(mark, f"Required value: {why}", told, remedy, mark if values else at)
+        yield placement_fault(mark, f"Required value: {why}", message, remedy, mark if values else at)
     if key != _FIELD:
         why = f"Invalid value: {json.dumps(key)}: not a valid field selector key"
-        told = f"nodes are chosen by no field but {_FIELD}, not by {key[:100] or 'nothing'}"
+        message = f"nodes are chosen by no field but {_FIELD}, not by {key[:100] or 'nothing'}"
         mark = (*at, "key") if "key" in expression else at
-        yield placement_fault((*at, "key"), why, told, f"write {_FIELD}, or use matchExpressions", mark)
+        yield placement_fault((*at, "key"), why, message, f"write {_FIELD}, or use matchExpressions", mark)
         return
     for index, value in values:
         for why in wrong_in_subdomain(value):
-            told, path = f"no node has the name {value[:100]!r}", (*at, "values", index)
-            yield placement_fault(path, f"Invalid value: {json.dumps(value)}: {why}", told, "name a node")
+            message, path = f"no node has the name {value[:100]!r}", (*at, "values", index)
+            yield placement_fault(path, f"Invalid value: {json.dumps(value)}: {why}", message, "name a node")

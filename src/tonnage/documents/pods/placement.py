@@ -36,7 +36,7 @@ class PodFault:
     kind: type[FieldReason]
     path: FieldPath
     text: str
-    told: str
+    message: str
     remedy: str
     mark: FieldPath = ()
 
@@ -59,7 +59,8 @@ def placement_faults(spec: JsonObject) -> Iterator[PodFault]:
             yield from _term(mapping(weighted.get("podAffinityTerm")), (*at, "podAffinityTerm"))
     constraints = [*mappings(spec.get("topologySpreadConstraints"))]
     keys = [
-        {key: text_of(one, key) for key in ("topologyKey", "whenUnsatisfiable")} for _, one in constraints
+        {key: text_of(spread, key) for key in ("topologyKey", "whenUnsatisfiable")}
+        for _, spread in constraints
     ]
     for place, (index, constraint) in enumerate(constraints):
         yield from _constraint(constraint, ("topologySpreadConstraints", index), keys[place + 1 :])
@@ -77,8 +78,8 @@ def weight_faults(weighted: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     if isinstance(weight, int) and not 0 < weight <= _HEAVIEST:
         mark = (*at, "weight") if "weight" in weighted else at
         why = f"Invalid value: {weight}: must be in the range 1-{_HEAVIEST}"
-        told, remedy = f"a weight is 1 to {_HEAVIEST}, not {weight}", f"write one of 1 to {_HEAVIEST}"
-        yield placement_fault((*at, "weight"), why, told, remedy, mark)
+        message, remedy = f"a weight is 1 to {_HEAVIEST}, not {weight}", f"write one of 1 to {_HEAVIEST}"
+        yield placement_fault((*at, "weight"), why, message, remedy, mark)
 
 
 def _topology_key(holder: JsonObject, at: FieldPath, *, named: bool) -> Iterator[PodFault]:
@@ -87,10 +88,10 @@ def _topology_key(holder: JsonObject, at: FieldPath, *, named: bool) -> Iterator
     path: FieldPath = (*at, "topologyKey")
     mark = path if "topologyKey" in holder else at
     if not key:
-        told, remedy = "there is no topologyKey", _A_TOPOLOGY
-        yield placement_fault(path, "Required value: can not be empty", told, remedy, mark)
+        message, remedy = "there is no topologyKey", _A_TOPOLOGY
+        yield placement_fault(path, "Required value: can not be empty", message, remedy, mark)
     for fault in key_faults(key, path, mark) if named else ():
-        yield fault if key else replace(fault, told="there is no topologyKey", remedy=_A_TOPOLOGY)
+        yield fault if key else replace(fault, message="there is no topologyKey", remedy=_A_TOPOLOGY)
 
 
 def _constraint(constraint: JsonObject, at: FieldPath, later: list[dict[str, str]]) -> Iterator[PodFault]:
@@ -103,31 +104,33 @@ def _constraint(constraint: JsonObject, at: FieldPath, later: list[dict[str, str
     if action not in _ACTIONS:
         path: FieldPath = (*at, "whenUnsatisfiable")
         mark = path if "whenUnsatisfiable" in constraint else at
-        told = f"whenUnsatisfiable cannot be {action[:60]!r}"
-        yield placement_fault(path, unsupported(action, _ACTIONS), told, nearest(action, [*_ACTIONS]), mark)
+        message = f"whenUnsatisfiable cannot be {action[:60]!r}"
+        yield placement_fault(
+            path, unsupported(action, _ACTIONS), message, nearest(action, [*_ACTIONS]), mark
+        )
     if {"topologyKey": text_of(constraint, "topologyKey"), "whenUnsatisfiable": action} in later:
         pair = "{topologyKey, whenUnsatisfiable}"
         why = f'Duplicate value: "{{{text_of(constraint, "topologyKey")}, {action}}}"'
-        told = "there is another constraint on the same topologyKey"
-        yield placement_fault((*at, pair), why, told, "keep one of them", (*at, "topologyKey"))
+        message = "there is another constraint on the same topologyKey"
+        yield placement_fault((*at, pair), why, message, "keep one of them", (*at, "topologyKey"))
     domains = constraint.get("minDomains")
     if isinstance(domains, int):
         path = (*at, "minDomains")
         if domains <= 0:
-            why, told = "must be greater than zero", "minDomains must be 1 or more"
+            why, message = "must be greater than zero", "minDomains must be 1 or more"
             yield placement_fault(
-                path, f"Invalid value: {domains}: {why}", told, "set it to 1, or leave it out"
+                path, f"Invalid value: {domains}: {why}", message, "set it to 1, or leave it out"
             )
         if action != "DoNotSchedule":
             why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-            told = "minDomains goes with whenUnsatisfiable: DoNotSchedule alone"
-            yield placement_fault(path, f"Invalid value: {domains}: {why}", told, "leave it out")
+            message = "minDomains goes with whenUnsatisfiable: DoNotSchedule alone"
+            yield placement_fault(path, f"Invalid value: {domains}: {why}", message, "leave it out")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = text_of(constraint, name)
         if constraint.get(name) is not None and policy not in _POLICIES:
-            told = f"{name} cannot be {policy[:60]!r}"
+            message = f"{name} cannot be {policy[:60]!r}"
             wrong = unsupported(policy, _POLICIES)
-            yield placement_fault((*at, name), wrong, told, nearest(policy, [*_POLICIES]))
+            yield placement_fault((*at, name), wrong, message, nearest(policy, [*_POLICIES]))
     yield from _selector(mapping(constraint.get("labelSelector")), (*at, "labelSelector"))
 
 
@@ -148,17 +151,17 @@ def label_faults(labels: JsonObject, at: FieldPath) -> Iterator[PodFault]:
 def key_faults(key: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodFault]:
     """What is no key of a label."""
     for why in wrong_in_key(key):
-        told = f"{key[:100]!r} is no key of a label"
+        message = f"{key[:100]!r} is no key of a label"
         yield placement_fault(
-            path, f"Invalid value: {json.dumps(key)}: {why}", told, "write domain/name", mark
+            path, f"Invalid value: {json.dumps(key)}: {why}", message, "write domain/name", mark
         )
 
 
 def value_faults(value: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodFault]:
     """What is no value of a label."""
     for why in wrong_in_value(value):
-        told = f"no label has the value {value[:80]!r}"
-        yield placement_fault(path, f"Invalid value: {json.dumps(value)}: {why}", told, _LETTERS, mark)
+        message = f"no label has the value {value[:80]!r}"
+        yield placement_fault(path, f"Invalid value: {json.dumps(value)}: {why}", message, _LETTERS, mark)
 
 
 def _requirement(requirement: JsonObject, at: FieldPath) -> Iterator[PodFault]:
@@ -169,15 +172,15 @@ def _requirement(requirement: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         yield from value_faults(value, (*at, "values", index))
 
 
-def operator_faults(requirement: JsonObject, at: FieldPath, known: tuple[str, ...]) -> Iterator[PodFault]:
+def operator_faults(requirement: JsonObject, at: FieldPath, operators: tuple[str, ...]) -> Iterator[PodFault]:
     """An operator that is none of those, or values that do not go with it."""
-    operator, given = text_of(requirement, "operator"), requirement.get("values")
-    values = given if isinstance(given, list) else []
-    if operator not in known:
+    operator, operands = text_of(requirement, "operator"), requirement.get("values")
+    values = operands if isinstance(operands, list) else []
+    if operator not in operators:
         mark = (*at, "operator") if "operator" in requirement else at
         why = f"Invalid value: {json.dumps(operator)}: not a valid selector operator"
-        told = f"no operator {operator[:60]}" if operator else "there is no operator"
-        yield placement_fault((*at, "operator"), why, told, nearest(operator, [*known]), mark)
+        message = f"no operator {operator[:60]}" if operator else "there is no operator"
+        yield placement_fault((*at, "operator"), why, message, nearest(operator, [*operators]), mark)
     elif operator in ("In", "NotIn") and not values:
         why = "Required value: must be specified when `operator` is 'In' or 'NotIn'"
         yield placement_fault(
@@ -185,22 +188,22 @@ def operator_faults(requirement: JsonObject, at: FieldPath, known: tuple[str, ..
         )
     elif operator in ("Exists", "DoesNotExist") and values:
         why = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-        told, remedy = f"{operator} takes no values", "use In, or remove them"
-        yield placement_fault((*at, "values"), why, told, remedy)
+        message, remedy = f"{operator} takes no values", "use In, or remove them"
+        yield placement_fault((*at, "values"), why, message, remedy)
     elif operator in ("Gt", "Lt") and len(values) != 1:
         why = "Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
-        told = f"{operator} takes one value, not {len(values)}"
-        yield placement_fault((*at, "values"), why, told, "give one", (*at, "values") if values else at)
+        message = f"{operator} takes one value, not {len(values)}"
+        yield placement_fault((*at, "values"), why, message, "give one", (*at, "values") if values else at)
 
 
-def placement_fault(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+def placement_fault(path: FieldPath, text: str, message: str, remedy: str, mark: FieldPath = ()) -> PodFault:
     """A field that says where a pod may run, and that is refused."""
-    return PodFault(PodPlacementInvalid, path, text, told, remedy, mark)
+    return PodFault(PodPlacementInvalid, path, text, message, remedy, mark)
 
 
-def unsupported(value: str, known: tuple[str, ...]) -> str:
+def unsupported(value: str, choices: tuple[str, ...]) -> str:
     """The server's words for a value that is none of a fixed set."""
-    listed = ", ".join(f'"{one}"' for one in known)
+    listed = ", ".join(f'"{choice}"' for choice in choices)
     return f"Unsupported value: {json.dumps(value)}: supported values: {listed}"
 
 
@@ -211,16 +214,16 @@ def mapping(value: JsonValue) -> JsonObject:
 
 def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
     """The mappings of a list, each with its index."""
-    for index, one in enumerate(value if isinstance(value, list) else []):
-        if isinstance(one, dict):
-            yield index, one
+    for index, element in enumerate(value if isinstance(value, list) else []):
+        if isinstance(element, dict):
+            yield index, element
 
 
 def texts(value: JsonValue) -> Iterator[tuple[int, str]]:
     """The texts of a list, each with its index."""
-    for index, one in enumerate(value if isinstance(value, list) else []):
-        if isinstance(one, str):
-            yield index, one
+    for index, element in enumerate(value if isinstance(value, list) else []):
+        if isinstance(element, str):
+            yield index, element
 
 
 def text_of(holder: JsonObject, key: str) -> str:

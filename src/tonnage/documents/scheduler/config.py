@@ -56,13 +56,13 @@ def scheduler_profiles(text: str, source: str) -> tuple[SchedulerProfile, ...]:
     document = parse_yaml(text, source=source)
     read = validate(document, s.Configuration)
     problems = list(_twice(read, document))
-    found = [
-        _Reading(document, ("profiles", at), read, problems).profile(one)
-        for at, one in enumerate(read.profiles)
+    profiles = [
+        _Reading(document, ("profiles", at), read, problems).profile(profile)
+        for at, profile in enumerate(read.profiles)
     ]
     if problems:
         raise ConfigError(*problems)
-    return tuple(found)
+    return tuple(profiles)
 
 
 def _twice(read: s.Configuration, document: Located) -> Iterator[Problem]:
@@ -97,8 +97,12 @@ class _Reading:
         after = [name for name, _ in expanded(multi, sets.post_filter, POST_FILTERS)]
         own = read.percentage_of_nodes_to_score
         percent = own if own is not None else self._whole.percentage_of_nodes_to_score
-        fit, spread, pods = self._given(s.Fit), self._given(s.Spread), self._given(s.PodAffinity)
-        preemption = self._given(s.Preemption)
+        fit, spread, pods = (
+            self._arguments_of(s.Fit),
+            self._arguments_of(s.Spread),
+            self._arguments_of(s.PodAffinity),
+        )
+        preemption = self._arguments_of(s.Preemption)
         return SchedulerProfile(
             name=read.scheduler_name,
             filters=tuple(filters) if _touched(sets.multi_point, sets.filter) else None,
@@ -107,8 +111,8 @@ class _Reading:
             frees_claims="DynamicResources" in after,
             fit=_rating(fit.scoring_strategy),
             ignored=(*fit.ignored_resources, *(f"{group}/*" for group in fit.ignored_resource_groups)),
-            balanced=tuple(r.name for r in self._given(s.Balanced).resources) or ("cpu", "memory"),
-            affinity=_added(self._given(s.Affinity).added_affinity),
+            balanced=tuple(r.name for r in self._arguments_of(s.Balanced).resources) or ("cpu", "memory"),
+            affinity=_added(self._arguments_of(s.Affinity).added_affinity),
             spread=_constraints(spread) if spread.defaulting_type == "List" else None,
             required_weight=pods.hard_pod_affinity_weight,
             overlooks_preferred=pods.ignore_preferred_terms_of_existing_pods,
@@ -134,9 +138,9 @@ class _Reading:
             yield "the scheduler's extenders"
         named = {name for name, _ in multi} | {
             plugin.name
-            for one in (sets.pre_filter, sets.filter, sets.post_filter, sets.pre_score, sets.score,
+            for plugin_set in (sets.pre_filter, sets.filter, sets.post_filter, sets.pre_score, sets.score,
                         sets.pre_enqueue, sets.permit, sets.reserve)
-            for plugin in one.enabled
+            for plugin in plugin_set.enabled
         }  # fmt: skip
         strange = named - POINTS | ({*filters, *scores} & POINTS) - MODELLED
         yield from (f"the scheduler's plugin {name}" for name in sorted(strange))
@@ -149,9 +153,9 @@ class _Reading:
         ):
             yield from (f"{name} without its {point}" for name in left_out(multi, own, able, used))
 
-    def _given(self, model: type[A]) -> A:
-        found = self._args.get(model)
-        return found if isinstance(found, model) else model()
+    def _arguments_of(self, model: type[A]) -> A:
+        arguments = self._args.get(model)
+        return arguments if isinstance(arguments, model) else model()
 
     def _read_args(self, read: s.Profile) -> None:
         named: set[str] = set()
@@ -188,8 +192,8 @@ def _faults(args: s.Args, part: Located) -> Iterator[Problem]:
         scoring = args.scoring_strategy
         ratio = scoring.requested_to_capacity_ratio
         if scoring.type is Strategy.RATIO and ratio is None:
-            what = f"{Strategy.RATIO} needs requestedToCapacityRatio.shape"
-            yield Problem(what, part.where(("scoringStrategy",)), remedy="give at least one point")
+            problem = f"{Strategy.RATIO} needs requestedToCapacityRatio.shape"
+            yield Problem(problem, part.where(("scoringStrategy",)), remedy="give at least one point")
         if ratio is not None and any(a.utilization >= b.utilization for a, b in pairwise(ratio.shape)):
             where = part.where(("scoringStrategy", "requestedToCapacityRatio", "shape"))
             yield Problem("utilization must grow from point to point", where)
@@ -204,14 +208,14 @@ def _faults(args: s.Args, part: Located) -> Iterator[Problem]:
 
 
 def _touched(*sets: s.Set) -> bool:
-    return any(one.enabled or one.disabled for one in sets)
+    return any(plugin_set.enabled or plugin_set.disabled for plugin_set in sets)
 
 
 def _rating(scoring: s.Scoring) -> FitRating:
     ratio, default = scoring.requested_to_capacity_ratio, FitRating()
     return FitRating(
         scoring.type,
-        tuple((one.name, one.weight) for one in scoring.resources) or default.resources,
+        tuple((resource.name, resource.weight) for resource in scoring.resources) or default.resources,
         tuple((point.utilization, point.score) for point in ratio.shape) if ratio else (),
     )
 
@@ -222,7 +226,7 @@ def _added(affinity: s.NodeAffinity | None) -> AddedAffinity:
     required = affinity.required
     return AddedAffinity(
         tuple(_term(term) for term in required.node_selector_terms) if required else None,
-        tuple((one.weight, _term(one.preference)) for one in affinity.preferred),
+        tuple((preferred.weight, _term(preferred.preference)) for preferred in affinity.preferred),
     )
 
 
@@ -234,6 +238,8 @@ def _term(term: s.Term) -> NodeSelectorTerm:
 
 def _constraints(spread: s.Spread) -> tuple[DefaultSpread, ...]:
     return tuple(
-        DefaultSpread(one.topology_key, one.max_skew, one.when_unsatisfiable == "DoNotSchedule")
-        for one in spread.default_constraints
+        DefaultSpread(
+            constraint.topology_key, constraint.max_skew, constraint.when_unsatisfiable == "DoNotSchedule"
+        )
+        for constraint in spread.default_constraints
     )

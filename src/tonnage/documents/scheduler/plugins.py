@@ -96,11 +96,11 @@ MODELLED: Final = frozenset({*FILTERS, *SCORES} - {"NodeDeclaredFeatures"})
 def merged(defaults: Iterable[tuple[str, int]], own: Set) -> list[tuple[str, int]]:
     """Plugins with weights after the profile's own set is merged into the defaults."""
     disabled, enabled = {plugin.name for plugin in own.disabled}, {p.name: p.weight for p in own.enabled}
-    found: list[tuple[str, int]] = []
+    plugins: list[tuple[str, int]] = []
     if "*" not in disabled:
-        found = [(n, enabled.get(n, weight)) for n, weight in defaults if n not in disabled]
-    there = {name for name, _ in found}
-    return found + [(plugin.name, plugin.weight) for plugin in own.enabled if plugin.name not in there]
+        plugins = [(n, enabled.get(n, weight)) for n, weight in defaults if n not in disabled]
+    there = {name for name, _ in plugins}
+    return plugins + [(plugin.name, plugin.weight) for plugin in own.enabled if plugin.name not in there]
 
 
 def expanded(multi: Iterable[tuple[str, int]], own: Set, able: Iterable[str]) -> list[tuple[str, int]]:

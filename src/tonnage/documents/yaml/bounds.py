@@ -78,14 +78,14 @@ class _Count:
             case yaml.ScalarEvent():
                 before = Size(self.bytes, self.values)
                 self._grow(Size(_length(event.value), self._value()), event)
-                self._named(event.anchor, before)
+                self._note_anchor(event.anchor, before)
             case yaml.AliasEvent():
                 self._alias(event)
             case yaml.CollectionStartEvent():
                 self._start(event)
             case yaml.CollectionEndEvent():
                 ended = self.open.pop()
-                self._named(ended.anchor, ended.before)
+                self._note_anchor(ended.anchor, ended.before)
             case yaml.DocumentStartEvent():
                 self.anchors.clear()
             case _:
@@ -111,7 +111,7 @@ class _Count:
                 problem_mark=cast("yaml.Mark | None", event.start_mark),
             )
 
-    def _named(self, anchor: str | None, before: Size) -> None:
+    def _note_anchor(self, anchor: str | None, before: Size) -> None:
         if anchor is not None:
             self.anchors[anchor] = Size(self.bytes - before.bytes, self.values - before.values)
 
@@ -136,9 +136,9 @@ class _Count:
         )
         if isinstance(event, yaml.AliasEvent):
             name = f"*{(event.anchor or '')[:60]}"
-            what = f"{limit}, where an alias counts as all that it stands for, such as {name} here"
+            problem = f"{limit}, where an alias counts as all that it stands for, such as {name} here"
             why = f"{name} stands for {size.bytes:,} bytes in {size.values:,} value{'s' * (size.values != 1)}"
-            raise ConfigError(Problem(what, self._place(event), why, _REMEDY))
+            raise ConfigError(Problem(problem, self._place(event), why, _REMEDY))
         raise ConfigError(Problem(limit, self._place(event), remedy="split it"))
 
     def _place(self, event: yaml.NodeEvent) -> str:

@@ -154,11 +154,11 @@ class _Reader:
         value = self._value(root, ())
         return Located(value, self.source, self.marks, repeated=tuple(self.repeated))
 
-    def _problem(self, node: yaml.Node, path: Path, what: str, why: str = "", remedy: str = "") -> None:
+    def _problem(self, node: yaml.Node, path: Path, problem: str, why: str = "", remedy: str = "") -> None:
         if len(self.problems) == MAX_PROBLEMS:
             return
         place = f"{self.source}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
-        self.problems.append(Problem(what, f"{place} {field_path(path)}".rstrip(), why, remedy))
+        self.problems.append(Problem(problem, f"{place} {field_path(path)}".rstrip(), why, remedy))
 
     def _value(self, node: yaml.Node, path: Path) -> JsonValue:
         self.count += 1
@@ -179,7 +179,7 @@ class _Reader:
         return self._scalar(cast("yaml.ScalarNode", node), path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, JsonValue]:
-        result: dict[str, JsonValue] = {}
+        entries: dict[str, JsonValue] = {}
         first: dict[str, yaml.Node] = {}
         merges: list[yaml.Node] = []
         for key_node, child in node.value:
@@ -192,27 +192,27 @@ class _Reader:
             if key in first:
                 why = f"first given at line {first[key].start_mark.line + 1}"
                 self._problem(key_node, (*path, key), _TWICE, why, "keep one of them")
-            result[key] = self._value(child, (*path, key))
+            entries[key] = self._value(child, (*path, key))
             self.marks[*path, key] = Mark(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key in first:
                 self.repeated.append((key, child.start_mark.line + 1))
             first.setdefault(key, key_node)
         for merge in merges:
-            self._merge(merge, path, result)
-        return result
+            self._merge(merge, path, entries)
+        return entries
 
-    def _merge(self, node: yaml.Node, path: Path, result: dict[str, JsonValue]) -> None:
+    def _merge(self, node: yaml.Node, path: Path, entries: dict[str, JsonValue]) -> None:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
                 self._problem(source, path, "a merge key (<<) takes a mapping")
                 continue
-            kept, self.marks = self.marks, {}
+            own_marks, self.marks = self.marks, {}
             for key, value in self._mapping(source, path).items():
-                result.setdefault(key, value)
+                entries.setdefault(key, value)
             for place, mark in self.marks.items():
-                kept.setdefault(place, mark)
-            self.marks = kept
+                own_marks.setdefault(place, mark)
+            self.marks = own_marks
 
     def _key(self, node: yaml.Node, path: Path) -> str | None:
         if not isinstance(node, yaml.ScalarNode):

@@ -34,8 +34,8 @@ class Document(BaseModel):
 class FieldError(ValueError):
     """For validators: a problem with a reason and a remedy of its own."""
 
-    def __init__(self, what: str, *, why: str = "", remedy: str = "") -> None:
-        super().__init__(what)
+    def __init__(self, problem: str, *, why: str = "", remedy: str = "") -> None:
+        super().__init__(problem)
         self.why = why
         self.remedy = remedy
 
@@ -78,8 +78,8 @@ def validate(document: Located, model: type[M]) -> M:
         return model.model_validate_json(json.dumps(document.value))
     except ValidationError as error:
         details = error.errors(include_url=False)[:_MOST_DETAILS]
-        found = (_field_problem(detail, document, model) for detail in details)
-        unique = {(problem.where, problem.what): problem for problem in found}
+        problems = (_field_problem(detail, document, model) for detail in details)
+        unique = {(problem.where, problem.what): problem for problem in problems}
         raise ConfigError(*list(unique.values())[:MAX_PROBLEMS]) from None
 
 
@@ -105,26 +105,26 @@ def _field_problem(detail: ErrorDetails, document: Located, model: type[BaseMode
     if isinstance(error, ValueError):
         return Problem(str(error), document.where(path))
     if detail["type"] == "extra_forbidden":
-        known = sorted(_known_keys(model, path[:-1]))
+        fields = sorted(_known_keys(model, path[:-1]))
         return Problem(
-            f"unknown field {path[-1]!s}", document.where(path), remedy=nearest(str(path[-1]), known)
+            f"unknown field {path[-1]!s}", document.where(path), remedy=nearest(str(path[-1]), fields)
         )
     if detail["type"] == "missing":
         return Problem("required field is missing", document.where(path))
-    given = detail["input"]
-    if given is None and not path:
+    value = detail["input"]
+    if value is None and not path:
         return Problem("the document is empty", document.where())
-    shown = f", found {json.dumps(given, default=str)[:60]}" if not isinstance(given, dict | list) else ""
+    shown = f", found {json.dumps(value, default=str)[:60]}" if not isinstance(value, dict | list) else ""
     message = detail["msg"]
     return Problem(f"{message[:1].lower()}{message[1:]}{shown}", document.where(path))
 
 
 def _real_path(loc: tuple[int | str, ...], document: Located, *, absent: bool) -> Path:
     """`loc` without what pydantic adds for unions: steps that somebody wrote, and a missing last one."""
-    said = {whole[:end] for whole in document.elsewhere for end in range(1, len(whole) + 1)}
+    written = {whole[:end] for whole in document.elsewhere for end in range(1, len(whole) + 1)}
     path: Path = ()
     for index, step in enumerate(loc):
-        if (*path, step) in document.marks or (*path, step) in said or (absent and index == len(loc) - 1):
+        if (*path, step) in document.marks or (*path, step) in written or (absent and index == len(loc) - 1):
             path = (*path, step)
     return path
 

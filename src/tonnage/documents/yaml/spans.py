@@ -55,10 +55,10 @@ class Parts:
 
     def part(self, document: int, path: Path) -> Part | None:
         """The part at a path, None where there is none."""
-        found = self._found(document, path)
-        if found is None:
+        node = self._node_at(document, path)
+        if node is None:
             return None
-        key, value, shared = found
+        key, value, shared = node
         return Part(self._span(key) if key is not None else None, self._span(value), _style(value), shared)
 
     def place(self, document: int, path: Path) -> Span:
@@ -71,16 +71,16 @@ class Parts:
 
     def entries(self, document: int, path: Path) -> list[tuple[str, Part]]:
         """The entries of a mapping as they are written, a merge key (`<<`) among them."""
-        found = self._found(document, path)
-        if found is None or not isinstance(found[1], yaml.MappingNode):
+        node = self._node_at(document, path)
+        if node is None or not isinstance(node[1], yaml.MappingNode):
             return []
         return [
-            (_name(key), Part(self._span(key), self._span(value), _style(value), found[2]))
-            for key, value in found[1].value
+            (_name(key), Part(self._span(key), self._span(value), _style(value), node[2]))
+            for key, value in node[1].value
             if isinstance(key, yaml.ScalarNode)
         ]
 
-    def _found(self, document: int, path: Path) -> tuple[yaml.Node | None, yaml.Node, bool] | None:
+    def _node_at(self, document: int, path: Path) -> tuple[yaml.Node | None, yaml.Node, bool] | None:
         node = self._roots[document] if document < len(self._roots) else None
         key: yaml.Node | None = None
         shared = False
@@ -102,21 +102,21 @@ class Parts:
             return None
         if id(node) not in self._entries:
             self._entries[id(node)] = {}  # one that merges itself finds nothing of itself
-            self._entries[id(node)] = self._named(node)
+            self._entries[id(node)] = self._by_name(node)
         return self._entries[id(node)].get(step)
 
-    def _named(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node, bool]]:
-        found: dict[str, tuple[yaml.Node, yaml.Node, bool]] = {}
+    def _by_name(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node, bool]]:
+        by_name: dict[str, tuple[yaml.Node, yaml.Node, bool]] = {}
         for key, value in node.value:
             if key.tag != _MERGE:
-                found.setdefault(_name(key), (key, value, False))
+                by_name.setdefault(_name(key), (key, value, False))
         for key, value in node.value:
             if key.tag == _MERGE:
                 for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    inner = self._named(source) if isinstance(source, yaml.MappingNode) else {}
-                    for name, (own, one, _) in inner.items():
-                        found.setdefault(name, (own, one, True))
-        return found
+                    inner = self._by_name(source) if isinstance(source, yaml.MappingNode) else {}
+                    for name, (own, inner_value, _) in inner.items():
+                        by_name.setdefault(name, (own, inner_value, True))
+        return by_name
 
     def _span(self, node: yaml.Node) -> Span:
         start = node.start_mark
@@ -140,14 +140,14 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
 
 def _shared(roots: list[yaml.Node]) -> Iterator[int]:
     """Ids of nodes that more than one place has."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [*roots]
     while waiting:
         node = waiting.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             yield id(node)
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         waiting.extend(_children(node))
 
 

@@ -54,8 +54,8 @@ class Message:
     def has_reason(self, reason: str) -> bool:
         """Whether a word of a status is one of its own."""
         return any(
-            reason.startswith(known[:-1]) if known.endswith("*") else reason == known
-            for known in self.reasons
+            reason.startswith(listed[:-1]) if listed.endswith("*") else reason == listed
+            for listed in self.reasons
         )
 
 
@@ -66,11 +66,11 @@ def messages() -> tuple[Message, ...]:
     >>> [m.code for m in messages() if 82 in m.rows]
     ['cuda-out-of-memory']
     """
-    known = symptoms_by_code()
+    by_code = symptoms_by_code()
     text = resources.files(__package__).joinpath("messages.toml").read_text(encoding="utf-8")
     return tuple(
         Message(
-            kind=known[row["code"]],
+            kind=by_code[row["code"]],
             rows=tuple(row["rows"]),
             layer=Layer(row["layer"]),
             patterns=tuple(re.compile(pattern, re.MULTILINE) for pattern in row.get("patterns", ())),
@@ -91,5 +91,5 @@ def known_phrases(text: str) -> tuple[str, ...]:
     >>> known_phrases("step 7\\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB for alice")
     ('CUDA out of memory',)
     """
-    found = (pattern.search(text) for message in messages() for pattern in message.patterns)
-    return tuple(dict.fromkeys(match[0] for match in found if match is not None))
+    matches = (pattern.search(text) for message in messages() for pattern in message.patterns)
+    return tuple(dict.fromkeys(match[0] for match in matches if match is not None))

@@ -89,10 +89,10 @@ def device_fields() -> Mapping[str, DeviceField]:
 
 def fields_named(names: Sequence[str]) -> tuple[DeviceField, ...]:
     """The fields of these names, in that order. Raises Bug: there is no field of one."""
-    known = device_fields()
-    if unknown := [name for name in names if name not in known]:
+    by_name = device_fields()
+    if unknown := [name for name in names if name not in by_name]:
         raise Bug(Problem(f"no device has a field {unknown[0]}", why="it is not in metrics.toml"))
-    return tuple(known[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def _typed(row: Mapping[str, Any]) -> dict[str, Any]:

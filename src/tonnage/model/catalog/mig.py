@@ -57,7 +57,7 @@ def _table() -> Mapping[str, Any]:
 def mig_boards() -> tuple[MigBoard, ...]:
     """Every known board; read once."""
     table = _table()
-    found: list[MigBoard] = []
+    boards: list[MigBoard] = []
     for name, row in table["boards"].items():
         family = table["families"][row["family"]]
         profiles = {
@@ -68,8 +68,8 @@ def mig_boards() -> tuple[MigBoard, ...]:
         words = tuple(frozenset(some) for some in row.get("words", ()))
         sizes, devices = (family["compute"], family["memory"]), tuple(row["devices"])
         engines = family.get("engines", {})
-        found.append(MigBoard(name, *sizes, MappingProxyType(profiles), devices, balanced, words, **engines))
-    return tuple(found)
+        boards.append(MigBoard(name, *sizes, MappingProxyType(profiles), devices, balanced, words, **engines))
+    return tuple(boards)
 
 
 @cache
@@ -92,38 +92,44 @@ def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
     >>> mig_board("NVIDIA GB200").name, mig_board("NVIDIA GB200", ["3g.95gb"]).name
     ('GB200', 'GB200 of 189 GB')
     """
-    told, wanted = _words(product), {*profiles}
-    fitting = {board.name: [len(some) for some in board.words if some <= told] for board in mig_boards()}
+    product_words, profile_names = _words(product), {*profiles}
+    fitting = {
+        board.name: [len(some) for some in board.words if some <= product_words] for board in mig_boards()
+    }
     able = [board for board in mig_boards() if fitting[board.name]]
     return max(
-        able, key=lambda board: (len(wanted & board.profiles.keys()), max(fitting[board.name])), default=None
+        able,
+        key=lambda board: (len(profile_names & board.profiles.keys()), max(fitting[board.name])),
+        default=None,
     )
 
 
-def told_board(product: str, known: MigBoard | None, told: Iterable[MigProfile]) -> MigBoard:
+def told_board(product: str, catalogued: MigBoard | None, reported: Iterable[MigProfile]) -> MigBoard:
     """The board of which a driver told these profiles and their places; engines are as `known`.
 
     >>> told_board("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
     2
     """
-    there = {one.name: one for one in told}
-    if known is None:
-        sizes = max(one.compute for one in there.values()), _end(there.values())
+    there = {profile.name: profile for profile in reported}
+    if catalogued is None:
+        sizes = max(profile.compute for profile in there.values()), _end(there.values())
         return MigBoard(product, *sizes, MappingProxyType(there), ())
-    order = [name for name in known.profiles if name in there]
-    order += sorted(there.keys() - known.profiles.keys())
+    order = [name for name in catalogued.profiles if name in there]
+    order += sorted(there.keys() - catalogued.profiles.keys())
     profiles = {
-        name: replace(there[name], media=known.profiles[name].media, flow=known.profiles[name].flow)
-        if name in known.profiles
+        name: replace(there[name], media=catalogued.profiles[name].media, flow=catalogued.profiles[name].flow)
+        if name in catalogued.profiles
         else there[name]
         for name in order
     }
-    balanced = known.balanced if known.balanced.keys() <= there.keys() else {}
-    return replace(known, memory=_end(there.values()), profiles=MappingProxyType(profiles), balanced=balanced)
+    balanced = catalogued.balanced if catalogued.balanced.keys() <= there.keys() else {}
+    return replace(
+        catalogued, memory=_end(there.values()), profiles=MappingProxyType(profiles), balanced=balanced
+    )
 
 
 def _end(profiles: Iterable[MigProfile]) -> int:
-    return max(one.starts[-1] + one.memory for one in profiles)
+    return max(profile.starts[-1] + profile.memory for profile in profiles)
 
 
 def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
@@ -135,9 +141,9 @@ def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int
     9856
     """
     plain = [name for name in board.profiles if "+" not in name and "-" not in name]
-    seen = _table()["memory_mib"].get(key)
-    if seen is not None:
-        return dict(zip(plain, seen, strict=True)), True
+    measured = _table()["memory_mib"].get(key)
+    if measured is not None:
+        return dict(zip(plain, measured, strict=True)), True
     share = {name: board.profiles[name].memory / board.memory for name in plain}
     return {name: int(total_mib * share[name] * 0.95) for name in plain}, False
 

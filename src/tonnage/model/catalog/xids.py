@@ -34,13 +34,13 @@ def xids() -> Mapping[int, Xid]:
     """
     text = resources.files(__package__).joinpath("xids.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
-    found: dict[int, Xid] = {}
+    by_code: dict[int, Xid] = {}
     for row in table["xid"]:
         fault_class = FaultClass(row["class"])
         for code in row["codes"]:
-            if code in found:
+            if code in by_code:
                 raise ValueError(f"Xid {code} is listed twice")
-            found[code] = Xid(
+            by_code[code] = Xid(
                 code=code,
                 name=row["name"],
                 origin=row["origin"],
@@ -49,4 +49,4 @@ def xids() -> Mapping[int, Xid]:
                 action=row["action"],
                 source=row.get("source", table["source"]),
             )
-    return MappingProxyType(found)
+    return MappingProxyType(by_code)

@@ -78,7 +78,7 @@ class DriverFiles:
 
     libraries: tuple[DriverFile, ...] = ()
     programs: tuple[DriverFile, ...] = ()
-    data: tuple[DriverFile, ...] = ()
+    data_files: tuple[DriverFile, ...] = ()
     sockets: tuple[DriverFile, ...] = ()
     cuda_folder: str = ""
     render: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

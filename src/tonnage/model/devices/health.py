@@ -23,7 +23,7 @@ class FaultClass(StrEnum):
         return self in (FaultClass.INFORMATION, FaultClass.APPLICATION)
 
 
-SEVERITY: Final = {each: place for place, each in enumerate(FaultClass)}
+SEVERITY: Final = {fault_class: place for place, fault_class in enumerate(FaultClass)}
 
 
 class Signal(StrEnum):

@@ -42,8 +42,8 @@ class MpsDaemon:
 
     def like(self, other: MpsDaemon) -> bool:
         """Whether clients would see no difference: the order of devices is none."""
-        mine, others = self.devices, other.devices
-        return (self.resource, self.root, self.threads_percent, frozenset(mine)) == (
+        own, others = self.devices, other.devices
+        return (self.resource, self.root, self.threads_percent, frozenset(own)) == (
             *(other.resource, other.root, other.threads_percent),
             frozenset(others),
         )

@@ -347,7 +347,7 @@ class Quota:
     used: Labels = field(default_factory=dict)
     scopes: tuple[QuotaScope, ...] = ()
     counted: bool = False
-    wanted: Labels = field(default_factory=dict)
+    spec_hard: Labels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

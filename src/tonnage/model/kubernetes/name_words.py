@@ -46,8 +46,8 @@ def wrong_in_key(text: str) -> Iterator[str]:
     """
     parts = text.split("/")
     if len(parts) > 2:
-        told = pattern_complaint(_PARTS, KEY, "MyName", "my.name", "123-abc")
-        yield f"a valid label key {told} {_PREFIXED}"
+        complaint = pattern_complaint(_PARTS, KEY, "MyName", "my.name", "123-abc")
+        yield f"a valid label key {complaint} {_PREFIXED}"
         return
     if len(parts) == 2:
         wrong = wrong_in_subdomain(parts[0]) if parts[0] else ("must be non-empty",)
@@ -125,9 +125,9 @@ def _at_most(count: int) -> str:
     return f"must be no more than {count} bytes"
 
 
-def pattern_complaint(told: str, pattern: str, *examples: str) -> str:
+def pattern_complaint(parts: str, pattern: str, *examples: str) -> str:
     """Words for a text that does not match, as the server says it, which leaves two blanks before `or`."""
     if not examples:
-        return f"{told} (regex used for validation is '{pattern}')"
+        return f"{parts} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{told} (e.g. {shown}regex used for validation is '{pattern}')"
+    return f"{parts} (e.g. {shown}regex used for validation is '{pattern}')"

@@ -37,7 +37,7 @@ class _Quantity:
     value: Fraction
     format: str
     scale: int
-    kept: bool
+    canonical: bool
 
 
 def parse_quantity(text: str) -> Fraction:
@@ -83,7 +83,7 @@ def canonical_quantity(text: str) -> str:
     ['500m', '1', '1Gi', '1536Mi', '100k', '+5']
     """
     read = _read(text)
-    return text if read.kept else _written(read.value, read.format)
+    return text if read.canonical else _written(read.value, read.format)
 
 
 def round_up_milli(text: str) -> str:
@@ -93,7 +93,7 @@ def round_up_milli(text: str) -> str:
     ('1m', '1Gi')
     """
     read = _read(text)
-    if read.kept and read.scale >= -3:
+    if read.canonical and read.scale >= -3:
         return text
     return _written(_away_from_zero(read.value, Fraction(1, 1000)), read.format)
 
@@ -138,7 +138,7 @@ def _read(text: str) -> _Quantity:
     scale = (0 if form == "binary" else power) - len(part)
     if _is_short(form, power, whole, part) and scale >= -9 and int(whole + part) <= _INT64:
         return _Quantity(signed, form, scale, _is_tidy(form, scale, whole + part))
-    return _Quantity(_bounded(signed, form), _shown(form, value), scale, kept=False)
+    return _Quantity(_bounded(signed, form), _shown(form, value), scale, canonical=False)
 
 
 def _shown(form: str, value: Fraction) -> str:

@@ -156,7 +156,7 @@ class DeviceRequest:
     tolerations: tuple[Toleration, ...] = ()
     capacity: Quantities | None = None
     alternatives: tuple[DeviceRequest, ...] = ()
-    known: bool = True
+    complete: bool = True
     """False: neither `exactly` nor `firstAvailable` is set."""
 
 

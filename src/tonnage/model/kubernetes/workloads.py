@@ -44,7 +44,7 @@ class Workload:
     key: WorkloadKey
     uid: str = ""
     owner: WorkloadKey | None = None
-    wanted: int | None = None
+    desired: int | None = None
     paused: bool = False
     """A Deployment's `spec.paused`, or `spec.suspend` of a Job or CronJob."""
     in_order: bool = False
@@ -53,7 +53,7 @@ class Workload:
     created: datetime | None = None
     started: datetime | None = None
     """A Job's `status.startTime`."""
-    seen: bool = True
+    observed: bool = True
     """Its controller has looked at it as it is now."""
     conditions: tuple[Stated, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)

@@ -21,7 +21,7 @@ class MigEntry:
 
     devices: tuple[int, ...] | None
     enabled: bool
-    wanted: Mapping[str, int]
+    counts: Mapping[str, int]
     filters: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
 
@@ -95,7 +95,7 @@ class GpuInstance:
     @property
     def slices(self) -> tuple[int, ...]:
         """The sizes of its compute instances, sorted."""
-        return tuple(sorted(one.slices for one in self.computes))
+        return tuple(sorted(compute.slices for compute in self.computes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def parse_profile(text: str) -> ProfileName:
     return name
 
 
-def nearest_profile(text: str, known: Iterable[str]) -> str:
+def nearest_profile(text: str, profiles: Iterable[str]) -> str:
     """The known profile that is most like a text: of as many slices, then of most similar memory; or none.
 
     >>> known = ["1g.20gb", "1g.10gb", "1g.10gb+me"]
@@ -66,22 +66,27 @@ def nearest_profile(text: str, known: Iterable[str]) -> str:
     >>> nearest_profile("half", known), nearest_profile("9g.90gb", ["3g.40gb", "7g.80gb"])
     ('', '7g.80gb')
     """
-    names = sorted(known)
+    names = sorted(profiles)
     try:
-        given = parse_profile(text)
+        parsed = parse_profile(text)
     except ValueError:
         pass
     else:
-        return _nearest(given, names)
+        return _nearest(parsed, names)
     like = _LIKE.fullmatch(text.lower())
     if like is not None:
         return _nearest(ProfileName(int(like[1]), int(like[2])), names)
     return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.5)), "")
 
 
-def _nearest(given: ProfileName, names: list[str]) -> str:
+def _nearest(profile: ProfileName, names: list[str]) -> str:
     def distance(name: str) -> tuple[int, int, bool, str]:
-        one = parse_profile(name)
-        return abs(one.slices - given.slices), abs(one.gb - given.gb), one.engines != given.engines, name
+        candidate = parse_profile(name)
+        return (
+            abs(candidate.slices - profile.slices),
+            abs(candidate.gb - profile.gb),
+            candidate.engines != profile.engines,
+            name,
+        )
 
     return min(names, key=distance, default="")

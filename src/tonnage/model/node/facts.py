@@ -287,7 +287,7 @@ class DriverAnswer:
     inventory: Inventory | None = None
     error: str = ""
     hangs: bool = False
-    asked: bool = True
+    queried: bool = True
     pretended: bool = False
     used_mib: Mapping[str, int] = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] = ()

@@ -74,8 +74,8 @@ class ClaimNotAllocatable(SchedulerReason):
     @property
     def phrase(self) -> str:
         """The phrase, with what is in it of the facts."""
-        told = ", ".join(self.causes or ())
-        return f"without devices for its claims ({told})" if told else "without devices for its claims"
+        causes = ", ".join(self.causes or ())
+        return f"without devices for its claims ({causes})" if causes else "without devices for its claims"
 
 
 @reason

@@ -26,12 +26,12 @@ def facts_json(cls: type, values: Mapping[str, object]) -> JsonObject:
 
     A fact that is None and need not be given is left out.
     """
-    found: JsonObject = {}
+    facts: JsonObject = {}
     for field in shown_fields(cls):
         fact = values[key_of(field)]
         if fact is not None or is_required(field):
-            found[key_of(field)] = _written(fact)
-    return found
+            facts[key_of(field)] = _written(fact)
+    return facts
 
 
 @cache
@@ -63,9 +63,9 @@ def _written(value: object) -> JsonValue:
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
-            return {str(key): _written(each) for key, each in value.items()}
+            return {str(key): _written(inner) for key, inner in value.items()}
         case tuple():
-            return [_written(each) for each in value]
+            return [_written(inner) for inner in value]
         case _:
             raise TypeError(f"a fact cannot be a {type(value).__name__}")
 

@@ -69,8 +69,8 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
         return isinstance(other, Reason) and type(self) is type(other) and asdict(self) == asdict(other)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items())
-        return f"{type(self).__name__}({given})"
+        fields = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items())
+        return f"{type(self).__name__}({fields})"
 
     @property
     def phrase(self) -> str:

@@ -22,16 +22,16 @@ from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, unsupported_media_type
 
 
-def read_config(data: bytes) -> JsonObject:
+def read_config(body: bytes) -> JsonObject:
     """The configuration. Raises ApiError 400."""
-    value = _value(data)
+    value = _value(body)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        what = describe(value)
+        described = describe(value)
         raise bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
-            f"{what} into Go value of type map[string]interface {{}}"
+            f"{described} into Go value of type map[string]interface {{}}"
         )
     return value
 
@@ -43,34 +43,34 @@ def tell_repeated(request: Request, config: JsonObject) -> None:
         case FieldValidation.WARN:
             request.notes.warn(*lines)
         case FieldValidation.STRICT if lines:
-            said = f"error converting YAML to JSON: {unmarshal_error(lines)}"
-            raise bad_request(f"error strict decoding YAML: {said}")
+            message = f"error converting YAML to JSON: {unmarshal_error(lines)}"
+            raise bad_request(f"error strict decoding YAML: {message}")
 
 
-def _value(data: bytes) -> JsonValue:
+def _value(body: bytes) -> JsonValue:
     # kubectl and controllers send JSON, which is YAML as well, and much faster to read.
-    if data.lstrip()[:1] == b"{":
+    if body.lstrip()[:1] == b"{":
         with suppress(BodyError):
-            value = parse_json(data)
+            value = parse_json(body)
             if not any(repeated_fields(value)):
                 return value
     from tonnage.model.errors import ConfigError
     from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
 
     try:
-        return parse_yaml(data)
+        return parse_yaml(body)
     except ConfigError as error:
-        said = error.problems[0].why
+        why = error.problems[0].why
     except UnicodeDecodeError:
-        said = "invalid leading UTF-8 octet"
-    raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {said}")
+        why = "invalid leading UTF-8 octet"
+    raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {why}")
 
 
 def no_patch(served: Served) -> StatusError:
     """415 of a body that is no patch of the kind."""
     if served.custom is None:
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    return unsupported_media_type([one.value for one in patch_types(served)])
+    return unsupported_media_type([patch_type.value for patch_type in patch_types(served)])
 
 
 def patch_types(served: Served) -> tuple[PatchType, ...]:

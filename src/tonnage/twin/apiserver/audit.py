@@ -26,7 +26,7 @@ from tonnage.twin.apiserver.requests import User
 _LOG: Final = logging.getLogger(__name__)
 LARGEST: Final = 64 << 20
 """Bytes of one file."""
-KEPT: Final = 3
+OLD_FILES: Final = 3
 """Older files that are kept: FILE.1 is the youngest of them."""
 _LONGEST: Final = 256 << 10
 _LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -73,7 +73,7 @@ class AuditLog:
         self._size = os.fstat(self._file).st_size
 
     def _rotate(self) -> None:
-        for number in range(KEPT, 0, -1):
+        for number in range(OLD_FILES, 0, -1):
             older = self._path.with_name(f"{self._path.name}.{number}")
             younger = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
             if younger.exists():
@@ -101,7 +101,7 @@ class Trail:
         self._received = clock.now()
         self._user: JsonObject = {}
         self._impersonated: JsonObject | None = None
-        self._asked: Attributes | None = None
+        self._attributes: Attributes | None = None
         self._version = ""
         self._annotations = annotations
         self._named: JsonObject = {}
@@ -115,9 +115,9 @@ class Trail:
         """He passes for somebody else."""
         self._impersonated = user_info(user)
 
-    def asks(self, asked: Attributes, version: str) -> None:
+    def asks(self, attributes: Attributes, version: str) -> None:
         """What is asked for, in which version of the API."""
-        self._asked, self._version = asked, version
+        self._attributes, self._version = attributes, version
 
     def decided(self, decision: Decision) -> None:
         """It is allowed, or not."""
@@ -128,17 +128,17 @@ class Trail:
         """The metadata of the object in the body."""
         self._named = metadata
 
-    def said(self, status: JsonObject) -> None:
+    def answered(self, status: JsonObject) -> None:
         """The answer is this Status."""
-        kept = {key: value for key, value in status.items() if key not in ("kind", "apiVersion")}
-        self._status = {"metadata": {}, **kept}
+        fields = {key: value for key, value in status.items() if key not in ("kind", "apiVersion")}
+        self._status = {"metadata": {}, **fields}
 
     def started(self, code: int) -> None:
         """The answer begins."""
         self._status["code"] = code
-        asked = self._asked
+        attributes = self._attributes
         if not self._user or (
-            asked is not None and (asked.verb == "watch" or asked.subresource in _LONG_RUNNING)
+            attributes is not None and (attributes.verb == "watch" or attributes.subresource in _LONG_RUNNING)
         ):
             self._tell("ResponseStarted")
 
@@ -155,14 +155,14 @@ class Trail:
             "auditID": self._id,
             "stage": stage,
             "requestURI": self._origin["requestURI"],
-            "verb": self._asked.verb if self._asked is not None else "",
+            "verb": self._attributes.verb if self._attributes is not None else "",
             "user": self._user,
         }
         if self._impersonated is not None:
             event["impersonatedUser"] = self._impersonated
         event |= {key: self._origin[key] for key in ("sourceIPs", "userAgent") if self._origin.get(key)}
-        if self._asked is not None and self._asked.of_resource:
-            event["objectRef"] = self._reference(self._asked)
+        if self._attributes is not None and self._attributes.of_resource:
+            event["objectRef"] = self._reference(self._attributes)
         event["responseStatus"] = {**self._status}
         event["requestReceivedTimestamp"] = micro_timestamp(self._received)
         event["stageTimestamp"] = micro_timestamp(self._clock.now())
@@ -171,16 +171,16 @@ class Trail:
             event["annotations"] = annotations
         self._write(event)
 
-    def _reference(self, asked: Attributes) -> JsonObject:
+    def _reference(self, attributes: Attributes) -> JsonObject:
         parts: dict[str, str] = {
-            "resource": asked.resource,
-            "namespace": asked.namespace or text(self._named, "namespace"),
-            "name": asked.name or text(self._named, "name"),
+            "resource": attributes.resource,
+            "namespace": attributes.namespace or text(self._named, "namespace"),
+            "name": attributes.name or text(self._named, "name"),
             "uid": text(self._named, "uid"),
-            "apiGroup": asked.group,
+            "apiGroup": attributes.group,
             "apiVersion": self._version,
             "resourceVersion": text(self._named, "resourceVersion"),
-            "subresource": asked.subresource,
+            "subresource": attributes.subresource,
         }
         return {key: value for key, value in parts.items() if value}
 

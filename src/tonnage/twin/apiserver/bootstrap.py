@@ -69,22 +69,22 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
 
 def _recorded(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
     """What a genuine server has of priority and fairness, and its controllers' accounts."""
-    found = _first_objects()
+    objects = _first_objects()
     for plural in ("prioritylevelconfigurations", "flowschemas"):
-        for obj in found[plural]:
+        for obj in objects[plural]:
             for condition in mappings(obj, "status", "conditions"):
                 condition["lastTransitionTime"] = now
             yield ("flowcontrol.apiserver.k8s.io", plural), obj, mapping(obj, "metadata")
-    for name in found["serviceaccounts"]:
+    for name in objects["serviceaccounts"]:
         head: JsonObject = {"apiVersion": "v1", "kind": "ServiceAccount"}
         yield ("", "serviceaccounts"), head, {"name": name, "namespace": "kube-system"}
 
 
 def _first_objects() -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = msgspec.json.decode(
+    objects: dict[str, list[Any]] = msgspec.json.decode(
         files(__package__).joinpath("first_objects.json").read_bytes()
     )
-    return found
+    return objects
 
 
 def _own(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:

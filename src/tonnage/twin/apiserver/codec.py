@@ -100,8 +100,8 @@ class Codec:
             return _other_version(version, row.api_version)
         if other := self._schema.kind(version.rpartition("/")[0], last, kind):
             decode(self._schema, other.type, body)
-        wanted = f"{internal_package(row.group)}.{row.kind}"
-        return BodyError(f"converting ({last}.{kind}) to ({wanted}): unknown conversion", subject=subject)
+        expected = f"{internal_package(row.group)}.{row.kind}"
+        return BodyError(f"converting ({last}.{kind}) to ({expected}): unknown conversion", subject=subject)
 
     def _is_known(self, version: str, kind: str) -> bool:
         listed = kind.removesuffix("List")
@@ -142,15 +142,17 @@ class Codec:
                     warn(words)
             return errors
         schema = served.custom.schema
-        found = schema_problems_of(schema, obj, old, status=subresource == "status")
+        schema_errors = schema_problems_of(schema, obj, old, status=subresource == "status")
         if served.custom.scale is not None:
-            found += tuple(scale_problems(served.custom.scale, obj, status_only=subresource == "status"))
-        if any(one.type in BLOCKING for one in found):
-            return (*errors, *found, *([UNCHECKED] if has_rules(schema) else []))
+            schema_errors += tuple(
+                scale_problems(served.custom.scale, obj, status_only=subresource == "status")
+            )
+        if any(error.type in BLOCKING for error in schema_errors):
+            return (*errors, *schema_errors, *([UNCHECKED] if has_rules(schema) else []))
         broken, stayed = rule_problems(schema, obj, old)
         for words in stayed:
             warn(words)
-        return (*errors, *found, *broken)
+        return (*errors, *schema_errors, *broken)
 
     def empty_status(self, served: Served) -> JsonObject | None:
         """The status of an object that has none yet; None where the field is left out."""
@@ -201,8 +203,8 @@ class Codec:
             return stored_autoscaler(obj)
         if served.custom is None or served.custom.storage_api_version == text(obj, "apiVersion"):
             return obj
-        kept = prune(served.custom.storage_schema, obj).value
-        return {**kept, "apiVersion": served.custom.storage_api_version}
+        pruned = prune(served.custom.storage_schema, obj).value
+        return {**pruned, "apiVersion": served.custom.storage_api_version}
 
 
 def _other_version(version: str, expected: str) -> BodyError:
@@ -212,9 +214,9 @@ def _other_version(version: str, expected: str) -> BodyError:
 
 def _wrong_type(row: KindRow, obj: JsonObject) -> Errors:
     """What is wrong with the kind that an object of a custom kind says of itself."""
-    wanted = (("kind", row.kind), ("apiVersion", row.api_version))
+    expected = (("kind", row.kind), ("apiVersion", row.api_version))
     return tuple(
-        invalid(key, obj.get(key), f"must be {said}") for key, said in wanted if obj.get(key) != said
+        invalid(key, obj.get(key), f"must be {value}") for key, value in expected if obj.get(key) != value
     )
 
 
@@ -224,9 +226,9 @@ def _custom_in_version(served: Served, custom: CustomVersion, obj: JsonObject) -
     same = text(obj, "apiVersion") == served.row.api_version
     if same and written >= custom.revision:
         return obj
-    kept = text(obj, "apiVersion") == custom.storage_api_version
-    schema = custom.storage_schema if kept else custom.schema
-    seen = with_defaults(schema, prune(schema, obj).value)
-    if not same and kept:
-        seen = prune(custom.schema, seen).value
-    return in_order_of_names({**seen, "apiVersion": served.row.api_version})
+    as_stored = text(obj, "apiVersion") == custom.storage_api_version
+    schema = custom.storage_schema if as_stored else custom.schema
+    converted = with_defaults(schema, prune(schema, obj).value)
+    if not same and as_stored:
+        converted = prune(custom.schema, converted).value
+    return in_order_of_names({**converted, "apiVersion": served.row.api_version})

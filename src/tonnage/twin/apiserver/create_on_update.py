@@ -22,7 +22,7 @@ async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
     if pipeline.store.get(request.resource, request.key) is None:
         obj = _readable(pipeline, request, body)
         if request.subresource or request.resource not in CREATED_BY_UPDATE:
-            raise not_found(request.named, request.name)
+            raise not_found(request.plural_resource, request.name)
         return replace(await pipeline.create(replace(request, verb="create"), obj), made=True)
     return await pipeline.update(request, lambda _old: body)
 

@@ -74,20 +74,21 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
             return _settle(pipeline, request, stored, obj)
         except StaleError:
             continue
-    raise conflict(request.named, request.name)
+    raise conflict(request.plural_resource, request.name)
 
 
 def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
     """Hold the deleter's uid and resource version against the object's. Raises ApiError 409."""
     uid, version = text(stored.object, "metadata", "uid"), str(stored.revision)
     if request.resource == NAMESPACE:
-        for what, wanted, found in (
+        for field, expected, actual in (
             ("UID", options.uid, uid),
             ("ResourceVersion", options.resource_version, version),
         ):
-            if wanted not in ("", found):
+            if expected not in ("", actual):
                 words = (
-                    f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                    f"Precondition failed: {field} in precondition: {expected}, "
+                    f"{field} in object meta: {actual}"
                 )
                 raise conflict(NAMESPACE, request.name, words)
     if options.uid and options.uid != uid:
@@ -119,7 +120,7 @@ def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObjec
         return obj
     if request.resource in _SHOWN_AGAIN:
         return obj if request.resource in (POD, NAMESPACE) else stored.object
-    return success(request.named, request.name, text(obj, "metadata", "uid"))
+    return success(request.plural_resource, request.name, text(obj, "metadata", "uid"))
 
 
 def _told_before(request: Request, stored: Stored) -> bool:
@@ -132,7 +133,7 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
     obj = copied(stored.object)
     metadata = mapping(obj, "metadata")
     grace = _grace_s(request, obj, options)
-    known = at(metadata, "deletionGracePeriodSeconds")
+    grace_before = at(metadata, "deletionGracePeriodSeconds")
     now = pipeline.clock.now()
     if not text(metadata, "deletionTimestamp"):
         _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
@@ -145,18 +146,20 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
         metadata["deletionGracePeriodSeconds"] = grace
         if counts_generations(request.served) and number(metadata, "generation") > 0:
             metadata["generation"] = number(metadata, "generation") + 1
-    elif request.resource != POD or not known:  # a pod whose grace period is over is deleted as if anew
+    elif (
+        request.resource != POD or not grace_before
+    ):  # a pod whose grace period is over is deleted as if anew
         _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
-    elif isinstance(known, int) and options.grace_period_s is not None:
-        _shorten(metadata, known, _wanted_s(options.grace_period_s), now)
+    elif isinstance(grace_before, int) and options.grace_period_s is not None:
+        _shorten(metadata, grace_before, _wanted_s(options.grace_period_s), now)
     return obj
 
 
-def _shorten(metadata: JsonObject, known: int, grace: int, now: datetime) -> None:
+def _shorten(metadata: JsonObject, before: int, grace: int, now: datetime) -> None:
     """A second deletion can only make it shorter, and counts from the first."""
-    if grace >= known:
+    if grace >= before:
         return
-    end = moment_of(text(metadata, "deletionTimestamp")) + timedelta(seconds=grace - known)
+    end = moment_of(text(metadata, "deletionTimestamp")) + timedelta(seconds=grace - before)
     if end < now:
         end, grace = now, min(grace, 1)
     metadata["deletionTimestamp"] = timestamp(end)
@@ -174,7 +177,9 @@ def _ending(definition: JsonObject, now: str) -> JsonObject:
         "reason": "InstanceDeletionPending", "message": words,
     }  # fmt: skip
     conditions = mappings(definition, "status", "conditions")
-    others: list[JsonValue] = [one for one in conditions if text(one, "type") != "Terminating"]
+    others: list[JsonValue] = [
+        condition for condition in conditions if text(condition, "type") != "Terminating"
+    ]
     put(definition, [*others, pending], "status", "conditions")
     return definition
 

@@ -16,36 +16,36 @@ from tonnage.twin.apiserver.requests import DeleteOptions
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan", "nil")
 
 
-def deletion_options(said: JsonObject) -> tuple[DeleteOptions, bool]:
+def deletion_options(body: JsonObject) -> tuple[DeleteOptions, bool]:
     """How something is to be deleted, and whether that is only tried. Raises ApiError 422.
 
     `said` is what a DeleteOptions says.
     """
-    propagation, orphans = at(said, "propagationPolicy"), at(said, "orphanDependents")
+    propagation, orphans = at(body, "propagationPolicy"), at(body, "orphanDependents")
     wrong: list[FieldError] = []
     if orphans is not None and propagation is not None:
         words = "orphanDependents and deletionPropagation cannot be both set"
         wrong.append(invalid("propagationPolicy", propagation, words))
     if propagation is not None and propagation not in _PROPAGATIONS[:3]:
         wrong.append(unsupported("propagationPolicy", propagation, _PROPAGATIONS))
-    dry_runs = [str(one) for one in items(said, "dryRun")]
+    dry_runs = [str(entry) for entry in items(body, "dryRun")]
     wrong += dry_run_problems(dry_runs)
     if wrong:
         raise InvalidError(options_status("DeleteOptions", tuple(wrong)))
     if orphans is not None:
         propagation = "Orphan" if orphans is True else "Background"
-    grace = at(said, "gracePeriodSeconds")
+    grace = at(body, "gracePeriodSeconds")
     options = DeleteOptions(
         grace if isinstance(grace, int) else None,
         propagation if isinstance(propagation, str) else "",
-        text(said, "preconditions", "uid"),
-        text(said, "preconditions", "resourceVersion"),
+        text(body, "preconditions", "uid"),
+        text(body, "preconditions", "resourceVersion"),
     )
     return options, bool(dry_runs)
 
 
 def dry_run_problems(dry_runs: list[str]) -> Errors:
     """What is wrong with how something is only tried."""
-    if all(one == "All" for one in dry_runs):
+    if all(entry == "All" for entry in dry_runs):
         return ()
     return (unsupported("dryRun", [*dry_runs], ("All",)),)

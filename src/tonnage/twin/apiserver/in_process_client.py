@@ -49,7 +49,7 @@ class LocalKubernetes:
         """The same client under another name. What it may do is not asked: it is part of the server."""
         return LocalKubernetes(self._verbs, self._options.field_manager, user, self._follow)
 
-    async def _told(
+    async def _audited(
         self, request: Request, writing: Awaitable[R], code: int = 200, sent: JsonObject | None = None
     ) -> R:
         """The outcome of a write, of which the audit log is told, if there is one."""
@@ -60,7 +60,7 @@ class LocalKubernetes:
         try:
             outcome = await writing
         except ApiError as error:
-            trail.said(status_of(error))
+            trail.answered(status_of(error))
             trail.started(error.code)
             trail.ended()
             raise
@@ -84,7 +84,7 @@ class LocalKubernetes:
         """All matching objects as one consistent list."""
         request = self._verbs.request("list", _address(kind, namespace))
         page = self._verbs.page(request, ListQuery(namespace or "", label_selector, field_selector))
-        return Listing([one.as_type(kind.type) for one in page.items], str(page.revision))
+        return Listing([stored.as_type(kind.type) for stored in page.items], str(page.revision))
 
     async def watch(
         self,
@@ -100,13 +100,13 @@ class LocalKubernetes:
         query = ListQuery(namespace or "", label_selector, field_selector, resource_version=resource_version)
         options = WatchOptions(bookmarks=True, present_first=resource_version in ("", "0"))
         async for fresh in self._verbs.watch(request, query, options):
-            for seen in fresh:
-                if seen.stored is None:
+            for event in fresh:
+                if event.stored is None:
                     obj = kind.type(api_version=kind.api_version, kind=kind.kind)
-                    obj.metadata.resource_version = str(seen.revision)
+                    obj.metadata.resource_version = str(event.revision)
                 else:
-                    obj = seen.stored.as_type(kind.type)
-                yield Change(seen.type, obj)
+                    obj = event.stored.as_type(kind.type)
+                yield Change(event.type, obj)
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
@@ -114,7 +114,9 @@ class LocalKubernetes:
         request = self._verbs.request(
             "create", _address(kind, namespace or _namespace(plain)), options=self._options, user=self._user
         )
-        return _read(kind, (await self._told(request, self._verbs.create(request, plain), 201, plain)).object)
+        return _read(
+            kind, (await self._audited(request, self._verbs.create(request, plain), 201, plain)).object
+        )
 
     async def replace(
         self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None, subresource: str = ""
@@ -125,7 +127,7 @@ class LocalKubernetes:
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         address = _address(kind, namespace or _namespace(plain), str(name or ""), subresource)
         request = self._verbs.request("update", address, options=self._options, user=self._user)
-        return _read(kind, (await self._told(request, self._verbs.update(request, plain))).object)
+        return _read(kind, (await self._audited(request, self._verbs.update(request, plain))).object)
 
     async def patch(
         self,
@@ -143,9 +145,9 @@ class LocalKubernetes:
         )
         if patch_type is PatchType.APPLY and isinstance(patch, dict):
             head: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind}
-            applied, _ = await self._told(request, self._verbs.apply(request, head | patch, force=True))
+            applied, _ = await self._audited(request, self._verbs.apply(request, head | patch, force=True))
             return _read(kind, applied.object)
-        outcome = await self._told(request, self._verbs.patch(request, patch_type, patch))
+        outcome = await self._audited(request, self._verbs.patch(request, patch_type, patch))
         return _read(kind, outcome.object)
 
     async def delete(
@@ -161,14 +163,14 @@ class LocalKubernetes:
         """Ask for deletion. Raises ApiError 404, 409."""
         request = self._verbs.request("delete", _address(kind, namespace, name), user=self._user)
         options = DeleteOptions(grace_period_s, propagation, uid or "")
-        await self._told(request, self._verbs.delete(request, options))
+        await self._audited(request, self._verbs.delete(request, options))
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
     ) -> JsonObject:
         """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
         request = self._verbs.request("create", _address(kind, namespace, name, subresource), user=self._user)
-        return await self._told(request, self._verbs.create_subresource(request, body), 201)
+        return await self._audited(request, self._verbs.create_subresource(request, body), 201)
 
 
 def kubelet_client(api: KubernetesApi, node: str, labels: Mapping[str, str]) -> KubernetesApi:

@@ -22,14 +22,14 @@ _REST: Final = (
 def keep_owners_once(obj: JsonObject, notes: Notes, *, admitted: bool) -> None:
     """Take owners away that stand in `obj` twice, and warn of them. `admitted`: admission has had its say."""
     owners = mappings(obj, "metadata", "ownerReferences")
-    kept: list[JsonValue] = []
+    unique: list[JsonValue] = []
     twice: list[str] = []
     for owner in owners:
-        if owner in kept:
+        if owner in unique:
             twice.append(text(owner, "uid"))
         else:
-            kept.append(owner)
+            unique.append(owner)
     if twice:
-        mapping(obj, "metadata")["ownerReferences"] = kept
+        mapping(obj, "metadata")["ownerReferences"] = unique
         words = _ADMITTED if admitted else _SENT
         notes.warn(f".metadata.ownerReferences {words}; {_REST} {', '.join(twice)}")

@@ -52,8 +52,10 @@ def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValu
     if patch is None:
         return copied
     if not isinstance(patch, dict):
-        what = describe(patch)
-        raise bad_request(f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}")
+        described = describe(patch)
+        raise bad_request(
+            f"json: cannot unmarshal {described} into Go value of type map[string]interface {{}}"
+        )
     type_name = "autoscaling/v1.Scale" if subresource == "scale" else served.row.type
     # The converter that strategic patches go through heeds neither kind nor version.
     kind = {"kind", "apiVersion"}
@@ -67,7 +69,7 @@ def _by_key(value: JsonValue) -> JsonValue:
         case dict():
             return {key: _by_key(value[key]) for key in sorted(value)}
         case list():
-            return [_by_key(item) for item in value]
+            return [_by_key(element) for element in value]
         case _:
             return value
 
@@ -84,25 +86,27 @@ def strictly(
     `read` reads the object that comes of it, strictly.
     """
 
-    def told(old: JsonObject) -> JsonValue:
+    def changed(old: JsonObject) -> JsonValue:
         body = change(old)
         match request.options.field_validation:
             case FieldValidation.WARN:
                 request.notes.warn(*complaints)
             case FieldValidation.STRICT if complaints:
-                raise unreadable(body, _all_told(complaints, body, read))
+                raise unreadable(body, _with_complaints(complaints, body, read))
         return body
 
-    return told
+    return changed
 
 
-def _all_told(complaints: tuple[str, ...], body: JsonValue, read: Callable[[JsonValue], object]) -> BodyError:
+def _with_complaints(
+    complaints: tuple[str, ...], body: JsonValue, read: Callable[[JsonValue], object]
+) -> BodyError:
     """The refusal of a patch with what is wrong with the object that comes of it."""
     try:
         read(body)
     except BodyError as error:
-        said = error.detail.removeprefix(strict_error(()))
-        return BodyError(strict_error((*complaints, said))) if said != error.detail else error
+        detail = error.detail.removeprefix(strict_error(()))
+        return BodyError(strict_error((*complaints, detail))) if detail != error.detail else error
     return BodyError(strict_error(complaints))
 
 
@@ -131,8 +135,8 @@ def _read(body: JsonValue, patch: JsonValue) -> JsonValue:
     """A document as the library of patches writes it: the maps that it has changed are sorted."""
     if not isinstance(body, dict):
         return body
-    said = patch if isinstance(patch, dict) else {}
-    return {key: _read(body[key], said[key]) if key in said else body[key] for key in sorted(body)}
+    changes = patch if isinstance(patch, dict) else {}
+    return {key: _read(body[key], changes[key]) if key in changes else body[key] for key in sorted(body)}
 
 
 def converter_text(schema: Schema, detail: str) -> str:
@@ -143,17 +147,17 @@ def converter_text(schema: Schema, detail: str) -> str:
     match = _WRONG_TYPE.fullmatch(detail)
     if match is None:
         return detail
-    found, number, wanted = match[1], match[2] or "", match[3]
-    given = {"number": "float64" if "." in number else "int64", "object": "map", "array": "slice"}.get(
-        found, found
+    json_type, number, target = match[1], match[2] or "", match[3]
+    go_type = {"number": "float64" if "." in number else "int64", "object": "map", "array": "slice"}.get(
+        json_type, json_type
     )
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {given}"
-    if wanted.startswith("map[") or wanted.rpartition(".")[2] == "ResourceList":
-        return f"cannot restore map from {given}"
-    if wanted not in _SCALARS and any(name.endswith(f"/{wanted}") for name in schema.types):
-        return f"cannot restore struct from: {given}"
-    plain = wanted if wanted in _SCALARS else "string"
-    if (given == "int64" and plain == "string") or {given, plain} <= _NUMBERS:
-        return f"cannot convert {given} to {wanted}"
+    if target.startswith("[]"):
+        return f"cannot restore slice from {go_type}"
+    if target.startswith("map[") or target.rpartition(".")[2] == "ResourceList":
+        return f"cannot restore map from {go_type}"
+    if target not in _SCALARS and any(name.endswith(f"/{target}") for name in schema.types):
+        return f"cannot restore struct from: {go_type}"
+    plain = target if target in _SCALARS else "string"
+    if (go_type == "int64" and plain == "string") or {go_type, plain} <= _NUMBERS:
+        return f"cannot convert {go_type} to {target}"
     return f"unrecognized type: {plain}"

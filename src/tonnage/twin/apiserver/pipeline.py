@@ -123,7 +123,7 @@ class Pipeline:
         if request.options.dry_run:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
-                raise already_exists(request.named, name, ending=self._ends(request, name))
+                raise already_exists(request.plural_resource, name, ending=self._ends(request, name))
             return Outcome(self.store.shapes.shaped(obj))
         if versioned:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -143,7 +143,9 @@ class Pipeline:
                 name = generated_name(prefix, self.ids.suffix())
                 put(obj, name, "metadata", "name")
         generated = bool(text(obj, "metadata", "generateName"))
-        raise already_exists(request.named, name, ending=self._ends(request, name), generated=generated)
+        raise already_exists(
+            request.plural_resource, name, ending=self._ends(request, name), generated=generated
+        )
 
     def _ends(self, request: Request, name: str) -> bool:
         """Whether the object that has the name already is being deleted."""
@@ -177,14 +179,14 @@ class Pipeline:
             if sent is not None and sent == at(old, "metadata", "managedFields"):
                 # Most writers send back who owns what, which is much to read for nothing.
                 body, sent = without_entries(body), None
-            kept = _kept(request, body, old)
-            obj, warnings = self._read(request, _less(body, kept), whole, unreadable)
+            unchanged = _unchanged(request, body, old)
+            obj, warnings = self._read(request, _less(body, unchanged), whole, unreadable)
             request.notes.warn(*warnings)
             self.address(request, obj)
             if applied is None:
                 expect_version(request, obj)
             self._expect(request, obj, old)
-            obj = self.codec.default(request.served, obj) | kept
+            obj = self.codec.default(request.served, obj) | unchanged
             if request.verb == "update":
                 keep_owners_once(obj, request.notes, admitted=False)
             # Who owns what follows from what was sent, so before admission changes the object.
@@ -206,13 +208,13 @@ class Pipeline:
                 return Outcome(self._replace(request, obj, stored))
             except StaleError:
                 continue
-        raise conflict(request.named, request.name)
+        raise conflict(request.plural_resource, request.name)
 
     def read(self, request: Request) -> Stored:
         """The object that a request names. Raises ApiError 404."""
         stored = self.store.get(request.resource, request.key)
         if stored is None:
-            raise not_found(request.named, request.name)
+            raise not_found(request.plural_resource, request.name)
         return stored
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -264,12 +266,12 @@ class Pipeline:
         else:
             metadata.pop("namespace", None)
         if request.verb != "create" and name != request.name:
-            said = f"the name of the object ({name}) does not match the name on the URL ({request.name})"
+            message = f"the name of the object ({name}) does not match the name on the URL ({request.name})"
             nameless = (
                 f"the name of the object ({request.name} based on URL) was undeterminable: "
                 "name must be provided"
             )
-            raise bad_request(said if name else nameless)
+            raise bad_request(message if name else nameless)
 
     def _identify(self, obj: JsonObject) -> str:
         """Give a new object its name, uid and time of birth; the prefix if its name was generated."""
@@ -290,7 +292,7 @@ class Pipeline:
         if version and not _number(version):
             return  # As good as none.
         if version and version != text(old, "metadata", "resourceVersion"):
-            raise conflict(request.named, request.name)
+            raise conflict(request.plural_resource, request.name)
 
     def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
         errors = (
@@ -314,7 +316,7 @@ def _number(version: str) -> int:
         raise StatusError(500, "", at_number + why) from None
 
 
-def _kept(request: Request, body: JsonValue, old: JsonObject) -> JsonObject:
+def _unchanged(request: Request, body: JsonValue, old: JsonObject) -> JsonObject:
     """What the body of a writer of `status` has from the object itself, and is not to be read again."""
     if request.subresource != "status" or request.served.custom is not None or not isinstance(body, dict):
         return {}
@@ -325,10 +327,10 @@ def _kept(request: Request, body: JsonValue, old: JsonObject) -> JsonObject:
     }
 
 
-def _less(body: JsonValue, kept: JsonObject) -> JsonValue:
-    if not kept or not isinstance(body, dict):
+def _less(body: JsonValue, unchanged: JsonObject) -> JsonValue:
+    if not unchanged or not isinstance(body, dict):
         return body
-    return {key: value for key, value in body.items() if key not in kept}
+    return {key: value for key, value in body.items() if key not in unchanged}
 
 
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:

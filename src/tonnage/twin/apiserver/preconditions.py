@@ -59,7 +59,7 @@ def other_uid(request: Request, uid: str, current: str) -> StatusError:
         "AdditionalErrorMsg: "
         f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
     )
-    return conflict(request.named, request.name, why)
+    return conflict(request.plural_resource, request.name, why)
 
 
 def _storage_key(request: Request) -> str:

@@ -81,7 +81,7 @@ class Notes:
 
     def warn(self, *words: str) -> None:
         """Warn the client, once of each, however often the request is tried, and whatever comes of it."""
-        self.warnings += [one for one in words if one not in self.warnings]
+        self.warnings += [warning for warning in words if warning not in self.warnings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Request:
         return self.served.key
 
     @property
-    def named(self) -> Resource:
+    def plural_resource(self) -> Resource:
         """How answers name the resource: as its path does."""
         return self.served.row.group, self.served.row.plural
 

@@ -85,12 +85,14 @@ _NOT_SERVED: Final = (("", "pods", "resize"),)
 def built_in(schema: Schema) -> Iterator[Served]:
     """The kinds of the table that the server serves."""
     for row in schema.kinds:
-        known = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
-        if not known:
+        is_served = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
+        if not is_served:
             continue
-        parts = tuple(one for one in row.subresources if (row.group, row.plural, one.name) not in _NOT_SERVED)
+        parts = tuple(
+            part for part in row.subresources if (row.group, row.plural, part.name) not in _NOT_SERVED
+        )
         served = msgspec.structs.replace(row, subresources=parts)
-        yield Served(served, f"{row.kind}List", None, frozenset(one.name for one in parts))
+        yield Served(served, f"{row.kind}List", None, frozenset(part.name for part in parts))
 
 
 class Registry:
@@ -124,15 +126,15 @@ class Registry:
             for path, old in list(table.items()):
                 if old.custom is not None and old.custom.definition == definition:
                     del table[path]
-        for one in served:
-            self._add(one)
+        for version in served:
+            self._add(version)
 
     def group_versions(self) -> dict[str, dict[str, list[Served]]]:
         """Resources by group and version, in the order of serving, the core group first."""
-        result: dict[str, dict[str, list[Served]]] = {"": {}}
+        groups: dict[str, dict[str, list[Served]]] = {"": {}}
         for served in self:
-            result.setdefault(served.row.group, {}).setdefault(served.row.version, []).append(served)
-        return result
+            groups.setdefault(served.row.group, {}).setdefault(served.row.version, []).append(served)
+        return groups
 
     def _add(self, served: Served) -> None:
         row = served.row

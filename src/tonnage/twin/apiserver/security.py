@@ -68,13 +68,13 @@ class Security:
             "sourceIPs": ["127.0.0.1"],
             "userAgent": f"{program}/{VERSION['gitVersion']} (linux/amd64)",
         }
-        asked = Attributes(
+        attributes = Attributes(
             request.user, request.verb, row.group, row.plural, request.subresource, request.namespace, name
         )
         trail = Trail(self.audit.write, self.clock, origin, request.notes.audit)
         trail.came_from(request.user)
-        trail.asks(asked, row.version)
-        reason = self.authority.decide(asked).reason
+        trail.asks(attributes, row.version)
+        reason = self.authority.decide(attributes).reason
         trail.decided(Decision(True, reason if reason.startswith("RBAC: allowed") else ""))
         return trail
 

@@ -115,9 +115,9 @@ class ApiServer:
         listener = Listener(self.verbs, self._clock, self._random, authority, self._security)
         bound = await listener.start(host, port)
         self._listener = listener
-        told = self.store, self._clock, self._uid, self.verbs.bring
-        publish_authority(*told, authority.certificate_pem.decode())
-        publish_api(*told, bound)
+        publisher = self.store, self._clock, self._uid, self.verbs.bring
+        publish_authority(*publisher, authority.certificate_pem.decode())
+        publish_api(*publisher, bound)
         await self.store.on_disk()
         shown = f"[{host}]" if ":" in host else host
         return Endpoint(f"https://{shown}:{bound}", authority.certificate_pem, token)

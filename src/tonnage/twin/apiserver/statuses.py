@@ -206,10 +206,10 @@ def not_stored(why: str) -> StatusError:
     return StatusError(500, "InternalError", f"Internal error occurred: the write was not stored: {why}")
 
 
-def too_new(asked: int, current: int) -> StatusError:
+def too_new(requested: int, current: int) -> StatusError:
     """504 of a version that is yet to come."""
     cause: JsonObject = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
     return StatusError(504, "Timeout", message, details={"causes": [cause], "retryAfterSeconds": 1})
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status
 from tonnage.decide.kubernetes.api.selectors import label_requirements
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.metadata import namespaced_metadata
 from tonnage.decide.kubernetes.api.validation.pods.pod import binding
 from tonnage.model.json import JsonObject, JsonValue
@@ -38,18 +38,18 @@ SCALE: Final = Served(_SCALE, "ScaleList")
 
 def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     """The Scale of an object."""
-    wanted, current, selector = _scale_paths(served)
+    path, current, selector = _scale_paths(served)
     metadata = mapping(obj, "metadata")
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    found, replicas = at(obj, *selector) if selector else None, number(obj, *wanted)
+    keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    pod_selector, replicas = at(obj, *selector) if selector else None, number(obj, *path)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "metadata": {key: metadata[key] for key in keys if key in metadata},
         "spec": {"replicas": replicas} if replicas else {},
         "status": {
             "replicas": number(obj, *current),
-            **({"selector": selector_text(found)} if found else {}),
+            **({"selector": selector_text(pod_selector)} if pod_selector else {}),
         },
     }
 
@@ -58,8 +58,8 @@ def scale_shown(served: Served, obj: JsonObject) -> JsonObject:
     """The Scale of an object that says how many replicas it wants. Raises ApiError 500."""
     if (path := _unset(served, obj)) is not None:
         why = f'the spec replicas field "{path}" does not exist'
-        said = f"Internal error occurred: {why}"
-        raise StatusError(500, "InternalError", said, details={"causes": [{"message": why}]})
+        message = f"Internal error occurred: {why}"
+        raise StatusError(500, "InternalError", message, details={"causes": [{"message": why}]})
     return scale_of(served, obj)
 
 
@@ -67,8 +67,8 @@ def _unset(served: Served, obj: JsonObject) -> str | None:
     """Where an object of a custom kind would say how many replicas it wants, if it does not."""
     if served.custom is None or served.custom.scale is None:
         return None
-    found = at(obj, *_scale_paths(served)[0])
-    return text(served.custom.scale, "specReplicasPath") if not isinstance(found, int) else None
+    replicas = at(obj, *_scale_paths(served)[0])
+    return text(served.custom.scale, "specReplicasPath") if not isinstance(replicas, int) else None
 
 
 async def rescale(
@@ -79,7 +79,7 @@ async def rescale(
 ) -> Outcome:
     """The Scale after a change of it, or with a configuration applied. Raises ApiError 409, 422, 500."""
     served = request.served
-    wanted, _, _ = _scale_paths(served)
+    path, _, _ = _scale_paths(served)
     # Admission sees the Scale; the object that is written below is not admitted once more.
     await _admit_scale(pipeline, request, change)
     whole = replace(request, verb="update", subresource="", admitted=True)
@@ -105,11 +105,11 @@ async def rescale(
             raise bad_request(f'the spec replicas field "{unset}" cannot be empty')
         if served.custom is None and (wrong := tuple(_scale_problems(replicas, scale))):
             raise InvalidError(invalid_status(_SCALE, request.name, wrong))
-        result = copied(old)
-        put(result, replicas, *wanted)
+        rescaled = copied(old)
+        put(rescaled, replicas, *path)
         if version:
-            put(result, version, "metadata", "resourceVersion")
-        return result
+            put(rescaled, version, "metadata", "resourceVersion")
+        return rescaled
 
     outcome = await pipeline.update(whole, scaled, applied=written)
     return Outcome(scale_of(served, outcome.object))
@@ -123,12 +123,12 @@ def _expect_same(request: Request, whole: Request, scale: JsonObject, old: JsonO
     if request.verb == "update":
         raise other_uid(whole, uid, own)
     if request.served.custom is None:
-        group, plural = request.named
+        group, plural = request.plural_resource
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
         raise conflict((group, f"{plural}/scale"), request.name, why)
 
 
-def _scale_problems(replicas: int, scale: JsonObject) -> Found:
+def _scale_problems(replicas: int, scale: JsonObject) -> FieldErrors:
     """What is wrong with a Scale of a built-in kind."""
     yield from namespaced_metadata(scale)
     if replicas < 0:
@@ -152,8 +152,8 @@ async def _admit_scale(pipeline: Pipeline, request: Request, change: Change | Ap
     """Ask admission about the Scale that is wanted. Raises ApiError."""
     stored = pipeline.read(request)
     old = scale_of(request.served, stored.object)
-    wanted: JsonValue = change.config if isinstance(change, Application) else change(copied(old))
-    new: JsonObject = {**old, "spec": {"replicas": number(wanted, "spec", "replicas")}}
+    desired: JsonValue = change.config if isinstance(change, Application) else change(copied(old))
+    new: JsonObject = {**old, "spec": {"replicas": number(desired, "spec", "replicas")}}
     await pipeline.admit(request, new, old)
     await pipeline.validate(request, new, old)
 
@@ -179,16 +179,16 @@ def selector_text(selector: JsonValue) -> str:
     terms = []
     plain = selector if "matchLabels" not in selector and "matchExpressions" not in selector else None
     requirements = label_requirements({"matchLabels": plain} if plain is not None else selector)
-    for one in sorted(requirements, key=lambda found: found.key):
-        match one.operator:
-            case "in" if len(one.values) == 1:
-                terms.append(f"{one.key}={one.values[0]}")
+    for requirement in sorted(requirements, key=lambda entry: entry.key):
+        match requirement.operator:
+            case "in" if len(requirement.values) == 1:
+                terms.append(f"{requirement.key}={requirement.values[0]}")
             case "exists":
-                terms.append(one.key)
+                terms.append(requirement.key)
             case "missing":
-                terms.append(f"!{one.key}")
+                terms.append(f"!{requirement.key}")
             case operator:
-                terms.append(f"{one.key} {operator} ({','.join(one.values)})")
+                terms.append(f"{requirement.key} {operator} ({','.join(requirement.values)})")
     return ",".join(terms)
 
 
@@ -196,7 +196,7 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
     """Assign a pod to the node that a Binding names. Raises ApiError 409 when it has one, or is going."""
     if text(body, "metadata", "name") != request.name:
         raise bad_request("name in URL does not match name in Binding object")
-    if wrong := [str(one) for one in binding(body)]:
+    if wrong := [str(problem) for problem in binding(body)]:
         raise StatusError(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     check_name(request.name)
     node = text(body, "target", "name")
@@ -236,7 +236,9 @@ def _bindable(request: Request, pod: JsonObject, uid: str) -> None:
 
 def _set_scheduled(pod: JsonObject, now: str) -> None:
     conditions = mappings(pod, "status", "conditions")
-    places = [place for place, one in enumerate(conditions) if text(one, "type") == "PodScheduled"]
+    places = [
+        place for place, condition in enumerate(conditions) if text(condition, "type") == "PodScheduled"
+    ]
     scheduled: JsonObject = {
         "type": "PodScheduled",
         "status": "True",

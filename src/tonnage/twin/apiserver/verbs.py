@@ -97,7 +97,7 @@ class Verbs:
         notes: Notes | None = None,
     ) -> Request:
         """A request to what an address names. Raises ApiError 404 for what is not served."""
-        served = found(self.registry, address)
+        served = served_at(self.registry, address)
         namespace, name, subresource = address.namespace, address.name, address.subresource
         part = served.row.subresource(subresource) if subresource else None
         if verb not in (part.verbs if part is not None else served.row.verbs):
@@ -108,9 +108,9 @@ class Verbs:
 
     async def get(self, request: Request) -> JsonObject:
         """The object or its subresource. Raises ApiError 404."""
-        stored = self.store.seen(request.resource, request.key)
+        stored = self.store.durable_object(request.resource, request.key)
         if stored is None:
-            raise not_found(request.named, request.name)
+            raise not_found(request.plural_resource, request.name)
         obj = self._shown(request, stored.object)
         return subresources.scale_shown(request.served, obj) if request.subresource == "scale" else obj
 
@@ -120,7 +120,7 @@ class Verbs:
 
     def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[list[Seen]]:
         """Every change after the query's resource version or, without one, from now on. Raises ApiError."""
-        since = number_of(query.resource_version) or self.store.kept
+        since = number_of(query.resource_version) or self.store.durable
         watched = WatchQuery(
             request.resource,
             query.namespace,
@@ -140,21 +140,23 @@ class Verbs:
             pods = self.registry.find("", "v1", "pods")
             assert pods is not None
             read = {**self._read(request, body, request.served)}
-            read["metadata"] = {key: one for key, one in mapping(read, "metadata").items() if key != "uid"}
+            read["metadata"] = {
+                key: value for key, value in mapping(read, "metadata").items() if key != "uid"
+            }
             name = text(read, "metadata", "name")
             bound = replace(request, served=pods, name=name, subresource="binding")
             return Outcome(await self.create_subresource(bound, read))
         if request.served.custom is not None and request.served.custom.terminating:
             words = "create not allowed while custom resource definition is terminating"
             raise forbidden(request.resource, text(body, "metadata", "name"), words)
-        return await self._told(self._settled(request, self._pipeline.create(request, body)))
+        return await self._durable(self._settled(request, self._pipeline.create(request, body)))
 
     async def update(self, request: Request, body: JsonValue) -> Outcome:
         """The object after a PUT."""
         if request.subresource == "scale":
             scale = subresources.scale_sent(self._pipeline, request, body)
-            return await self._told(subresources.rescale(self._pipeline, request, lambda _old: scale))
-        return await self._told(self._settled(request, put(self._pipeline, request, body)))
+            return await self._durable(subresources.rescale(self._pipeline, request, lambda _old: scale))
+        return await self._durable(self._settled(request, put(self._pipeline, request, body)))
 
     async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
         """The object after a patch."""
@@ -165,23 +167,23 @@ class Verbs:
         read = partial(self._pipeline.codec.decode, kind, validation=FieldValidation.STRICT)
         change = strictly(change, request, strict_complaints(patch_type, patch), unreadable, read)
         if request.subresource == "scale":
-            return await self._told(subresources.rescale(self._pipeline, request, change, unreadable))
-        return await self._told(self._settled(request, self._pipeline.update(request, change, unreadable)))
+            return await self._durable(subresources.rescale(self._pipeline, request, change, unreadable))
+        return await self._durable(self._settled(request, self._pipeline.update(request, change, unreadable)))
 
     async def apply(self, request: Request, config: JsonObject, *, force: bool) -> tuple[Outcome, bool]:
         """The object once a configuration is applied, and whether that made it."""
         application = Application(config, force)
         if request.subresource == "scale":
             scaling = subresources.rescale(self._pipeline, request, application)
-            return await self._told(scaling), False
-        outcome = await self._told(self._settled(request, self._pipeline.apply(request, application)))
+            return await self._durable(scaling), False
+        outcome = await self._durable(self._settled(request, self._pipeline.apply(request, application)))
         return outcome, application.made
 
     async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
         """The object while it still stands, else a Status."""
-        result = await self._told(delete(self._pipeline, request, options))
+        deleted = await self._durable(delete(self._pipeline, request, options))
         await self._defined(request, request.name)
-        return result if result.get("kind") == "Status" else self._shown(request, result)
+        return deleted if deleted.get("kind") == "Status" else self._shown(request, deleted)
 
     async def delete_collection(self, request: Request, query: ListQuery, options: DeleteOptions) -> Page:
         """The page of the list that was deleted, as it was."""
@@ -189,7 +191,7 @@ class Verbs:
         for stored in listed.items:
             metadata = stored.object["metadata"]
             assert isinstance(metadata, dict)
-            one = Request(
+            deletion = Request(
                 "delete",
                 request.served,
                 str(metadata.get("namespace", "")),
@@ -198,7 +200,7 @@ class Verbs:
                 user=request.user,
                 notes=request.notes,
             )
-            await self.delete(one, options)
+            await self.delete(deletion, options)
         return listed
 
     async def create_subresource(self, request: Request, body: JsonValue) -> JsonObject:
@@ -211,7 +213,7 @@ class Verbs:
         await self._pipeline.admit(request, read, None)
         await self._pipeline.validate(request, read, None)
         deed = subresources.bind if request.subresource == "binding" else evict
-        return await self._told(deed(self._pipeline, request, read))
+        return await self._durable(deed(self._pipeline, request, read))
 
     def _read(self, request: Request, body: JsonValue, served: Served) -> JsonObject:
         """A body of a kind that is kept nowhere. Raises ApiError 400."""
@@ -246,7 +248,7 @@ class Verbs:
         self.definitions.settle(name if custom is None else custom.definition)
         await self.store.on_disk()
 
-    async def _told(self, writing: Awaitable[T]) -> T:
+    async def _durable(self, writing: Awaitable[T]) -> T:
         """What a write comes to, a refusal too, once all that it may stand on is on disk. Raises ApiError."""
         try:
             return await writing
@@ -254,7 +256,7 @@ class Verbs:
             await self.store.on_disk()
 
 
-def found(registry: Registry, address: Address) -> Served:
+def served_at(registry: Registry, address: Address) -> Served:
     """What is served at an address, whatever may be asked of it. Raises ApiError 404."""
     served = registry.find(*address.path)
     if served is None:
@@ -280,5 +282,5 @@ def refused_method(served: Served, verb: str) -> StatusError:
 
 def unserved(registry: Registry, address: Address) -> StatusError:
     """The 404 of an address: plain outside of groups that are served; the core's versions are one."""
-    known = not address.path[0] or registry.builds_in(address.path[0])
-    return no_such_path() if known else no_such_page()
+    is_group = not address.path[0] or registry.builds_in(address.path[0])
+    return no_such_path() if is_group else no_such_page()

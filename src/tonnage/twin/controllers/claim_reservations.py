@@ -38,7 +38,9 @@ class ClaimReservationsController:
         index_by_claims(self._pods)
         self._pods.subscribe(self._pod_changed)
         self._claims = informers.of(RESOURCE_CLAIM)
-        self._claims.add_index("pod", lambda claim: [str(one.get("uid")) for one in consumers_of(claim)])
+        self._claims.add_index(
+            "pod", lambda claim: [str(consumer.get("uid")) for consumer in consumers_of(claim)]
+        )
         self._claims.subscribe(self._claim_changed)
 
     async def run(self) -> None:
@@ -65,26 +67,26 @@ class ClaimReservationsController:
         if claim is None:
             return
         consumers = consumers_of(claim)
-        kept = [one for one in consumers if await self._needs(one, key[0])]
-        kept += self._arrived(claim)[: _MOST_CONSUMERS - len(kept)]
+        reservations = [entry for entry in consumers if await self._needs(entry, key[0])]
+        reservations += self._arrived(claim)[: _MOST_CONSUMERS - len(reservations)]
         ours = DEVICE_PROTECTION in _finalizers(claim)
-        freed = ours and not kept and bool(consumers or claim.metadata.deletion_timestamp)
+        freed = ours and not reservations and bool(consumers or claim.metadata.deletion_timestamp)
         changes: JsonObject = {}
-        if kept != consumers:
-            changes["reservedFor"] = [*kept] or None
+        if reservations != consumers:
+            changes["reservedFor"] = [*reservations] or None
         if freed and "allocation" in claim.status:
             changes["allocation"] = None
         if changes:
             claim = await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": changes}, "status")
         if freed:
-            finalizers = [one for one in _finalizers(claim) if one != DEVICE_PROTECTION]
+            finalizers = [entry for entry in _finalizers(claim) if entry != DEVICE_PROTECTION]
             await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}})
 
     def _arrived(self, claim: ResourceClaim) -> list[JsonObject]:
         """Pods on nodes that name a claim with devices and have not reserved it."""
         if "allocation" not in claim.status or claim.metadata.deletion_timestamp is not None:
             return []
-        reserved = {one.get("uid") for one in consumers_of(claim)}
+        reserved = {consumer.get("uid") for consumer in consumers_of(claim)}
         return [
             {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
             for pod in pods_with(self._pods, claim)
@@ -113,6 +115,6 @@ def _finalizers(claim: ResourceClaim) -> list[str]:
 
 def _is_for(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether the pod names the claim itself, or it was made for the pod."""
-    named = any(one.get("resourceClaimName") == claim.metadata.name for one in pod.spec.resource_claims)
+    named = any(entry.get("resourceClaimName") == claim.metadata.name for entry in pod.spec.resource_claims)
     owner = controller_of(claim)
     return named or (owner is not None and owner.uid == pod.metadata.uid)

@@ -23,11 +23,11 @@ _SKIPPED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 def built_in_kinds() -> Iterator[Kind[Object]]:
     """Every built-in kind that can be listed, watched and deleted, once, in its first version."""
-    seen: set[Resource] = set(_SKIPPED)
+    resources: set[Resource] = set(_SKIPPED)
     for row in load_schema().kinds:
         resource = (row.group, row.plural)
-        if resource not in seen and {"list", "watch", "delete"} <= set(row.verbs):
-            seen.add(resource)
+        if resource not in resources and {"list", "watch", "delete"} <= set(row.verbs):
+            resources.add(resource)
             yield Kind(row.group, row.version, row.kind, row.plural, row.namespaced, Object)
 
 
@@ -100,12 +100,12 @@ class EveryKind:
         """The kind of a resource, None when it is not served (any more)."""
         return self._kinds.get(resource)
 
-    def named(self, api_version: str, kind: str) -> tuple[Resource, Kind[Object]] | None:
+    def find(self, api_version: str, kind: str) -> tuple[Resource, Kind[Object]] | None:
         """The kind that an owner reference means, whatever its version."""
         group = api_version.rpartition("/")[0]
-        for resource, known in self._kinds.items():
-            if known.group == group and known.kind == kind:
-                return resource, known
+        for resource, candidate in self._kinds.items():
+            if candidate.group == group and candidate.kind == kind:
+                return resource, candidate
         return None
 
     def _add(self, kind: Kind[Object], informer: Informer[Object]) -> Resource:

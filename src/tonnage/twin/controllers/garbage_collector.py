@@ -75,9 +75,9 @@ class GarbageCollector:
 
     def _enqueue_owners(self, obj: Object) -> None:
         for owner in obj.metadata.owner_references:
-            found = self._objects.named(owner.api_version, owner.kind)
-            if found is not None:
-                resource, kind = found
+            owner_kind = self._objects.find(owner.api_version, owner.kind)
+            if owner_kind is not None:
+                resource, kind = owner_kind
                 namespace = obj.metadata.namespace if kind.namespaced else ""
                 self._queue.add(Ref(resource, namespace, owner.name))
 
@@ -126,13 +126,13 @@ class GarbageCollector:
         dangling: list[OwnerReference] = []
         waiting: list[OwnerReference] = []
         for reference in obj.metadata.owner_references:
-            found = self._objects.named(reference.api_version, reference.kind)
-            if found is None:
+            owner_kind = self._objects.find(reference.api_version, reference.kind)
+            if owner_kind is None:
                 return None
-            if found[1].namespaced and not obj.metadata.namespace:
+            if owner_kind[1].namespaced and not obj.metadata.namespace:
                 await self._tell_strangers(obj, obj.metadata.owner_references)
                 return None
-            owner = await self._owner(obj, reference, *found)
+            owner = await self._owner(obj, reference, *owner_kind)
             if owner is None:
                 dangling.append(reference)
             elif _waits(owner):
@@ -146,9 +146,9 @@ class GarbageCollector:
     ) -> Object | None:
         """The owner as the copy has it, else as the server has it: absence is never concluded from a copy."""
         namespace = obj.metadata.namespace if kind.namespaced else ""
-        known = self._objects.get(resource, namespace, reference.name)
-        if known is not None and known.metadata.uid == reference.uid:
-            return known
+        copied = self._objects.get(resource, namespace, reference.name)
+        if copied is not None and copied.metadata.uid == reference.uid:
+            return copied
         owner = await or_none(self._api.get(kind, reference.name, namespace or None))
         return owner if owner is not None and owner.metadata.uid == reference.uid else None
 
@@ -156,13 +156,17 @@ class GarbageCollector:
         """Say of owners that are not where they would have to be that they stand in another namespace."""
         namespace = obj.metadata.namespace
         for owner in owners:
-            found = self._objects.named(owner.api_version, owner.kind)
-            if found is None or not found[1].namespaced or not self._objects.has(found[0], owner.uid):
+            owner_kind = self._objects.find(owner.api_version, owner.kind)
+            if (
+                owner_kind is None
+                or not owner_kind[1].namespaced
+                or not self._objects.has(owner_kind[0], owner.uid)
+            ):
                 continue
             where = f"namespace: {namespace}, name: {owner.name}, uid: {owner.uid}"
             shown = f"[{owner.api_version}/{owner.kind}, {where}]"
-            told = f'ownerRef {shown} does not exist in namespace "{namespace}"'
-            await self._events.emit(obj, "Warning", "OwnerRefInvalidNamespace", told)
+            message = f'ownerRef {shown} does not exist in namespace "{namespace}"'
+            await self._events.emit(obj, "Warning", "OwnerRefInvalidNamespace", message)
 
     async def _drop_owners(self, kind: Kind[Object], obj: Object, uids: set[str]) -> None:
         rest: list[JsonValue] = [

@@ -38,7 +38,7 @@ _CA_USE: Final = (
 _EMPTYING_AGAIN_S: Final = 1.0
 _Row = tuple[str, str, str, str, str]
 """A condition: its type, what is wrong, the reason if something is, the reason and words if nothing is."""
-_FOUND: Final[tuple[_Row, ...]] = (
+_CONDITIONS: Final[tuple[_Row, ...]] = (
     (
         "NamespaceDeletionDiscoveryFailure",
         "",
@@ -126,16 +126,20 @@ class NamespaceController:
 
     async def _publish_ca(self, namespace: str) -> None:
         """Write the ConfigMap with the CA, again when somebody has changed or deleted it."""
-        found = self._authorities.get(ROOT_CA, namespace)
-        data: JsonObject = {"ca.crt": self._root_ca}
+        config_map = self._authorities.get(ROOT_CA, namespace)
+        certificates: JsonObject = {"ca.crt": self._root_ca}
         metadata: JsonObject = {"name": ROOT_CA, "annotations": {_ABOUT_CA: _CA_USE}}
-        if found is None:
-            await _create_unless_there(self._api, CONFIG_MAP, {"metadata": metadata, "data": data}, namespace)
-        elif found.data != data or not found.metadata.annotations.get(_ABOUT_CA):
-            strays: JsonObject = dict.fromkeys(found.data)
+        if config_map is None:
+            await _create_unless_there(
+                self._api, CONFIG_MAP, {"metadata": metadata, "data": certificates}, namespace
+            )
+        elif config_map.data != certificates or not config_map.metadata.annotations.get(_ABOUT_CA):
+            strays: JsonObject = dict.fromkeys(config_map.data)
             about: JsonObject = {"annotations": {_ABOUT_CA: _CA_USE}}
             with passing_over(404):
-                await patch_as_seen(self._api, CONFIG_MAP, found, {"metadata": about, "data": strays | data})
+                await patch_as_seen(
+                    self._api, CONFIG_MAP, config_map, {"metadata": about, "data": strays | certificates}
+                )
 
     def _kinds(self) -> list[Kind[Object]]:
         custom = (custom_kind(definition) for definition in self._definitions)
@@ -235,14 +239,14 @@ def deletion_conditions(before: list[Condition], left: Leftovers, now: datetime)
         f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())
     )
     rows = (
-        *_FOUND,
+        *_CONDITIONS,
         ("NamespaceDeletionContentFailure", failed if left.failures else "", *_DELETED),
         ("NamespaceContentRemaining", content if names else "", *_REMOVED),
         ("NamespaceFinalizersRemaining", held if finalizers else "", *_FINISHED),
     )
-    known = {condition.type: condition for condition in before}
-    told = [_condition(known.get(row[0]), row, now) for row in rows]
-    return list((known | {one.type: one for one in told}).values())
+    old = {condition.type: condition for condition in before}
+    fresh = [_condition(old.get(row[0]), row, now) for row in rows]
+    return list((old | {entry.type: entry for entry in fresh}).values())
 
 
 def _condition(before: Condition | None, row: _Row, now: datetime) -> Condition:

@@ -77,18 +77,23 @@ class PodClaimsController:
                 await self._delete(claim)
         if pod.metadata.deletion_timestamp is not None:
             return
-        told = {str(one.get("name")): str(one.get("resourceClaimName")) for one in _statuses(pod)}
+        recorded = {
+            str(entry_name.get("name")): str(entry_name.get("resourceClaimName"))
+            for entry_name in _statuses(pod)
+        }
         if self._waits(pod, own):
             return
         made: dict[str, str] = {}
         for entry in pod.spec.resource_claims:
             name, template = str(entry.get("name", "")), _template_of(entry)
-            if not template or (is_done(pod) and name in told):
+            if not template or (is_done(pod) and name in recorded):
                 continue
-            found = own.get(name) or await self._make(pod, name, template)
-            made[name] = found.metadata.name
-        if made.items() - told.items():
-            await self._tell(pod, [{"name": one, "resourceClaimName": claim} for one, claim in made.items()])
+            claim_made = own.get(name) or await self._make(pod, name, template)
+            made[name] = claim_made.metadata.name
+        if made.items() - recorded.items():
+            await self._tell(
+                pod, [{"name": entry_name, "resourceClaimName": claim} for entry_name, claim in made.items()]
+            )
 
     def _waits(self, pod: Pod, own: Mapping[str, ResourceClaim]) -> bool:
         """Whether a claim that somebody else makes is missing, before the first that is to be made."""
@@ -103,22 +108,22 @@ class PodClaimsController:
     async def _make(self, pod: Pod, name: str, template: str) -> ResourceClaim:
         namespace = pod.metadata.namespace
         try:
-            found = await self._api.get(RESOURCE_CLAIM_TEMPLATE, template, namespace)
-            body = _claim_body(pod, name, found.spec)
+            template_object = await self._api.get(RESOURCE_CLAIM_TEMPLATE, template, namespace)
+            body = _claim_body(pod, name, template_object.spec)
             return await self._api.create(RESOURCE_CLAIM, body, namespace=namespace)
         except ApiError as error:
             why = f"create ResourceClaim : {error.message}"
             if error.code == 404:
                 missing = f'resourceclaimtemplate.resource.k8s.io "{template}" not found'
                 why = f'resource claim template "{template}": {missing}'
-            told = f"PodResourceClaim {name}: {why}"
-            await self._events.emit(pod, "Warning", "FailedResourceClaimCreation", told)
+            message = f"PodResourceClaim {name}: {why}"
+            await self._events.emit(pod, "Warning", "FailedResourceClaimCreation", message)
             raise
 
-    async def _tell(self, pod: Pod, told: list[JsonValue]) -> None:
+    async def _tell(self, pod: Pod, statuses: list[JsonValue]) -> None:
         patch: JsonObject = {
             "metadata": {"name": pod.metadata.name},
-            "status": {"resourceClaimStatuses": told},
+            "status": {"resourceClaimStatuses": statuses},
         }
         await self._applier.patch(
             POD,
@@ -147,9 +152,9 @@ def _statuses(pod: Pod) -> list[JsonObject]:
 
 def claim_keys(pod: Pod) -> list[Key]:
     """The claims of a pod that have names."""
-    made = {one.get("name"): one.get("resourceClaimName") for one in _statuses(pod)}
+    made = {entry.get("name"): entry.get("resourceClaimName") for entry in _statuses(pod)}
     entries = pod.spec.resource_claims
-    names = (one.get("resourceClaimName") or made.get(one.get("name")) for one in entries)
+    names = (entry.get("resourceClaimName") or made.get(entry.get("name")) for entry in entries)
     return [(pod.metadata.namespace, str(name)) for name in names if name]
 
 
@@ -171,8 +176,8 @@ def is_done(pod: Pod) -> bool:
 
 def _claim_body(pod: Pod, name: str, template: JsonObject) -> JsonObject:
     metadata = template.get("metadata")
-    known: JsonObject = metadata if isinstance(metadata, dict) else {}
-    notes = known.get("annotations")
+    head: JsonObject = metadata if isinstance(metadata, dict) else {}
+    notes = head.get("annotations")
     owner: JsonObject = {
         "apiVersion": POD.api_version,
         "kind": POD.kind,
@@ -187,7 +192,7 @@ def _claim_body(pod: Pod, name: str, template: JsonObject) -> JsonObject:
             "generateName": _base_name(pod.metadata.name, name),
             "ownerReferences": [owner],
             "annotations": {**(notes if isinstance(notes, dict) else {}), _FOR: name},
-            **({"labels": known["labels"]} if known.get("labels") else {}),
+            **({"labels": head["labels"]} if head.get("labels") else {}),
         },
         "spec": template.get("spec") or {},
     }

@@ -26,7 +26,7 @@ QUARANTINE_S: Final = 40.0
 """How long a node must be missing before its pods are given up: it may only be late in the copy."""
 _SWEEP_S: Final = 20.0
 """So often a genuine collector looks; whoever holds a pod has that long to let it go."""
-_KEPT: Final = 12_500
+_THRESHOLD: Final = 12_500
 """So many ended pods are kept."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _ENDED: Final = ("Succeeded", "Failed")
@@ -37,10 +37,12 @@ _ALL: Final[Key] = ("", "")
 class PodGarbageController:
     """Deletes pods by force that nobody else will."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers, *, kept: int = _KEPT) -> None:
+    def __init__(
+        self, api: KubernetesApi, clock: Clock, informers: Informers, *, limit: int = _THRESHOLD
+    ) -> None:
         self._api = api
         self._clock = clock
-        self._kept = kept
+        self._limit = limit
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)
@@ -70,7 +72,7 @@ class PodGarbageController:
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         if delta.after is not None and delta.after.status.phase in _ENDED:
             self._ended.add(key_of(delta.after))
-            if len(self._ended) > self._kept:
+            if len(self._ended) > self._limit:
                 self._queue.add(_ALL)
         elif delta.before is not None:
             self._ended.discard(key_of(delta.before))
@@ -112,9 +114,9 @@ class PodGarbageController:
 
     async def _thin_out(self) -> None:
         """Delete ended pods that are too many: those that were evicted first, then the oldest."""
-        found = (self._pods.get(name, namespace) for namespace, name in self._ended)
-        ended = sorted((pod for pod in found if pod is not None), key=_precedence)
-        for pod in ended[: max(len(ended) - self._kept, 0)]:
+        pods = (self._pods.get(name, namespace) for namespace, name in self._ended)
+        ended = sorted((pod for pod in pods if pod is not None), key=_precedence)
+        for pod in ended[: max(len(ended) - self._limit, 0)]:
             await self._end(pod)
 
     async def _end(self, pod: Pod, condition: JsonObject | None = None) -> None:

@@ -52,14 +52,15 @@ class RoleAggregationController:
 def gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[JsonValue]:
     """The rules that a role gathers from the others, each once, in the order of selectors and names."""
     others = sorted(
-        (one for one in roles if one.metadata.name != role.metadata.name), key=lambda one: one.metadata.name
+        (candidate for candidate in roles if candidate.metadata.name != role.metadata.name),
+        key=lambda candidate: candidate.metadata.name,
     )
     rules: list[JsonValue] = []
     for selector in (role.aggregation_rule or {}).get("clusterRoleSelectors") or []:
         requirements = label_requirements(selector)
-        for one in others:
-            if matches_labels(requirements, one.metadata.labels):
-                rules += [rule for rule in one.rules or [] if rule not in rules]
+        for candidate in others:
+            if matches_labels(requirements, candidate.metadata.labels):
+                rules += [rule for rule in candidate.rules or [] if rule not in rules]
     return rules
 
 

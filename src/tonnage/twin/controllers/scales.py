@@ -45,36 +45,36 @@ class Scales:
             if row.subresource("scale") is None:
                 return Scale(owner.uid, problem=f"{row.resource} does not implement the scale subresource")
             kind = Kind(row.group, row.version, row.kind, row.plural, row.namespaced, PodMaker)
-            return await self._asked(kind, owner, namespace, ("replicas",))
+            return await self._custom_scale(kind, owner, namespace, ("replicas",))
         return await self._custom(group, version, owner, namespace)
 
     def _of_set(self, owner: OwnerReference, namespace: str) -> Scale | None:
-        found = self._sets.get(owner.name, namespace)
-        if found is None or found.metadata.uid != owner.uid:
+        replica_set = self._sets.get(owner.name, namespace)
+        if replica_set is None or replica_set.metadata.uid != owner.uid:
             return None
-        above = controller_of(found)
+        above = controller_of(replica_set)
         if above is None or above.kind != DEPLOYMENT.kind:
-            return Scale(found.metadata.uid, found.spec.replicas)
+            return Scale(replica_set.metadata.uid, replica_set.spec.replicas)
         deployment = self._deployments.get(above.name, namespace)
         if deployment is None or deployment.metadata.uid != above.uid:
             return None
         return Scale(deployment.metadata.uid, deployment.spec.replicas)
 
     async def _custom(self, group: str, version: str, owner: OwnerReference, namespace: str) -> Scale | None:
-        for one in await custom_versions(self._api, group, owner.kind) or ():
-            if one.kind.version != version:
+        for custom in await custom_versions(self._api, group, owner.kind) or ():
+            if custom.kind.version != version:
                 continue
-            if one.replicas is None:
-                why = f"{one.kind.plural}.{group} does not implement the scale subresource"
+            if custom.replicas is None:
+                why = f"{custom.kind.plural}.{group} does not implement the scale subresource"
                 return Scale(owner.uid, problem=why)
-            return await self._asked(one.kind, owner, namespace, one.replicas)
+            return await self._custom_scale(custom.kind, owner, namespace, custom.replicas)
         why = f'no matches for kind "{owner.kind}" in version "{owner.api_version}"'
         return Scale(owner.uid, problem=why)
 
-    async def _asked(
+    async def _custom_scale(
         self, kind: Kind[PodMaker], owner: OwnerReference, namespace: str, path: tuple[str, ...]
     ) -> Scale | None:
-        found = await or_none(self._api.get(kind, owner.name, namespace if kind.namespaced else None))
-        if found is None or found.metadata.uid != owner.uid:
+        scaled = await or_none(self._api.get(kind, owner.name, namespace if kind.namespaced else None))
+        if scaled is None or scaled.metadata.uid != owner.uid:
             return None
-        return Scale(owner.uid, count_at(found.spec, path))
+        return Scale(owner.uid, count_at(scaled.spec, path))

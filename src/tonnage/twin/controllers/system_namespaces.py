@@ -25,7 +25,7 @@ async def keep_system_namespaces(api: KubernetesApi, clock: Clock) -> None:
 
 
 async def _make(api: KubernetesApi) -> None:
-    there = {one.metadata.name for one in (await api.list(NAMESPACE)).items}
+    there = {namespace.metadata.name for namespace in (await api.list(NAMESPACE)).items}
     for name in SYSTEM_NAMESPACES:
         if name not in there:
             await api.create(NAMESPACE, {"metadata": {"name": name}})

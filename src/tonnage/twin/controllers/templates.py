@@ -43,18 +43,18 @@ def template_hash(template: JsonObject, collisions: int | None = None) -> str:
 
 def kept_template(template: JsonObject) -> JsonObject:
     """What a ControllerRevision keeps of a template: a patch that puts it in place, its keys in order."""
-    data: JsonObject = {"spec": {"template": {**template, "$patch": "replace"}}}
-    ordered: JsonObject = msgspec.json.decode(msgspec.json.encode(data, order="deterministic"))
+    content: JsonObject = {"spec": {"template": {**template, "$patch": "replace"}}}
+    ordered: JsonObject = msgspec.json.decode(msgspec.json.encode(content, order="deterministic"))
     return ordered
 
 
-def revision_hash(data: JsonObject, collisions: int) -> str:
+def revision_hash(content: JsonObject, collisions: int) -> str:
     """The name of what a StatefulSet's revision keeps.
 
     Source: k8s.io/kubernetes/pkg/controller/history (HashControllerRevision, v1.35).
     """
     value = _OFFSET
-    for byte in go_json(data) + str(collisions).encode():
+    for byte in go_json(content) + str(collisions).encode():
         value = (value * _PRIME & _MASK) ^ byte
     return safe_encode(str(value))
 
@@ -76,19 +76,19 @@ def with_labels(template: JsonObject, labels: dict[str, str]) -> JsonObject:
 def pod_from(template: JsonObject, prefix: str, controller: JsonObject) -> JsonObject:
     """The body of a pod that the server names `prefix` and five characters."""
     metadata = mapping(template.get("metadata"))
-    kept = {key: metadata[key] for key in ("labels", "annotations", "finalizers") if metadata.get(key)}
+    fields = {key: metadata[key] for key in ("labels", "annotations", "finalizers") if metadata.get(key)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**kept, "generateName": prefix, "ownerReferences": [controller]},
+        "metadata": {**fields, "generateName": prefix, "ownerReferences": [controller]},
         "spec": template.get("spec") or {},
     }
 
 
 def _dense(value: JsonObject) -> JsonObject:
     dense: JsonObject = {}
-    for key, item in value.items():
-        kept = _dense(item) if isinstance(item, dict) else item
-        if kept is not None and kept != {}:
-            dense[key] = kept
+    for key, field_value in value.items():
+        inner = _dense(field_value) if isinstance(field_value, dict) else field_value
+        if inner is not None and inner != {}:
+            dense[key] = inner
     return dense

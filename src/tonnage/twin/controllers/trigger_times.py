@@ -18,22 +18,22 @@ class TriggerTimes:
     """Remembers of each service when it was made and when its pods last became ready or unready."""
 
     def __init__(self) -> None:
-        self._seen: dict[Key, tuple[str, dict[str, str]]] = {}
+        self._times: dict[Key, tuple[str, dict[str, str]]] = {}
 
     def since(self, service: Service, pods: Iterable[Pod]) -> str:
         """The earliest of the moments that were not known the last time; empty without any."""
         key, made = key_of(service), service.metadata.creation_timestamp or ""
         turned = {pod.metadata.name: when for pod in pods if (when := _turned(pod))}
-        known = self._seen.get(key)
-        self._seen[key] = (made, turned)
-        if known is None:
+        before = self._times.get(key)
+        self._times[key] = (made, turned)
+        if before is None:
             return made
-        new = [when for name, when in turned.items() if when > known[1].get(name, "")]
-        return min([*new, *([made] if made > known[0] else [])], default="")
+        new = [when for name, when in turned.items() if when > before[1].get(name, "")]
+        return min([*new, *([made] if made > before[0] else [])], default="")
 
     def forget(self, key: Key) -> None:
         """The service is gone."""
-        self._seen.pop(key, None)
+        self._times.pop(key, None)
 
 
 def _turned(pod: Pod) -> str:

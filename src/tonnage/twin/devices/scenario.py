@@ -51,15 +51,15 @@ class ScenarioBackend:
         self._clock = clock
         self._heard: bytes | None = None
         """The file as `events` knows it: a later scan must not hide from it what befell meanwhile."""
-        self._told: dict[str, tuple[int, ...]] | None = None
+        self._reported: dict[str, tuple[int, ...]] | None = None
         """The errors of each device that are no news any more; None before the first scan."""
 
     async def scan(self) -> Inventory:
         if self._heard is None:
             self._heard = self._identity()
         hardware = self._read()
-        if self._told is None:
-            self._told = {entry.uuid: entry.xids for entry in hardware.devices}
+        if self._reported is None:
+            self._reported = {entry.uuid: entry.xids for entry in hardware.devices}
         made = self._layouts.changed(hardware)
         devices = tuple(_device(entry, index, made.get(entry.uuid)) for entry, index in hardware.indexed())
         return Inventory(
@@ -99,19 +99,19 @@ class ScenarioBackend:
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:
         hardware = self._read()
-        entry = next((each for each in hardware.devices if each.uuid == step.uuid), None)
+        entry = next((device for device in hardware.devices if device.uuid == step.uuid), None)
         if entry is None or entry.health in ("lost", "hung"):
             why = "no such device" if entry is None else _REASONS[entry.health]
-            what = "the compute mode" if isinstance(step, SetComputeMode) else "the MIG layout"
-            raise HardwareError(Problem(f"{what} of {step.uuid} cannot be set", str(self._file), why))
+            subject = "the compute mode" if isinstance(step, SetComputeMode) else "the MIG layout"
+            raise HardwareError(Problem(f"{subject} of {step.uuid} cannot be set", str(self._file), why))
         if not isinstance(step, SetComputeMode):
             self._layouts.take(hardware, step)
             return
         modes = self.modes()
         if modes.get(step.uuid, ComputeMode.DEFAULT) != step.mode:
-            known = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
+            numbers = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
             fresh = self._modes.with_name(f".{self._modes.name}.new")
-            fresh.write_text(json.dumps({"boot": hardware.boot, "modes": known}), encoding="utf-8")
+            fresh.write_text(json.dumps({"boot": hardware.boot, "modes": numbers}), encoding="utf-8")
             fresh.replace(self._modes)
 
     async def divided(self) -> tuple[DividedGpu, ...]:
@@ -126,9 +126,9 @@ class ScenarioBackend:
     def modes(self) -> dict[str, ComputeMode]:
         """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
         try:
-            kept: Any = parsed_json(bounded_bytes(self._modes, MAX_BYTES))
-            modes = {str(uuid): ComputeMode(mode) for uuid, mode in kept["modes"].items()}
-            boot = kept["boot"]
+            stored: Any = parsed_json(bounded_bytes(self._modes, MAX_BYTES))
+            modes = {str(uuid): ComputeMode(mode) for uuid, mode in stored["modes"].items()}
+            boot = stored["boot"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not what `apply` writes
             return {}
         return modes if boot == self._read().boot else {}
@@ -145,10 +145,10 @@ class ScenarioBackend:
             devices = self._read().devices
         except (HardwareError, ConfigError):
             return ()
-        told, self._told = self._told or {}, {entry.uuid: entry.xids for entry in devices}
+        before, self._reported = self._reported or {}, {entry.uuid: entry.xids for entry in devices}
         events: list[RawEvent] = []
         for entry in devices:
-            old = told.get(entry.uuid, ())
+            old = before.get(entry.uuid, ())
             new = entry.xids[len(old) :] if entry.xids[: len(old)] == old else entry.xids
             events += (RawEvent(RawEventKind.XID, entry.uuid, code) for code in new)
         return tuple(events)
@@ -156,10 +156,10 @@ class ScenarioBackend:
     def _identity(self) -> bytes:
         """What the file says; its content rather than its times, which a fast writer may leave equal."""
         try:
-            told = bounded_bytes(self._file, MAX_BYTES)
+            content = bounded_bytes(self._file, MAX_BYTES)
         except OSError as error:
             return str(error.errno).encode()
-        return told + self._layouts.bytes()
+        return content + self._layouts.bytes()
 
     def _read(self) -> Hardware:
         try:
@@ -176,10 +176,10 @@ def _links(hardware: Hardware) -> Iterator[Link]:
     """Those that the file gives; else NVLinks to the switches of the boards that the models come on."""
     uuids = {index: entry.uuid for entry, index in hardware.indexed()}
     for link in hardware.links:
-        one, other = link.gpus
+        first, other = link.gpus
         level = _LEVELS[link.path] if link.path else None
-        yield Link(uuids[one], uuids[other], link.nvlinks, level)
-        yield Link(uuids[other], uuids[one], link.nvlinks, level)
+        yield Link(uuids[first], uuids[other], link.nvlinks, level)
+        yield Link(uuids[other], uuids[first], link.nvlinks, level)
     if not hardware.links:
         for entry, _ in hardware.indexed():
             if count := gpu_models()[entry.model].nvswitch_links:
@@ -212,14 +212,14 @@ def _parts(entry: HardwareDevice, layout: ScenarioLayout | None) -> Iterator[Mig
         return
     places = count()
     for instance in layout.instances:
-        for one in instance.computes:
-            part = _part(entry, instance.id, part_name(instance, one))
+        for compute in instance.computes:
+            part = _part(entry, instance.id, part_name(instance, compute))
             size = layout.sizes.get(instance.profile, 1)
             yield replace(
                 part,
-                uuid=one.uuid,
+                uuid=compute.uuid,
                 index=next(places),
-                compute_instance=one.id,
+                compute_instance=compute.id,
                 placement=(instance.start, size),
             )
 

@@ -63,32 +63,32 @@ class ScenarioLayouts:
     def changed(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
         """The layouts that are not the file's own."""
         try:
-            return self._kept(parsed_json(self.bytes()), hardware)
+            return self._valid_layouts(parsed_json(self.bytes()), hardware)
         except (ValueError, KeyError, TypeError, AttributeError):  # not what `take` writes
             return {}
 
     @staticmethod
-    def _kept(kept: Any, hardware: Hardware) -> dict[str, ScenarioLayout]:
-        found: dict[str, ScenarioLayout] = {}
+    def _valid_layouts(rows: Any, hardware: Hardware) -> dict[str, ScenarioLayout]:
+        layouts: dict[str, ScenarioLayout] = {}
         for entry in hardware.devices:
-            row, board = kept.get(entry.uuid), _board(entry)
+            row, board = rows.get(entry.uuid), _board(entry)
             if board is not None and row is not None and row["basis"] == _basis(hardware, entry):
-                instances = tuple(_instance(each) for each in row["instances"])
+                instances = tuple(_instance(instance) for instance in row["instances"])
                 modes = row["enabled"], row.get("pending", row["enabled"])
-                found[entry.uuid] = ScenarioLayout(entry.uuid, *modes, instances, _sizes(board))
-        return found
+                layouts[entry.uuid] = ScenarioLayout(entry.uuid, *modes, instances, _sizes(board))
+        return layouts
 
     def read(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
         """The layout of every device that can be divided, unless its own in the file is impossible."""
         changed = self.changed(hardware)
         boards = ((entry, _board(entry)) for entry in hardware.devices)
-        found = (changed.get(entry.uuid) or _told(entry, board) for entry, board in boards if board)
-        return {layout.uuid: layout for layout in found if layout is not None}
+        layouts = (changed.get(entry.uuid) or _configured(entry, board) for entry, board in boards if board)
+        return {layout.uuid: layout for layout in layouts if layout is not None}
 
     def take(self, hardware: Hardware, step: MigStep) -> None:
         """Take the step. Raises HardwareError: a driver would refuse it."""
         layouts = self.read(hardware)
-        entry = next(each for each in hardware.devices if each.uuid == step.uuid)
+        entry = next(device for device in hardware.devices if device.uuid == step.uuid)
         board = _board(entry)
         if board is None or step.uuid not in layouts:
             raise _refused(step, "it cannot be divided")
@@ -97,8 +97,8 @@ class ScenarioLayouts:
             changed |= _reset(hardware, layouts, step)
         else:
             changed[step.uuid] = _after(layouts[step.uuid], board, step, waits=entry.mig_reset)
-        known = {each.uuid: each for each in hardware.devices}
-        rows = {key: _row(one, _basis(hardware, known[key])) for key, one in changed.items()}
+        devices = {device.uuid: device for device in hardware.devices}
+        rows = {key: _row(layout, _basis(hardware, devices[key])) for key, layout in changed.items()}
         fresh = self._file.with_name(f".{self._file.name}.new")
         fresh.write_text(json.dumps(rows), encoding="utf-8")
         fresh.replace(self._file)
@@ -131,7 +131,7 @@ def _basis(hardware: Hardware, entry: HardwareDevice) -> list[Any]:
     return [hardware.boot, None if entry.mig is None else list(entry.mig)]
 
 
-def _told(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
+def _configured(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
     """The file's own layout, each part in a GPU instance of its own, as `scan` has it; None: impossible."""
     parts = [text.rpartition("c.")[2] for text in entry.mig or ()]
     starts = _starts(board, parts, 0)
@@ -145,14 +145,14 @@ def _told(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
     return ScenarioLayout(entry.uuid, enabled, enabled, instances, _sizes(board))
 
 
-def _starts(board: MigBoard, parts: list[str], taken: int) -> tuple[int, ...] | None:
+def _starts(board: MigBoard, parts: list[str], occupied: int) -> tuple[int, ...] | None:
     """Where each of the parts begins, beside what is `taken` (a bit for each memory slice); None: nowhere."""
     if not parts:
         return ()
     profile = board.profiles.get(parts[0])
     for start in profile.starts if profile is not None else ():
         mask = ((1 << profile.memory) - 1) << start if profile is not None else 0
-        if not taken & mask and (rest := _starts(board, parts[1:], taken | mask)) is not None:
+        if not occupied & mask and (rest := _starts(board, parts[1:], occupied | mask)) is not None:
             return (start, *rest)
     return None
 
@@ -190,13 +190,13 @@ def _after(layout: ScenarioLayout, board: MigBoard, step: MigStep, *, waits: boo
         case CreateComputeInstance(_, instance, slices):
             return _with_compute(layout, instance, slices)
         case DestroyComputeInstance(_, instance, compute):
-            found = _found(layout, instance)
-            left = tuple(one for one in found.computes if one.id != compute)
-            return _with(layout, replace(found, computes=left))
+            current = _current(layout, instance)
+            left = tuple(other for other in current.computes if other.id != compute)
+            return _with(layout, replace(current, computes=left))
         case DestroyGpuInstance(_, instance):
-            if _found(layout, instance).computes:
+            if _current(layout, instance).computes:
                 raise _refused(step, "In use by another client")
-            left_over = tuple(one for one in layout.instances if one.id != instance.id)
+            left_over = tuple(other for other in layout.instances if other.id != instance.id)
             return replace(layout, instances=left_over)
 
 
@@ -205,39 +205,39 @@ def _with_instance(layout: ScenarioLayout, board: MigBoard, name: str, start: in
     profile = board.profiles.get(name)
     if not layout.enabled or profile is None or start not in profile.starts:
         raise _refused(step, "Not Supported" if profile is not None else "Invalid Argument")
-    taken = {place for one in layout.instances for place in _span(layout, one)}
-    full = sum(one.profile == name for one in layout.instances) >= profile.most
-    if full or taken & set(range(start, start + profile.memory)):
+    occupied = {place for instance in layout.instances for place in _span(layout, instance)}
+    full = sum(instance.profile == name for instance in layout.instances) >= profile.most
+    if full or occupied & set(range(start, start + profile.memory)):
         raise _refused(step, "Insufficient Resources")
-    number = next(n for n in range(64) if all(one.id != n for one in layout.instances))
+    number = next(n for n in range(64) if all(instance.id != n for instance in layout.instances))
     return replace(layout, instances=(*layout.instances, GpuInstance(number, name, start)))
 
 
-def _span(layout: ScenarioLayout, one: GpuInstance) -> Iterator[int]:
-    yield from range(one.start, one.start + layout.sizes.get(one.profile, 1))
+def _span(layout: ScenarioLayout, instance: GpuInstance) -> Iterator[int]:
+    yield from range(instance.start, instance.start + layout.sizes.get(instance.profile, 1))
 
 
 def _with_compute(layout: ScenarioLayout, instance: GpuInstance, slices: int) -> ScenarioLayout:
-    found = _found(layout, instance)
-    whole = _slices(found.profile)
-    if sum(found.slices) + slices > whole:
+    current = _current(layout, instance)
+    whole = _slices(current.profile)
+    if sum(current.slices) + slices > whole:
         raise _refused(CreateComputeInstance(layout.uuid, instance, slices), "Insufficient Resources")
-    number = next(n for n in range(8) if all(one.id != n for one in found.computes))
-    name = found.profile if slices == whole else f"{slices}c.{found.profile}"
-    made = replace(_compute(layout.uuid, found.id, name, number), slices=slices)
-    return _with(layout, replace(found, computes=(*found.computes, made)))
+    number = next(n for n in range(8) if all(compute.id != n for compute in current.computes))
+    name = current.profile if slices == whole else f"{slices}c.{current.profile}"
+    made = replace(_compute(layout.uuid, current.id, name, number), slices=slices)
+    return _with(layout, replace(current, computes=(*current.computes, made)))
 
 
-def _found(layout: ScenarioLayout, instance: GpuInstance) -> GpuInstance:
-    wanted = instance.id, instance.profile, instance.start
-    for one in layout.instances:
-        if (one.id, one.profile, one.start) == wanted:
-            return one
+def _current(layout: ScenarioLayout, instance: GpuInstance) -> GpuInstance:
+    key = instance.id, instance.profile, instance.start
+    for present in layout.instances:
+        if (present.id, present.profile, present.start) == key:
+            return present
     raise HardwareError(Problem(f"GPU instance {instance.id} of {layout.uuid} is another one now, or gone"))
 
 
 def _with(layout: ScenarioLayout, instance: GpuInstance) -> ScenarioLayout:
-    others = tuple(instance if one.id == instance.id else one for one in layout.instances)
+    others = tuple(instance if present.id == instance.id else present for present in layout.instances)
     return replace(layout, instances=others)
 
 
@@ -247,12 +247,17 @@ def _refused(step: MigStep, why: str) -> HardwareError:
 
 def _row(layout: ScenarioLayout, basis: list[Any]) -> dict[str, Any]:
     instances = [
-        [one.id, one.profile, one.start, [[each.id, each.slices, each.uuid] for each in one.computes]]
-        for one in layout.instances
+        [
+            instance.id,
+            instance.profile,
+            instance.start,
+            [[compute.id, compute.slices, compute.uuid] for compute in instance.computes],
+        ]
+        for instance in layout.instances
     ]
     return {"basis": basis, "enabled": layout.enabled, "pending": layout.pending, "instances": instances}
 
 
 def _instance(row: Any) -> GpuInstance:
-    computes = tuple(ComputeInstance(int(one[0]), int(one[1]), str(one[2])) for one in row[3])
+    computes = tuple(ComputeInstance(int(compute[0]), int(compute[1]), str(compute[2])) for compute in row[3])
     return GpuInstance(int(row[0]), str(row[1]), int(row[2]), computes)

@@ -15,7 +15,7 @@ def samples_of(
     hardware: Hardware, entry: HardwareDevice, device: Device, mode: ComputeMode, fields: Collection[str]
 ) -> Iterator[Sample]:
     """The device, then its MIG devices if a field is theirs. Raises Bug: there is no such field."""
-    asked = fields_named([*fields])
+    requested = fields_named([*fields])
     values = {**_readings(entry, device), **_states(entry, device), "compute_mode": int(mode)}
     texts = {"driver_version": hardware.driver_version}
     yield Sample(
@@ -23,7 +23,7 @@ def samples_of(
         {name: values[name] for name in fields if name in values},
         {name: texts[name] for name in fields if name in texts},
     )
-    if any(field.mig for field in asked):
+    if any(field.mig for field in requested):
         for part in device.migs:
             own = _memory(part.memory_mib, 0)
             yield Sample(part.uuid, {name: own[name] for name in fields if name in own})

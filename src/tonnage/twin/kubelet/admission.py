@@ -78,7 +78,7 @@ def _guaranteed(container: Container) -> bool:
 def rejected(pod: Pod, failure: AdmissionFailure, start: str) -> JsonObject:
     """The status of a pod that is not let in. The kubelet's own conditions go, as it has nothing to say."""
     types = [condition.type for condition in pod.status.conditions]
-    gone: list[JsonValue] = [{"type": one, "$patch": "delete"} for one in types if one in OWN]
+    gone: list[JsonValue] = [{"type": kind, "$patch": "delete"} for kind in types if kind in OWN]
     return {
         "phase": "Failed",
         "reason": failure.reason,
@@ -96,8 +96,8 @@ def system_failure(pod: Pod) -> AdmissionFailure | None:
             return AdmissionFailure("SysctlForbidden", f"forbidden sysctl: {refusal}")
     if (pod.spec.os or {}).get("name", _SYSTEM) == _SYSTEM:
         return None
-    told = "Failed to admit pod as the OS field doesn't match node OS"
-    return AdmissionFailure("PodOSNotSupported", told)
+    message = "Failed to admit pod as the OS field doesn't match node OS"
+    return AdmissionFailure("PodOSNotSupported", message)
 
 
 def _sysctl_refusal(pod: Pod, written: str) -> str:
@@ -119,10 +119,10 @@ def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int])
 
 
 def lacking(
-    asked: Mapping[str, int], used: Mapping[str, int], allocatable: Mapping[str, int]
+    requested: Mapping[str, int], used: Mapping[str, int], allocatable: Mapping[str, int]
 ) -> AdmissionFailure | None:
     """The first thing of which a node that is so `used` has too little for one more pod."""
-    short = next(shortfalls(asked, used, allocatable), None)
+    short = next(shortfalls(requested, used, allocatable), None)
     return AdmissionFailure(short.reason, short.message) if short is not None else None
 
 

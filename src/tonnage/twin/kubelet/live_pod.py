@@ -75,8 +75,8 @@ class LivePod:
 
     def add_ephemeral(self) -> list[Slot]:
         """Books for the ephemeral containers that the pod has got since."""
-        known = {slot.container.name for slot in self.progress.ephemeral}
-        fresh = [c for c in self.pod.spec.ephemeral_containers if c.name not in known]
+        names = {slot.container.name for slot in self.progress.ephemeral}
+        fresh = [c for c in self.pod.spec.ephemeral_containers if c.name not in names]
         slots = [Slot(container, "ephemeralContainers") for container in fresh]
         self.progress.ephemeral += slots
         return slots
@@ -89,14 +89,14 @@ class LivePod:
         running = self.node.runtime.containers(self.pod.metadata.uid)
         if not running:
             return False
-        told = {str(one.get("name")): one for one in self._told()}
+        reported = {str(status.get("name")): status for status in self._reported_statuses()}
         for slot in self.progress.slots():
-            mine = [container for container in running if container.name == slot.container.name]
-            if mine:
-                slot.current = mine[-1]
-                slot.restarts = mine[-1].config.attempt
-                slot.last = mine[-2] if len(mine) > 1 else None
-                before = told.get(slot.container.name, {})
+            own = [container for container in running if container.name == slot.container.name]
+            if own:
+                slot.current = own[-1]
+                slot.restarts = own[-1].config.attempt
+                slot.last = own[-2] if len(own) > 1 else None
+                before = reported.get(slot.container.name, {})
                 slot.probed = {
                     "Startup": bool(before.get("started")),
                     "Readiness": bool(before.get("ready")),
@@ -107,21 +107,21 @@ class LivePod:
 
     def recall(self) -> None:
         """Count on from what the status says of containers that the node lost when it restarted itself."""
-        for told in self._told():
-            slot = self.slot(str(told.get("name")))
-            if slot is None or not (told.get("containerID") or told.get("lastState")):
+        for status in self._reported_statuses():
+            slot = self.slot(str(status.get("name")))
+            if slot is None or not (status.get("containerID") or status.get("lastState")):
                 continue
-            slot.past = _past(told, timestamp(self.node.clock.now()))
+            slot.past = _past(status, timestamp(self.node.clock.now()))
             slot.over = self._over(slot)
-            slot.restarts = int(told.get("restartCount") or 0) + (not slot.over)
+            slot.restarts = int(status.get("restartCount") or 0) + (not slot.over)
 
     def _over(self, slot: Slot) -> bool:
         """Whether what a slot had is not wanted again; init containers are where any of the others is."""
         if slot.part == "initContainers":
-            return all(one.over for one in self.progress.main)
+            return all(main.over for main in self.progress.main)
         return not wanted_again(self.pod, slot, int(slot.past.get("exitCode") or 0))
 
-    def _told(self) -> list[dict[str, Any]]:
+    def _reported_statuses(self) -> list[dict[str, Any]]:
         """What the status says of containers, of init containers last."""
         status = self.pod.status
         return [
@@ -143,10 +143,10 @@ class LivePod:
 
     def grace_s(self) -> float:
         """How long its containers have to end in order."""
-        asked = self.pod.metadata.deletion_grace_period_seconds
-        if asked is None:
-            asked = self.pod.spec.termination_grace_period_seconds
-        return float(_DEFAULT_GRACE_S if asked is None else asked)
+        seconds = self.pod.metadata.deletion_grace_period_seconds
+        if seconds is None:
+            seconds = self.pod.spec.termination_grace_period_seconds
+        return float(_DEFAULT_GRACE_S if seconds is None else seconds)
 
     async def until_started(self, slot: Slot) -> None:
         """Return once the container runs and its startup probe, if it has one, has succeeded."""
@@ -171,9 +171,9 @@ def _by_name(pod: Pod) -> dict[str, Container]:
     return {c.name: c for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)}
 
 
-def _past(told: dict[str, Any], now: str) -> dict[str, Any]:
+def _past(status: dict[str, Any], now: str) -> dict[str, Any]:
     """How a container ended that a node's restart took along, as containerd says it afterwards."""
-    match told.get("state"):
+    match status.get("state"):
         case {"terminated": dict(ended)}:
             return ended
         case {"running": {"startedAt": str(started)}}:
@@ -182,7 +182,7 @@ def _past(told: dict[str, Any], now: str) -> dict[str, Any]:
                 "reason": "Unknown",
                 "startedAt": started,
                 "finishedAt": now,
-                "containerID": told.get("containerID", ""),
+                "containerID": status.get("containerID", ""),
             }
-    last = told.get("lastState") or {}
+    last = status.get("lastState") or {}
     return dict(last.get("terminated") or {})

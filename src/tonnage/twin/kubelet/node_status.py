@@ -81,7 +81,7 @@ class NodeReporter:
         self._since: dict[str, str] = {}
         self._stood: dict[str, str] = {}
         """By type: the conditions that the node had when the kubelet began."""
-        self._told: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
         self._told_at = 0.0
 
     def changed(self) -> None:
@@ -148,7 +148,7 @@ class NodeReporter:
         """Patch the status at once when a device changes, else within ten seconds, and every five minutes."""
         while True:
             self._changed.clear()
-            if self._told != self._facts() or self._clock.monotonic() - self._told_at >= _REPORT_S:
+            if self._reported != self._facts() or self._clock.monotonic() - self._told_at >= _REPORT_S:
                 await self._persist(self._patch)
             await self._take_over()
             alarm = asyncio.ensure_future(self._clock.sleep(_LOOK_S))
@@ -168,7 +168,7 @@ class NodeReporter:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
-        self._told, self._told_at = facts, self._clock.monotonic()
+        self._reported, self._told_at = facts, self._clock.monotonic()
 
     async def _take_over(self) -> None:
         """Let pods use the extended resources that others write into Capacity, and these alone."""
@@ -203,10 +203,10 @@ class NodeReporter:
         spec = self._spec
         devices = self._devices.resources.capacity()
         self._extended |= devices.keys()
-        known = {name: devices.get(name, (0, 0)) for name in sorted(self._extended)}
+        extended = {name: devices.get(name, (0, 0)) for name in sorted(self._extended)}
         return {
-            "capacity": dict(spec.capacity) | {name: str(total) for name, (total, _) in known.items()},
-            "allocatable": without_reserved(spec) | {name: str(free) for name, (_, free) in known.items()},
+            "capacity": dict(spec.capacity) | {name: str(total) for name, (total, _) in extended.items()},
+            "allocatable": without_reserved(spec) | {name: str(free) for name, (_, free) in extended.items()},
             "addresses": [
                 {"type": "InternalIP", "address": spec.address},
                 {"type": "Hostname", "address": spec.name},
@@ -295,18 +295,18 @@ def node_conditions(now: str, since: dict[str, str]) -> list[dict[str, Any]]:
 
 def without_reserved(spec: NodeSpec) -> dict[str, str]:
     """Allocatable without extended resources."""
-    result = dict(spec.capacity)
+    amounts = dict(spec.capacity)
     for name, reserved in spec.reserved.items():
-        left = max(parse_quantity(result.get(name, "0")) - parse_quantity(reserved), parse_quantity("0"))
-        result[name] = canonical_quantity(f"{-(-left * 1000 // 1)}m") if name == "cpu" else str(int(left))
-    return result
+        left = max(parse_quantity(amounts.get(name, "0")) - parse_quantity(reserved), parse_quantity("0"))
+        amounts[name] = canonical_quantity(f"{-(-left * 1000 // 1)}m") if name == "cpu" else str(int(left))
+    return amounts
 
 
 def node_info(spec: NodeSpec) -> dict[str, Any]:
     """What the node says of its machine; identities follow from its name."""
 
-    def identity(what: str) -> str:
-        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{what}.{spec.name}.tonnage.dev"))
+    def identity(subject: str) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{subject}.{spec.name}.tonnage.dev"))
 
     return {
         "architecture": spec.architecture,

@@ -20,36 +20,36 @@ _DONE: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 def conditions_of(pod: Pod, progress: PodProgress, phase: str, now: str) -> list[dict[str, Any]]:
     """The kubelet's conditions. `progress.conditions` remembers their times and is brought up to date."""
     # Of a pod that goes before its containers are there, conditions stay as they were.
-    seen = "" if progress.ended and any(slot.untouched for slot in progress.main) else phase
-    containers_ready = _containers_ready(progress, phase if progress.failure != ("", "") else seen)
-    wanted = (
+    shown_phase = "" if progress.ended and any(slot.untouched for slot in progress.main) else phase
+    containers_ready = _containers_ready(progress, phase if progress.failure != ("", "") else shown_phase)
+    fresh = (
         {"status": "True" if progress.sandbox and phase not in _DONE else "False"},
         _initialized(progress, phase),
         _gated(pod, containers_ready),
         containers_ready,
         _TRUE,
     )
-    return [_dated(pod, progress, kind, one, now) for kind, one in zip(OWN, wanted, strict=True)]
+    return [_dated(pod, progress, kind, condition, now) for kind, condition in zip(OWN, fresh, strict=True)]
 
 
 def _containers_ready(progress: PodProgress, phase: str) -> dict[str, Any]:
     if phase in _DONE:
         return {"status": "False", "reason": _DONE[phase]}
-    kept = [*(slot for slot in progress.init if slot.sidecar), *progress.main]
-    return _verdict("ContainersNotReady", "unready", [slot for slot in kept if not slot.ready])
+    lasting = [*(slot for slot in progress.init if slot.sidecar), *progress.main]
+    return _verdict("ContainersNotReady", "unready", [slot for slot in lasting if not slot.ready])
 
 
 def _gated(pod: Pod, ready: dict[str, Any]) -> dict[str, Any]:
     """The pod's readiness: its containers', then its gates'."""
     if ready["status"] != "True":
         return ready
-    known = {condition.type: condition.status for condition in pod.status.conditions}
+    statuses = {condition.type: condition.status for condition in pod.status.conditions}
     unready = []
     for kind in (str(gate.get("conditionType", "")) for gate in pod.spec.readiness_gates):
-        if kind not in known:
+        if kind not in statuses:
             unready.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
-        elif known[kind] != "True":
-            unready.append(f'the status of pod readiness gate "{kind}" is not "True", but {known[kind]}')
+        elif statuses[kind] != "True":
+            unready.append(f'the status of pod readiness gate "{kind}" is not "True", but {statuses[kind]}')
     if unready:
         return {"status": "False", "reason": "ReadinessGatesNotReady", "message": ", ".join(unready)}
     return _TRUE
@@ -71,12 +71,12 @@ def _verdict(reason: str, word: str, failing: Iterable[Slot]) -> dict[str, Any]:
     return {"status": "False", "reason": reason, "message": f"containers with {word} status: [{names}]"}
 
 
-def _dated(pod: Pod, progress: PodProgress, kind: str, wanted: dict[str, Any], now: str) -> dict[str, Any]:
+def _dated(pod: Pod, progress: PodProgress, kind: str, fresh: dict[str, Any], now: str) -> dict[str, Any]:
     before = progress.conditions.get(kind, {})
-    since = before.get("lastTransitionTime", now) if before.get("status") == wanted["status"] else now
+    since = before.get("lastTransitionTime", now) if before.get("status") == fresh["status"] else now
     # Explicit nulls: a strategic merge would keep a reason and message of before.
-    gone: dict[str, Any] = {key: None for key in ("reason", "message") if key in before and key not in wanted}
-    condition = {"type": kind, "lastTransitionTime": since, **gone, **wanted}
+    gone: dict[str, Any] = {key: None for key in ("reason", "message") if key in before and key not in fresh}
+    condition = {"type": kind, "lastTransitionTime": since, **gone, **fresh}
     progress.conditions[kind] = condition
     if not pod.metadata.generation:
         return condition

@@ -119,8 +119,8 @@ def _container_status(slot: Slot, creating: tuple[str, str], *, ended: bool) -> 
 
 
 def _mount(mount: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {key: mount[key] for key in ("name", "mountPath", "readOnly") if key in mount}
-    return {**told, "recursiveReadOnly": "Disabled"} if told.get("readOnly") else told
+    fields: dict[str, Any] = {key: mount[key] for key in ("name", "mountPath", "readOnly") if key in mount}
+    return {**fields, "recursiveReadOnly": "Disabled"} if fields.get("readOnly") else fields
 
 
 def _resources(container: Container) -> dict[str, Any]:

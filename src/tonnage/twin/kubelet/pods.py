@@ -159,10 +159,10 @@ class Pods:
 
     async def _sweep(self) -> None:
         """Forget pods that were deleted while the kubelet was down."""
-        known = {pod.metadata.uid for pod in self._informer}
-        for uid in self._node.runtime.pods() - known:
+        uids = {pod.metadata.uid for pod in self._informer}
+        for uid in self._node.runtime.pods() - uids:
             self._node.runtime.remove_pod(uid)
-        for uid in self._devices.holders() - known:
+        for uid in self._devices.holders() - uids:
             await self._devices.release(uid)
 
 

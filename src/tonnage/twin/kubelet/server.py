@@ -60,15 +60,15 @@ class _KubeletProtocol(H11Protocol):
             return
         self.connections.discard(self)
         scope = cast("dict[str, Any]", self.scope)
-        found = _spdy_target(scope) if self.app_state["authenticated"] else (401, "Unauthorized")
+        target = _spdy_target(scope) if self.app_state["authenticated"] else (401, "Unauthorized")
         offered = b",".join(v for name, v in self.headers if name == b"x-stream-protocol-version")
         upgrade = SpdyUpgrade(self.transport, offered.decode("latin-1"))
-        if isinstance(found, tuple):
-            upgrade.refuse(*found)
+        if isinstance(target, tuple):
+            upgrade.refuse(*target)
             return
         kubelet: Kubelet = self.app_state["kubelet"]
         query = HTTPConnection({**scope, "type": "http"}).query_params.multi_items()
-        session = upgrade.accept(kubelet.runtime, found, RemoteRequest.parse(query))
+        session = upgrade.accept(kubelet.runtime, target, RemoteRequest.parse(query))
         if session is not None:
             self.tasks.add(session)
             session.add_done_callback(self.tasks.discard)
@@ -225,9 +225,9 @@ async def _flowing(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _remote(websocket: WebSocket) -> None:
-    found = _target(websocket.state.kubelet, websocket.path_params)
-    if isinstance(found, tuple):
-        await websocket.send_denial_response(_plain(found[1], found[0]))
+    target = _target(websocket.state.kubelet, websocket.path_params)
+    if isinstance(target, tuple):
+        await websocket.send_denial_response(_plain(target[1], target[0]))
         return
     protocol = choose_subprotocol(websocket.scope["subprotocols"])
     if protocol is None:
@@ -235,7 +235,7 @@ async def _remote(websocket: WebSocket) -> None:
         return
     await websocket.accept(protocol)
     request = RemoteRequest.parse(websocket.query_params.multi_items())
-    await serve_websocket(websocket, websocket.state.kubelet.runtime, found, request)
+    await serve_websocket(websocket, websocket.state.kubelet.runtime, target, request)
 
 
 def _spdy_target(scope: dict[str, Any]) -> RunningContainer | tuple[int, str]:

@@ -83,7 +83,7 @@ class NodeSpec:
         closest = self.topology_options.get(PREFER_CLOSEST) == "true"
         numbers = range(self.numa_nodes)
         distances = self.numa_distances or tuple(
-            tuple(_AT_HOME if one == other else _AWAY for other in numbers) for one in numbers
+            tuple(_AT_HOME if number == other else _AWAY for other in numbers) for number in numbers
         )
         return Topology(
             self.numa_nodes, self.topology_policy, distances if closest else (), self.topology_scope

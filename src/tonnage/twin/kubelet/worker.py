@@ -76,8 +76,8 @@ class PodWorker:
         """A container is another one now: end it, and start it again whatever its policy."""
         if slot.running and (slot.part == "containers" or slot.sidecar):
             slot.again = True
-            what = "Init container" if slot.sidecar else "Container"
-            text = f"{what} {slot.container.name} definition changed"
+            subject = "Init container" if slot.sidecar else "Container"
+            text = f"{subject} {slot.container.name} definition changed"
             text += "" if slot.sidecar else ", will be restarted"
             self._aside(stop_container(self.live, slot, self.live.grace_s(), text))
 
@@ -183,7 +183,7 @@ class PodWorker:
     async def _initialize(self, group: asyncio.TaskGroup, sidecars: list[asyncio.Task[None]]) -> bool:
         """Run the init containers in order; False when one failed for good."""
         progress = self.live.progress
-        for slot in (one for one in progress.init if not one.over):
+        for slot in (candidate for candidate in progress.init if not candidate.over):
             if slot.sidecar:
                 sidecars.append(group.create_task(keep(self.live, slot)))
                 if not progress.initialized:
@@ -196,10 +196,10 @@ class PodWorker:
 
     async def _until_seen(self, sidecar: Slot) -> None:
         """Return once it has started and still runs when the kubelet hears of that."""
-        seen: RunningContainer | None = None
-        while seen is None or sidecar.current is not seen or not sidecar.started:
+        last: RunningContainer | None = None
+        while last is None or sidecar.current is not last or not sidecar.started:
             await self.live.until_started(sidecar)
-            seen = sidecar.current
+            last = sidecar.current
             await self._node.clock.sleep(_HEARD_S)
 
     # Ending

@@ -27,22 +27,22 @@ class StatusWriter:
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
         self._api = api
         self._queue: WorkQueue[str] = WorkQueue(clock)
-        self._wanted: dict[str, tuple[Pod, JsonObject]] = {}
+        self._pending: dict[str, tuple[Pod, JsonObject]] = {}
         self._written: dict[str, JsonObject] = {}
         self._idle: dict[str, asyncio.Event] = {}
 
     def put(self, pod: Pod, status: JsonObject) -> None:
         """Have this status written, unless it is the one that stands."""
         uid = pod.metadata.uid
-        if self._written.get(uid) == status and uid not in self._wanted:
+        if self._written.get(uid) == status and uid not in self._pending:
             return
-        self._wanted[uid] = (pod, status)
+        self._pending[uid] = (pod, status)
         self._idle.setdefault(uid, asyncio.Event()).clear()
         self._queue.add(uid)
 
     def newest(self, pod_uid: str) -> JsonObject:
         """What was put last; empty where nothing was."""
-        waiting = self._wanted.get(pod_uid)
+        waiting = self._pending.get(pod_uid)
         return waiting[1] if waiting is not None else self._written.get(pod_uid, {})
 
     async def flush(self, pod_uid: str) -> None:
@@ -53,7 +53,7 @@ class StatusWriter:
 
     def forget(self, pod_uid: str) -> None:
         """The pod is gone: whatever waits is dropped."""
-        self._wanted.pop(pod_uid, None)
+        self._pending.pop(pod_uid, None)
         self._written.pop(pod_uid, None)
         idle = self._idle.pop(pod_uid, None)
         if idle is not None:
@@ -64,10 +64,10 @@ class StatusWriter:
         await work(self._queue, self._write, workers=_WORKERS)
 
     async def _write(self, uid: str) -> None:
-        wanted = self._wanted.get(uid)
-        if wanted is None:
+        pending = self._pending.get(uid)
+        if pending is None:
             return
-        pod, status = wanted
+        pod, status = pending
         meta = pod.metadata
         patch: JsonObject = {"metadata": {"uid": meta.uid}, "status": _in_order(pod, status)}
         try:
@@ -87,8 +87,8 @@ class StatusWriter:
         if uid not in self._idle:
             return
         self._written[uid] = status
-        if self._wanted.get(uid) is wanted:
-            del self._wanted[uid]
+        if self._pending.get(uid) is pending:
+            del self._pending[uid]
             self._idle[uid].set()
         else:
             self._queue.add(uid)
@@ -99,9 +99,9 @@ def _in_order(pod: Pod, status: JsonObject) -> JsonObject:
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
         return status
-    told = [one for one in conditions if isinstance(one, dict)]
-    named = {one["type"] for one in told}
-    own = [one["type"] for one in told if "$patch" not in one]
+    reported = [entry for entry in conditions if isinstance(entry, dict)]
+    named = {entry["type"] for entry in reported}
+    own = [entry["type"] for entry in reported if "$patch" not in entry]
     others = [condition.type for condition in pod.status.conditions if condition.type not in named]
     return {**status, "$setElementOrder/conditions": [{"type": kind} for kind in (*others, *own)]}
 

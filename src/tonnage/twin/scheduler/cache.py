@@ -30,7 +30,7 @@ class SchedulerCache:
         self._columns = columns or SchedulerColumns()
         self._placed: Key | None = None
         self._nodes: dict[str, Node] = {}
-        self._told: dict[Key, Pod] = {}
+        self._stored: dict[Key, Pod] = {}
         self._decided: dict[Key, _Decided] = {}
         self._pods: dict[Key, Pod] = {}
         self._by_node: dict[str, dict[Key, Pod]] = {}
@@ -68,9 +68,9 @@ class SchedulerCache:
         if decided is not None and (pod is None or _settled(decided, pod)):
             del self._decided[key]
         if pod is None:
-            self._told.pop(key, None)
+            self._stored.pop(key, None)
         else:
-            self._told[key] = pod
+            self._stored[key] = pod
         self._place(key)
 
     def assume(self, pod: Pod, node: str) -> None:
@@ -90,8 +90,8 @@ class SchedulerCache:
         """The pod with what was decided about it, or None."""
         return self._pods.get(key)
 
-    def _known(self, key: Key) -> Pod | None:
-        pod, decided = self._told.get(key), self._decided.get(key)
+    def _latest_pod(self, key: Key) -> Pod | None:
+        pod, decided = self._stored.get(key), self._decided.get(key)
         if pod is None or decided is None:
             return pod
         if decided.node:
@@ -99,9 +99,9 @@ class SchedulerCache:
         status = replace(pod.status, nominated_node=decided.nominated or "")
         return replace(pod, status=status)
 
-    def told(self, key: Key) -> Pod | None:
+    def stored(self, key: Key) -> Pod | None:
         """The pod as the server has it, or None."""
-        return self._told.get(key)
+        return self._stored.get(key)
 
     def nominated_to(self, node: str) -> Iterable[Pod]:
         """Pods that wait for a node to be cleared for them."""
@@ -129,7 +129,7 @@ class SchedulerCache:
 
     def _place(self, key: Key) -> None:
         """Put the pod where it belongs by what is known and decided now."""
-        before, after = self._pods.pop(key, None), self._known(key)
+        before, after = self._pods.pop(key, None), self._latest_pod(key)
         if after is not None:
             self._pods[key] = after
         self._note(key, before, after)
@@ -156,10 +156,10 @@ class SchedulerCache:
             self._columns.forget()
 
 
-def _weigh_alike(one: Pod, other: Pod) -> bool:
+def _weigh_alike(pod: Pod, other: Pod) -> bool:
     """Whether two states of a pod differ in nothing but what of the status does not count on its node."""
-    weights = [(s.terminating, s.resized, s.cannot_resize) for s in (one.status, other.status)]
-    return weights[0] == weights[1] and replace(one, status=other.status) == other
+    weights = [(s.terminating, s.resized, s.cannot_resize) for s in (pod.status, other.status)]
+    return weights[0] == weights[1] and replace(pod, status=other.status) == other
 
 
 def _settled(decided: _Decided, pod: Pod) -> bool:

@@ -82,8 +82,8 @@ class ClaimBinder:
     def allocator(self) -> Allocator:
         """What there is for claims now; the same one until a claim, class or slice changes."""
         if self._offer is None:
-            found = snapshot_from([*self._classes, *self._slices])
-            self._offer = supply_of(found.slices, found.device_classes, (), self._gates)
+            snapshot = snapshot_from([*self._classes, *self._slices])
+            self._offer = supply_of(snapshot.slices, snapshot.device_classes, (), self._gates)
         if self._allocator is None:
             self._allocator = Allocator(self._offer.with_claims(self._read.values()))
         return self._allocator
@@ -93,16 +93,16 @@ class ClaimBinder:
         claims = claims_of(pod, view.supply.claims)
         picked = view.allocator.on(node, claims.waiting).devices or ()
         chosen = dict(zip((claim.key for claim in claims.waiting), picked, strict=True))
-        classes = {one.metadata.name: one.spec for one in self._classes}
+        classes = {obj.metadata.name: obj.spec for obj in self._classes}
         grants: list[Grant] = []
-        for known in claims.claims:
-            claim, allocation = self._latest(known), None
-            if claim is not None and known.key in chosen:
-                slices = (one.spec for one in self._slices)
-                allocation = allocation_of(claim.spec, chosen[known.key], classes, slices)
-                self._in_flight[known.uid] = allocation
+        for pod_claim in claims.claims:
+            claim, allocation = self._latest(pod_claim), None
+            if claim is not None and pod_claim.key in chosen:
+                slices = (obj.spec for obj in self._slices)
+                allocation = allocation_of(claim.spec, chosen[pod_claim.key], classes, slices)
+                self._in_flight[pod_claim.uid] = allocation
                 self._reread(claim)
-            grants.append(Grant(known, allocation))
+            grants.append(Grant(pod_claim, allocation))
         return tuple(grants)
 
     async def bind(self, grants: tuple[Grant, ...], pod: Pod) -> None:
@@ -134,9 +134,9 @@ class ClaimBinder:
             else:
                 self._note(written)
 
-    async def free(self, known: model.ResourceClaim) -> None:
+    async def free(self, pod_claim: model.ResourceClaim) -> None:
         """Take the claim its devices. Raises ClusterError."""
-        claim = self._latest(known)
+        claim = self._latest(pod_claim)
         if claim is not None:
             nothing: JsonObject = {"allocation": None, "reservedFor": None, "devices": None}
             self._note(await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": nothing}, "status"))
@@ -152,8 +152,8 @@ class ClaimBinder:
                 break
             except ApiError as error:
                 if error.code != 409 or not left:
-                    what = "allocation and reservation" if grant.allocation is not None else "reservation"
-                    raise failing(f"add {what} to claim {grant.claim}", error) from None
+                    action = "allocation and reservation" if grant.allocation is not None else "reservation"
+                    raise failing(f"add {action} to claim {grant.claim}", error) from None
             try:
                 claim = await self._api.get(RESOURCE_CLAIM, grant.claim.name, grant.claim.namespace)
             except ApiError as error:
@@ -174,10 +174,12 @@ class ClaimBinder:
 
     # What is known of claims
 
-    def _latest(self, known: model.ResourceClaim) -> ResourceClaim | None:
+    def _latest(self, pod_claim: model.ResourceClaim) -> ResourceClaim | None:
         """The claim as it was last seen or written here; None: it is gone."""
-        claim = self._claims.get(known.name, known.namespace)
-        return self._written.get(known.uid, claim) if claim and claim.metadata.uid == known.uid else None
+        claim = self._claims.get(pod_claim.name, pod_claim.namespace)
+        return (
+            self._written.get(pod_claim.uid, claim) if claim and claim.metadata.uid == pod_claim.uid else None
+        )
 
     def _end(self, grant: Grant) -> bool:
         """Let what was chosen be in flight no more; False where it was not."""
@@ -189,8 +191,8 @@ class ClaimBinder:
     def _note(self, written: ResourceClaim) -> None:
         """Go by what was written until the copy shows it, or something newer."""
         head = written.metadata
-        seen = self._claims.get(head.name, head.namespace)
-        if seen is not None and seen.metadata.uid == head.uid and _version(seen) < _version(written):
+        copy = self._claims.get(head.name, head.namespace)
+        if copy is not None and copy.metadata.uid == head.uid and _version(copy) < _version(written):
             self._written[head.uid] = written
             self._reread(written)
 
@@ -228,7 +230,7 @@ class ClaimBinder:
 
 
 def _uses(pod: Pod, claim: ResourceClaim) -> bool:
-    return any(one.get("uid") == pod.uid for one in consumers_of(claim))
+    return any(consumer.get("uid") == pod.uid for consumer in consumers_of(claim))
 
 
 def _open(claim: ResourceClaim | None, grant: Grant) -> ResourceClaim:

@@ -51,7 +51,7 @@ class SchedulerColumns:
         fleet = self._fleet
         profile = fleet.view.profile
         offered = profile.minor >= 36 and any(
-            one.extended_resource for one in fleet.view.supply.classes.values()
+            device_class.extended_resource for device_class in fleet.view.supply.classes.values()
         )
         if offered or not fleet.view.snapshot.namespaces or conflicts(pod):
             return None

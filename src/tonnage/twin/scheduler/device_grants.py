@@ -20,19 +20,19 @@ def allocation_of(
     slices: Iterable[JsonObject],
 ) -> JsonObject:
     """The `status.allocation`, out of the specs of the claim, of classes by name, and of all slices."""
-    devices: JsonObject = {"results": [_result(one) for one in picked]}
-    parts = {one.request for one in picked}
+    devices: JsonObject = {"results": [_allocation_result(device) for device in picked]}
+    parts = {device.request for device in picked}
     configured = [*_of_classes(claim, parts, classes), *_of_claim(claim, parts)]
     if configured:
         devices["config"] = configured
-    selector = _node_selector([one.id for one in picked], slices)
+    selector = _node_selector([device.id for device in picked], slices)
     return {"devices": devices, **({"nodeSelector": selector} if selector else {})}
 
 
-def _result(one: Picked) -> JsonObject:
-    driver, pool, device = one.id
-    found: JsonObject = {"request": one.request, "driver": driver, "pool": pool, "device": device}
-    return {**found, "adminAccess": True} if one.admin else found
+def _allocation_result(device_grant: Picked) -> JsonObject:
+    driver, pool, device = device_grant.id
+    entry: JsonObject = {"request": device_grant.request, "driver": driver, "pool": pool, "device": device}
+    return {**entry, "adminAccess": True} if device_grant.admin else entry
 
 
 def _requests(claim: JsonObject, parts: set[str]) -> Iterator[tuple[str, str, str]]:
@@ -69,25 +69,27 @@ def _of_claim(claim: JsonObject, parts: set[str]) -> Iterator[JsonValue]:
 def _node_selector(devices: Sequence[DeviceId], slices: Iterable[JsonObject]) -> JsonObject | None:
     """The nodes that reach all of the devices; None when all nodes do."""
     pools: dict[tuple[str, str], list[JsonObject]] = {}
-    for one in slices:
-        pools.setdefault((text(one, "driver"), text(one, "pool", "name")), []).append(one)
-    wanted: dict[str, list[JsonValue]] = {"matchFields": [], "matchExpressions": []}
+    for entry in slices:
+        pools.setdefault((text(entry, "driver"), text(entry, "pool", "name")), []).append(entry)
+    parts: dict[str, list[JsonValue]] = {"matchFields": [], "matchExpressions": []}
     for device in devices:
         place = _place_of(device, pools.get(device[:2], []))
         if name := text(place, "nodeName"):
             field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [name]}
             return {"nodeSelectorTerms": [{"matchFields": [field]}]}
         for term in mappings(place, "nodeSelector", "nodeSelectorTerms"):
-            for part, found in wanted.items():
-                found += [one for one in mappings(term, part) if one not in found]
-    term = {part: [*found] for part, found in wanted.items() if found}
+            for part, terms in parts.items():
+                terms += [entry for entry in mappings(term, part) if entry not in terms]
+    term = {part: [*terms] for part, terms in parts.items() if terms}
     return {"nodeSelectorTerms": [term]} if term else None
 
 
 def _place_of(device: DeviceId, slices: Sequence[JsonObject]) -> JsonObject:
     """Where a device is: its slice, or itself where the slice leaves that to its devices."""
-    for one in sorted(slices, key=lambda one: number(one, "pool", "generation"), reverse=True):
-        for found in mappings(one, "devices"):
-            if found.get("name") == device.device:
-                return found if one.get("perDeviceNodeSelection") else one
+    for slice_spec in sorted(
+        slices, key=lambda slice_spec: number(slice_spec, "pool", "generation"), reverse=True
+    ):
+        for entry in mappings(slice_spec, "devices"):
+            if entry.get("name") == device.device:
+                return entry if slice_spec.get("perDeviceNodeSelection") else slice_spec
     return {}

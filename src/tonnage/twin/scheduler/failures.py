@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from tonnage.model.errors import ApiError, ClusterError, Problem
 
 
-def failing(what: str, error: ClusterError) -> ClusterError:
+def failing(action: str, error: ClusterError) -> ClusterError:
     """The error with what it kept from being done."""
     words = error.message if isinstance(error, ApiError) else str(error)
-    return ClusterError(Problem(f"{what}: {words}"))
+    return ClusterError(Problem(f"{action}: {words}"))
 
 
 @contextmanager

@@ -42,8 +42,8 @@ def refused_by(decision: Decision) -> frozenset[str]:
     """The plugins that refused the pod; none where something broke, or where there is no node."""
     if decision.failed:
         return frozenset()
-    told = (refusal.plugin for refusals in decision.refusals.values() for refusal in refusals)
-    return frozenset((*told, decision.halted_by)) - {""}
+    plugins = (refusal.plugin for refusals in decision.refusals.values() for refusal in refusals)
+    return frozenset((*plugins, decision.halted_by)) - {""}
 
 
 def pod_helps(plugins: frozenset[str], pod: Pod, before: Pod | None, after: Pod | None) -> bool:
@@ -67,10 +67,10 @@ def claim_helps(pod: Pod, before: ResourceClaim | None, after: ResourceClaim | N
         return False
     if before is not None and before.status.get("allocation") and not after.status.get("allocation"):
         return bool(pod.claims)
-    mine = pod.namespace == after.metadata.namespace and any(
+    own = pod.namespace == after.metadata.namespace and any(
         after.metadata.name in (entry.claim, entry.made) for entry in pod.claims
     )
-    return mine and (before is None or before.status != after.status)
+    return own and (before is None or before.status != after.status)
 
 
 # Pods
@@ -86,25 +86,27 @@ def _makes_room(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
     less = {name for name, amount in had.items() if has.get(name, 0) < amount}
     if after.uid == pod.uid:
         return bool(less)
-    wanted = (name for name, amount in pod_requests(pod).items() if amount)
-    return bool(after.node_name) and not less.isdisjoint(wanted)
+    requested = (name for name, amount in pod_requests(pod).items() if amount)
+    return bool(after.node_name) and not less.isdisjoint(requested)
 
 
 def _frees_ports(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
     held = before.host_ports if before is not None and after is None else ()
-    return any(ports.clash(one, other) for one in held for other in pod.host_ports)
+    return any(ports.clash(port, other) for port in held for other in pod.host_ports)
 
 
 def _changes_spread(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
     """A pod that a hard constraint counts comes or goes, or begins or ends to be counted."""
-    for one in (before, after):
-        counts = one is None or one.uid == pod.uid or (one.node_name and one.namespace == pod.namespace)
+    for state in (before, after):
+        counts = (
+            state is None or state.uid == pod.uid or (state.node_name and state.namespace == pod.namespace)
+        )
         if not counts:
             return False
     constraints = _hard(pod)
     if before is None or after is None:
-        one = before or after
-        return one is not None and any(selector_matches(c.selector, one.labels) for c in constraints)
+        state = before or after
+        return state is not None and any(selector_matches(c.selector, state.labels) for c in constraints)
     if after.uid == pod.uid and before.tolerations != after.tolerations:
         return any(constraint.honour_taints for constraint in constraints)
     return any(
@@ -115,16 +117,16 @@ def _changes_spread(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
 
 def _changes_affinity(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
     """A pod that is wanted comes, or one that is not wanted goes."""
-    if any(one is not None and not one.node_name for one in (before, after)):
+    if any(state is not None and not state.node_name for state in (before, after)):
         return False
-    wanted, avoided = pod.affinity.pods, pod.affinity.anti
-    comes = _selects(wanted, pod, after) and not _selects(wanted, pod, before)
+    attracting, avoided = pod.affinity.pods, pod.affinity.anti
+    comes = _selects(attracting, pod, after) and not _selects(attracting, pod, before)
     return comes or (_selects(avoided, pod, before) and not _selects(avoided, pod, after))
 
 
 def _selects(terms: Iterable[PodTerm], pod: Pod, other: Pod | None) -> bool:
-    found = [other is not None and pod_term_matches(term, pod, other, {}) for term in terms]
-    return bool(found) and all(found)
+    matches = [other is not None and pod_term_matches(term, pod, other, {}) for term in terms]
+    return bool(matches) and all(matches)
 
 
 def _frees_volume(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
@@ -132,7 +134,9 @@ def _frees_volume(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
         return False
     if volume_use.share_disk(pod, before):
         return True
-    lasting = ({one.claim for one in each.volumes if not one.ephemeral} for each in (pod, before))
+    lasting = (
+        {volume.claim for volume in holder.volumes if not volume.ephemeral} for holder in (pod, before)
+    )
     return not next(lasting).isdisjoint(next(lasting))
 
 
@@ -149,12 +153,12 @@ def _tolerates_more(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
 def _tolerates_cordon(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
     if after is None or not _tolerates_more(pod, before, after):
         return False
-    return any(tolerates(one, node_unschedulable.CORDON) for one in after.tolerations)
+    return any(tolerates(toleration, node_unschedulable.CORDON) for toleration in after.tolerations)
 
 
 def _is_let_go(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
-    mine = before is not None and after is not None and after.uid == pod.uid
-    return mine and bool(before and before.gates) and not (after and after.gates)
+    own = before is not None and after is not None and after.uid == pod.uid
+    return own and bool(before and before.gates) and not (after and after.gates)
 
 
 def _has_claims_made(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
@@ -183,11 +187,11 @@ _PODS: Final[Pods] = {
 
 def _has_room(pod: Pod, before: Node | None, after: Node) -> bool:
     """The node is large enough, and larger than it was in something that the pod wants."""
-    wanted = {name: amount for name, amount in pod_requests(pod).items() if amount > 0} | {PODS: 1}
-    if any(after.allocatable.get(name, 0) < amount for name, amount in wanted.items()):
+    requested = {name: amount for name, amount in pod_requests(pod).items() if amount > 0} | {PODS: 1}
+    if any(after.allocatable.get(name, 0) < amount for name, amount in requested.items()):
         return False
     return before is None or any(
-        after.allocatable.get(name, 0) > before.allocatable.get(name, 0) for name in wanted
+        after.allocatable.get(name, 0) > before.allocatable.get(name, 0) for name in requested
     )
 
 
@@ -230,12 +234,12 @@ def _has_other_domains(pod: Pod, before: Node | None, after: Node) -> bool:
 
 def _is_elsewhere(pod: Pod, before: Node | None, after: Node) -> bool:
     """The node is in another domain of an affinity, or in none of an anti-affinity any more."""
-    wanted = {term.topology_key for term in pod.affinity.pods}
+    attracting = {term.topology_key for term in pod.affinity.pods}
     avoided = {term.topology_key for term in pod.affinity.anti}
     if before is None:
-        return bool(avoided) or not wanted.isdisjoint(after.labels)
-    moved = {key for key in wanted | avoided if before.labels.get(key) != after.labels.get(key)}
-    return any(key in after.labels for key in moved & wanted) or any(
+        return bool(avoided) or not attracting.isdisjoint(after.labels)
+    moved = {key for key in attracting | avoided if before.labels.get(key) != after.labels.get(key)}
+    return any(key in after.labels for key in moved & attracting) or any(
         key in before.labels for key in moved & avoided
     )
 

@@ -111,18 +111,18 @@ class Scheduler:
         if obj is None:
             return
         key = key_of(obj)
-        told, before = self._cache.told(key), self._cache.pod(key)
+        reported, before = self._cache.stored(key), self._cache.pod(key)
         after = pod_from(obj) if delta.after is not None else None
         self._cache.set_pod(key, after)
         if after is not None and _is_ours(after):
             self._queue.add(key, after.priority)
-            if told is not None and told.uid == after.uid:
-                self._wake(lambda pod, plugins: pod.key == key and pod_helps(plugins, pod, told, after))
-                if told.status.nominated_node not in {"", after.status.nominated_node}:
+            if reported is not None and reported.uid == after.uid:
+                self._wake(lambda pod, plugins: pod.key == key and pod_helps(plugins, pod, reported, after))
+                if reported.status.nominated_node not in {"", after.status.nominated_node}:
                     # For pods that do not outrank it, it has been on that node.
                     self._wake(
                         lambda pod, plugins: (
-                            pod.priority <= told.priority and pod_helps(plugins, pod, told, None)
+                            pod.priority <= reported.priority and pod_helps(plugins, pod, reported, None)
                         )
                     )
         else:
@@ -130,7 +130,7 @@ class Scheduler:
         if _frees(before, after):
             self._wake(lambda pod, plugins: pod_helps(plugins, pod, before, None))
         elif after is not None and after.node_name and not after.finished:
-            since = told if told is not None and told.node_name else None
+            since = reported if reported is not None and reported.node_name else None
             if since is None or _counts_otherwise(since, after):
                 self._wake(lambda pod, plugins: pod_helps(plugins, pod, since, after))
         self._changed.set()
@@ -248,8 +248,8 @@ class Scheduler:
         """Bind the pod once its volumes and claims are; others are scheduled meanwhile."""
 
         def stands() -> bool:
-            told = self._cache.told(pod.key)
-            return told is not None and told.uid == pod.uid
+            reported = self._cache.stored(pod.key)
+            return reported is not None and reported.uid == pod.uid
 
         try:
             await self._teller.meant_for(obj, node)
@@ -318,8 +318,8 @@ class Scheduler:
         for lesser in self._cache.nominated_to(node):
             if lesser.priority < pod.priority:
                 self._cache.nominate(lesser, "")
-                if (told := self._pods.get(lesser.name, lesser.namespace)) is not None:
-                    await self._teller.meant_for(told, None)
+                if (lesser_object := self._pods.get(lesser.name, lesser.namespace)) is not None:
+                    await self._teller.meant_for(lesser_object, None)
 
 
 def _judged_by(obj: w.Object | None) -> object:

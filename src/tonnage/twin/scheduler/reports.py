@@ -79,7 +79,7 @@ class PodTeller:
             "reason": "PreemptionByScheduler",
             "message": f"{NAME}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": timestamp(self._clock.now()),
-            **_seen(victim),
+            **_observed_generation(victim),
         }
         await tell_of_pod(self._api, victim, {"conditions": [target]})
 
@@ -91,8 +91,8 @@ class PodTeller:
     def _condition(self, pod: w.Pod, reason: str, message: str) -> JsonObject:
         """The change of status that says why the pod is not placed; empty where it says so already."""
         standing = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-        said = (standing.status, standing.reason, standing.message) if standing is not None else ()
-        if said == ("False", reason, message):
+        fields = (standing.status, standing.reason, standing.message) if standing is not None else ()
+        if fields == ("False", reason, message):
             return {}
         since = standing.last_transition_time if standing and standing.status == "False" else None
         condition: JsonObject = {
@@ -101,7 +101,7 @@ class PodTeller:
             "reason": reason,
             "message": message,
             "lastTransitionTime": since or timestamp(self._clock.now()),
-            **_seen(pod),
+            **_observed_generation(pod),
         }
         return {"conditions": [condition]}
 
@@ -113,7 +113,7 @@ class PodTeller:
             _LOG.warning("pod not told: pod=%s/%s error=%s", head.namespace, head.name, error)
 
 
-def _seen(pod: w.Pod) -> JsonObject:
+def _observed_generation(pod: w.Pod) -> JsonObject:
     """What a condition says of the pod that it is about."""
     return {"observedGeneration": pod.metadata.generation} if pod.metadata.generation else {}
 

@@ -31,16 +31,16 @@ def volume_helps(plugins: frozenset[str], pod: Pod, delta: Delta[w.Object]) -> b
     """Whether what came, changed or went may help the pod."""
     match delta.before, delta.after:
         case before, PersistentVolumeClaim() as claim:
-            names = {one.claim for one in pod.volumes}
-            mine = claim.metadata.namespace == pod.namespace and claim.metadata.name in names
-            return mine and not plugins.isdisjoint(_NEW if before is None else _BINDING)
+            names = {volume_use.claim for volume_use in pod.volumes}
+            own = claim.metadata.namespace == pod.namespace and claim.metadata.name in names
+            return own and not plugins.isdisjoint(_NEW if before is None else _BINDING)
         case before, PersistentVolume() as volume:
             moved = before is None or before.metadata.labels != volume.metadata.labels
             return volumes.NAME in plugins or (moved and volumes.ZONE in plugins)
-        case before, StorageClass() as given:
-            late = before is None and given.volume_binding_mode == _LATE
+        case before, StorageClass() as storage_class:
+            late = before is None and storage_class.volume_binding_mode == _LATE
             other = not isinstance(before, StorageClass) or (
-                before.allowed_topologies != given.allowed_topologies
+                before.allowed_topologies != storage_class.allowed_topologies
             )
             return (other and volumes.NAME in plugins) or (late and volumes.ZONE in plugins)
         case before, CSINode() as node:
@@ -52,18 +52,18 @@ def volume_helps(plugins: frozenset[str], pod: Pod, delta: Delta[w.Object]) -> b
             most = _most(before) if isinstance(before, CSIStorageCapacity) else -1
             return volumes.NAME in plugins and (before is None or _most(now) > most)
         case VolumeAttachment(), None:
-            return volumes.LIMITS in plugins and any(not one.ephemeral for one in pod.volumes)
+            return volumes.LIMITS in plugins and any(not volume_use.ephemeral for volume_use in pod.volumes)
     return False
 
 
 def _limits(node: CSINode) -> Mapping[str, int]:
     """How many volumes of each driver the node takes."""
     drivers = node.spec.get("drivers") or ()
-    return {one["name"]: int((one.get("allocatable") or {}).get("count") or 0) for one in drivers}
+    return {driver["name"]: int((driver.get("allocatable") or {}).get("count") or 0) for driver in drivers}
 
 
 def _most(capacity: CSIStorageCapacity) -> int:
     """The largest volume that can be made; -1 where nothing is said."""
-    said = capacity.maximum_volume_size
-    told = capacity.capacity if said is None else said
-    return -1 if told is None else integer_value(str(told))
+    maximum = capacity.maximum_volume_size
+    quantity = capacity.capacity if maximum is None else maximum
+    return -1 if quantity is None else integer_value(str(quantity))

@@ -72,33 +72,33 @@ class VolumeBinder:
     def surroundings(self) -> Iterable[w.Object]:
         """What decisions about pods with volumes stand on."""
         missing = {class_of(claim.metadata, claim.spec) for claim in self._claims} - {
-            one.metadata.name for one in self._classes
+            obj.metadata.name for obj in self._classes
         }
         # Nothing waits for a class that is not there.
         none = (StorageClass(metadata=w.ObjectMeta(name=name)) for name in sorted(missing - {""}))
-        found: Iterable[w.Object] = chain.from_iterable(self.copies)
-        known = (self._assumed.get(one.metadata.name, one) if _is_volume(one) else one for one in found)
-        return (*known, *none)
+        objects: Iterable[w.Object] = chain.from_iterable(self.copies)
+        current = (self._assumed.get(obj.metadata.name, obj) if _is_volume(obj) else obj for obj in objects)
+        return (*current, *none)
 
     def choose(self, pod: Pod, node: Node, snapshot: Snapshot) -> tuple[Choice, ...] | None:
         """The volumes of the claims that are still to be met on this node; None when there are not enough."""
         names = {volume.claim for volume in pod.volumes}
-        mine = (claim for claim in snapshot.volume_claims if claim.namespace == pod.namespace)
-        unmet = [claim for claim in mine if claim.name in names and not claim.volume]
+        own = (claim for claim in snapshot.volume_claims if claim.namespace == pod.namespace)
+        unmet = [claim for claim in own if claim.name in names and not claim.volume]
         free: defaultdict[str, list[Volume]] = defaultdict(list)
         for volume in snapshot.volumes:
             free[volume.storage_class].append(volume)
         met = matched((claim for claim in unmet if not claim.node), free, node)
         chosen: list[Choice] = []
-        for wanted in unmet:
-            claim = self._claims.get(wanted.name, wanted.namespace)
-            found = self._volumes.get(met[wanted].name) if wanted in met else None
-            if claim is None or (found is None and self._is_by_hand(claim)):
+        for unmet_claim in unmet:
+            claim = self._claims.get(unmet_claim.name, unmet_claim.namespace)
+            volume_object = self._volumes.get(met[unmet_claim].name) if unmet_claim in met else None
+            if claim is None or (volume_object is None and self._is_by_hand(claim)):
                 return None
-            chosen.append(Choice(claim, found))
+            chosen.append(Choice(claim, volume_object))
         for choice in chosen:
-            if choice.volume is not None and (given := reservation(choice.volume, choice.claim)):
-                spec = {**choice.volume.spec, **mapping(given, "spec")}
+            if choice.volume is not None and (reserved := reservation(choice.volume, choice.claim)):
+                spec = {**choice.volume.spec, **mapping(reserved, "spec")}
                 assumed = msgspec.structs.replace(choice.volume, spec=spec)
                 self._assumed[assumed.metadata.name] = assumed
         return tuple(chosen)
@@ -118,8 +118,8 @@ class VolumeBinder:
                 await self._clock.sleep(_EVERY_S)
                 if not stands():
                     raise _unbound(f'pod does not exist any more: pod "{pod.name}" not found')
-                found = [self._now(choice) for choice in choices]
-                if all(BIND_COMPLETED in claim.metadata.annotations for claim in found):
+                claims = [self._now(choice) for choice in choices]
+                if all(BIND_COMPLETED in claim.metadata.annotations for claim in claims):
                     return
             if choices:
                 raise _unbound("context deadline exceeded")
@@ -133,8 +133,8 @@ class VolumeBinder:
         namespace, name = key_of(choice.claim)
         claim = self._claims.get(name, namespace)
         if claim is None:
-            what = "check binding" if choice.volume is not None else "check provisioning pvc"
-            raise _unbound(f'failed to {what}: persistentvolumeclaims "{namespace}/{name}" not found')
+            action = "check binding" if choice.volume is not None else "check provisioning pvc"
+            raise _unbound(f'failed to {action}: persistentvolumeclaims "{namespace}/{name}" not found')
         return claim
 
     async def _write(self, choice: Choice, node: str) -> None:

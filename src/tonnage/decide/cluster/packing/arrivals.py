@@ -21,8 +21,8 @@ class Arrived:
     """A job, placed or not, and the thousandths of a GPU that were asked for so far and that were given."""
 
     placed: bool
-    asked: int
-    given: int
+    requested: int
+    allocated: int
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Rated:
 
     ratings: Amounts
     gpus: Amounts
-    seen: int = 0
+    placements: int = 0
 
 
 @dataclass(slots=True)
@@ -41,18 +41,18 @@ class Packer:
     room: Room
     policy: Policy
     _placed: list[int] = field(default_factory=list)
-    _known: dict[Job, _Rated] = field(default_factory=dict)
+    _rated: dict[Job, _Rated] = field(default_factory=dict)
 
     def place(self, job: Job) -> bool:
         """Whether there was room."""
-        rated = self._known.get(job)
+        rated = self._rated.get(job)
         if rated is None:
             nowhere = np.full(len(self.room), NOWHERE, np.int64)
-            rated = self._known[job] = _Rated(nowhere, np.zeros(len(self.room), np.int64))
+            rated = self._rated[job] = _Rated(nowhere, np.zeros(len(self.room), np.int64))
             self._rate(job, rated, np.arange(len(self.room)))
-        elif rated.seen < len(self._placed):
-            self._rate(job, rated, np.array(sorted(set(self._placed[rated.seen :])), np.intp))
-        rated.seen = len(self._placed)
+        elif rated.placements < len(self._placed):
+            self._rate(job, rated, np.array(sorted(set(self._placed[rated.placements :])), np.intp))
+        rated.placements = len(self._placed)
         row = int(rated.ratings.argmax())
         if rated.ratings[row] == NOWHERE:
             return False
@@ -88,9 +88,9 @@ class AtRandom:
 
 def play(jobs: Iterable[Job], packer: Packer | AtRandom) -> Iterator[Arrived]:
     """What stands after each job."""
-    asked = given = 0
+    requested = allocated = 0
     for job in jobs:
         placed = packer.place(job)
-        asked += job.gpu_total
-        given += job.gpu_total if placed else 0
-        yield Arrived(placed, asked, given)
+        requested += job.gpu_total
+        allocated += job.gpu_total if placed else 0
+        yield Arrived(placed, requested, allocated)

@@ -66,34 +66,34 @@ def carry_out(trace: Trace, policy: str, marks: Iterable[int], dice: Dice) -> Ou
     queue = _until_full(jobs, room.capacity * trace.percent // 100, trace.jobs, dice)
     packer = _packer(policy, trace, room, dice)
     allocated: dict[int, float] = {}
-    wanted = sorted(mark for mark in marks if mark <= trace.percent)
-    refused = given = 0
+    reached = sorted(mark for mark in marks if mark <= trace.percent)
+    refused = total = 0
     for arrived in play(queue, packer):
-        for mark in wanted:
-            if arrived.asked * 100 <= mark * room.capacity:
-                allocated[mark] = 100 * arrived.given / room.capacity
+        for mark in reached:
+            if arrived.requested * 100 <= mark * room.capacity:
+                allocated[mark] = 100 * arrived.allocated / room.capacity
         refused += not arrived.placed
-        given = arrived.given
+        total = arrived.allocated
     return Outcome(
-        {mark: allocated.get(mark, 100 * given / room.capacity) for mark in wanted}, len(queue), refused
+        {mark: allocated.get(mark, 100 * total / room.capacity) for mark in reached}, len(queue), refused
     )
 
 
 def _until_full(jobs: list[Job], limit: int, pool: Sequence[Job], dice: Dice) -> list[Job]:
     """Jobs of the trace, then others drawn from it, as long as they ask for no more than the limit."""
-    found: list[Job] = []
-    asked = 0
+    chosen: list[Job] = []
+    requested = 0
     for job in jobs:
-        if asked + job.gpu_total > limit:
-            return found
-        found.append(job)
-        asked += job.gpu_total
-    while len(found) < MOST_JOBS:
+        if requested + job.gpu_total > limit:
+            return chosen
+        chosen.append(job)
+        requested += job.gpu_total
+    while len(chosen) < MOST_JOBS:
         job = pool[dice.randrange(len(pool))]
-        if asked + job.gpu_total > limit:
-            return found
-        found.append(job)
-        asked += job.gpu_total
+        if requested + job.gpu_total > limit:
+            return chosen
+        chosen.append(job)
+        requested += job.gpu_total
     raise ValueError(f"more than {MOST_JOBS} jobs would have to arrive: too few of them ask for a GPU")
 
 

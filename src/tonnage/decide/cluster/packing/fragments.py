@@ -31,14 +31,14 @@ def typical_of(jobs: Iterable[Job]) -> Typical:
     """The most frequent shapes that together make 95 % of the jobs; memory does not tell shapes apart."""
     counts = Counter(replace(job, memory=0) for job in jobs)
     total, covered = counts.total(), 0
-    kept: list[tuple[Job, int]] = []
+    covering: list[tuple[Job, int]] = []
     for job, count in counts.most_common():
         if covered >= _COVERED * total:
             break
-        kept.append((job, count))
+        covering.append((job, count))
         covered += count
-    shares = np.array([count for _, count in kept], float)
-    return Typical(tuple(job for job, _ in kept), shares / max(1, covered))
+    shares = np.array([count for _, count in covering], float)
+    return Typical(tuple(job for job, _ in covering), shares / max(1, covered))
 
 
 class Fragments:
@@ -64,5 +64,5 @@ class Fragments:
         small = free[..., None] - np.where(large, gpu[..., None, :], 0).sum(-1)
         usable = enough & (cpu[..., None] >= self._cpu) & self._accessible[model] & ~self._no_gpu
         wasted = np.where(usable, small[..., self._which], free[..., None])
-        found: NDArray[np.float64] = wasted @ self._shares
-        return found
+        expected: NDArray[np.float64] = wasted @ self._shares
+        return expected

@@ -31,8 +31,8 @@ class Policy(Protocol):
 def tightest(job: Job, room: Room, rows: Rows) -> Amounts:
     """The GPU with the least room that is enough, of those of each row."""
     free = room.gpu[rows]
-    found: Amounts = np.where(free >= job.milli, free, WHOLE_GPU + 1).argmin(1)
-    return found
+    columns: Amounts = np.where(free >= job.milli, free, WHOLE_GPU + 1).argmin(1)
+    return columns
 
 
 def best_fit(job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:

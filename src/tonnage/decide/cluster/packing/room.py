@@ -40,11 +40,11 @@ class Room:
 
     def fits(self, job: Job, rows: Rows) -> Mask:
         """Which of the rows have room."""
-        found = (self.cpu[rows] >= job.cpu) & (self.memory[rows] >= job.memory)
+        mask = (self.cpu[rows] >= job.cpu) & (self.memory[rows] >= job.memory)
         if job.gpus:
-            found &= (self.gpu[rows] >= job.milli).sum(1) >= job.gpus
-            found &= self.accessible(job)[self.model[rows]]
-        return found
+            mask &= (self.gpu[rows] >= job.milli).sum(1) >= job.gpus
+            mask &= self.accessible(job)[self.model[rows]]
+        return mask
 
     def take(self, job: Job, row: int, gpu: int) -> None:
         """Put the job there; a part of a GPU on the one given, whole ones on the first that are free."""

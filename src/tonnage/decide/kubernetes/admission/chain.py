@@ -57,11 +57,11 @@ def admission_of(manifest: Manifest, snapshot: Snapshot, *, minor: int) -> Admis
 
 def _claims(manifest: Manifest, snapshot: Snapshot, minor: int) -> tuple[QuotaExceededByClaim, ...]:
     """Claims that have yet to be made for the pod have no uid."""
-    found: list[QuotaExceededByClaim] = []
-    known = {claim.key: claim for claim in snapshot.claims if not claim.uid}
+    exceeded: list[QuotaExceededByClaim] = []
+    unmade = {claim.key: claim for claim in snapshot.claims if not claim.uid}
     for entry in manifest.pod.claims:
-        claim = known.get((manifest.pod.namespace, entry.made)) if entry.template else None
+        claim = unmade.get((manifest.pod.namespace, entry.made)) if entry.template else None
         if claim is not None:
             refusals = claim_refusals(claim, snapshot, minor=minor)
-            found += [exceeded_by_claim(entry.name, over) for over in refusals]
-    return tuple(found)
+            exceeded += [exceeded_by_claim(entry.name, over) for over in refusals]
+    return tuple(exceeded)

@@ -49,19 +49,19 @@ def charged_to_claims(key: str) -> bool:
 
 def pod_charges(pod: Pod) -> dict[str, Fraction]:
     """What a pod costs, by key. One that has ended costs nothing but its being there."""
-    found = {COUNT_PODS: Fraction(1)}
+    charges = {COUNT_PODS: Fraction(1)}
     if pod.finished:
-        return found
-    found["pods"] = Fraction(1)
+        return charges
+    charges["pods"] = Fraction(1)
     for name, amount in pod_requests(pod).items():
         if name in _NATIVE or name.startswith("hugepages-"):
-            found[name] = found[f"requests.{name}"] = _value(name, amount)
+            charges[name] = charges[f"requests.{name}"] = _value(name, amount)
         elif is_extended(name) or name.startswith(_IMPLICIT):
-            found[f"requests.{name}"] = Fraction(amount)
+            charges[f"requests.{name}"] = Fraction(amount)
     for name, amount in pod_limits(pod).items():
         if name in _NATIVE:
-            found[f"limits.{name}"] = _value(name, amount)
-    return found
+            charges[f"limits.{name}"] = _value(name, amount)
+    return charges
 
 
 def claim_charges(
@@ -76,13 +76,17 @@ def claim_charges(
                 dearest[part.device_class] = max(dearest.get(part.device_class, 0), _count(part))
         for name, count in dearest.items():
             devices[name] = devices.get(name, 0) + count
-    found = {COUNT_CLAIMS: Fraction(1)} | {f"{n}{_PER_CLASS}": Fraction(c) for n, c in devices.items()}
+    charges = {COUNT_CLAIMS: Fraction(1)} | {f"{n}{_PER_CLASS}": Fraction(c) for n, c in devices.items()}
     if minor >= _CLAIMS_BEHIND_NAMES:
-        names = {one.name: one.extended_resource for one in classes if one.extended_resource}
+        names = {
+            device_class.name: device_class.extended_resource
+            for device_class in classes
+            if device_class.extended_resource
+        }
         for name, count in devices.items():
             if name in names:
-                found[f"{_BY_CLASS_NAME}{name}"] = found[f"requests.{names[name]}"] = Fraction(count)
-    return found
+                charges[f"{_BY_CLASS_NAME}{name}"] = charges[f"requests.{names[name]}"] = Fraction(count)
+    return charges
 
 
 def _count(request: DeviceRequest) -> int:

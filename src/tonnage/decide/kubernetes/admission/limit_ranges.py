@@ -41,34 +41,37 @@ class Breach:
     text: str
 
 
-def _refusal(found: LimitRange, broken: tuple[Breach, ...]) -> AdmissionRefusal:
+def _refusal(limit_range: LimitRange, broken: tuple[Breach, ...]) -> AdmissionRefusal:
     """Everything that a limit range has against an object; the server lists several breaches in any order."""
     texts = list(dict.fromkeys(breach.text for breach in broken))
     places = list(dict.fromkeys(f"{breach.text} ({breach.where})" for breach in broken))
     reason = reasons.LimitRange(
-        subject=f"LimitRange {found.namespace}/{found.name}",
-        message=f"the limit range {found.name} of {found.namespace} does not allow it: {'; '.join(places)}",
-        remedy=f"stay within it, or have it changed: kubectl edit limitrange {found.name} -n "
-        f"{found.namespace}",
+        subject=f"LimitRange {limit_range.namespace}/{limit_range.name}",
+        message=f"the limit range {limit_range.name} of {limit_range.namespace} does not allow it: "
+        f"{'; '.join(places)}",
+        remedy=f"stay within it, or have it changed: kubectl edit limitrange {limit_range.name} -n "
+        f"{limit_range.namespace}",
         source="API server, LimitRanger admission",
-        range=found.name,
-        breaches=tuple(LimitBreach(each.resource, each.bound, each.allowed, each.where) for each in broken),
+        range=limit_range.name,
+        breaches=tuple(
+            LimitBreach(entry.resource, entry.bound, entry.allowed, entry.where) for entry in broken
+        ),
     )
     return AdmissionRefusal(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", reason)
 
 
 def with_defaults(manifest: Manifest, ranges: Iterable[LimitRange]) -> Manifest:
     """The manifest with what the namespace's limit ranges give to containers that name no amount."""
-    own = [found for found in ranges if found.namespace == manifest.pod.namespace]
+    own = [limit_range for limit_range in ranges if limit_range.namespace == manifest.pod.namespace]
     defaults: dict[str, str] = {}
-    asked: dict[str, str] = {}
-    for item in (item for found in sorted(own, key=lambda r: r.name) for item in found.items):
-        if item.type == "Container":
-            defaults = {**item.default, **defaults}
-            asked = {**item.default_request, **asked}
-    if not defaults and not asked:
+    default_requests: dict[str, str] = {}
+    for limit in (limit for limit_range in sorted(own, key=lambda r: r.name) for limit in limit_range.items):
+        if limit.type == "Container":
+            defaults = {**limit.default, **defaults}
+            default_requests = {**limit.default_request, **default_requests}
+    if not defaults and not default_requests:
         return manifest
-    amounts = tuple(_completed(written, defaults, asked) for written in manifest.amounts)
+    amounts = tuple(_completed(written, defaults, default_requests) for written in manifest.amounts)
     return with_amounts(manifest, amounts)
 
 
@@ -102,44 +105,48 @@ def _numbers(texts: Labels) -> dict[str, int]:
 
 def breaches(manifest: Manifest, ranges: Iterable[LimitRange]) -> tuple[AdmissionRefusal, ...]:
     """Every limit range of the namespace that refuses the pod, by name."""
-    found = []
-    for one in sorted(ranges, key=lambda r: r.name):
-        if one.namespace == manifest.pod.namespace:
-            broken = tuple(breach for item in one.items for breach in _broken(item, manifest))
+    out_of_range = []
+    for limit_range in sorted(ranges, key=lambda r: r.name):
+        if limit_range.namespace == manifest.pod.namespace:
+            broken = tuple(breach for limit in limit_range.items for breach in _broken(limit, manifest))
             if broken:
-                found.append(_refusal(one, broken))
-    return tuple(found)
+                out_of_range.append(_refusal(limit_range, broken))
+    return tuple(out_of_range)
 
 
 def claim_breaches(
-    namespace: str, asked: Labels, ranges: Iterable[LimitRange]
+    namespace: str, requests: Labels, ranges: Iterable[LimitRange]
 ) -> tuple[AdmissionRefusal, ...]:
     """Every limit range that refuses a volume claim which asks for these amounts, by name."""
-    found = []
-    for one in sorted(ranges, key=lambda r: r.name):
-        items = [item for item in one.items if item.type == _CLAIM and one.namespace == namespace]
-        broken = tuple(breach for item in items for breach in _broken_by_claim(item, asked))
+    out_of_range = []
+    for limit_range in sorted(ranges, key=lambda r: r.name):
+        items = [
+            limit
+            for limit in limit_range.items
+            if limit.type == _CLAIM and limit_range.namespace == namespace
+        ]
+        broken = tuple(breach for limit in items for breach in _broken_by_claim(limit, requests))
         if broken:
-            found.append(_refusal(one, broken))
-    return tuple(found)
+            out_of_range.append(_refusal(limit_range, broken))
+    return tuple(out_of_range)
 
 
-def _broken_by_claim(item: LimitItem, asked: Labels) -> Iterator[Breach]:
+def _broken_by_claim(limit: LimitItem, requests: Labels) -> Iterator[Breach]:
     """A claim has no limits: its requests are held against both bounds."""
-    for bound, rows in (("min", item.least), ("max", item.most)):
+    for bound, rows in (("min", limit.least), ("max", limit.most)):
         for name, allowed in sorted(rows.items()):
-            per, request = f"per {item.type} is {allowed}", asked.get(name)
-            told = ""
+            per, request = f"per {limit.type} is {allowed}", requests.get(name)
+            detail = ""
             if request is None:
-                told = f"{per}.  No request is specified"
+                detail = f"{per}.  No request is specified"
             elif (
                 parse_quantity(request) < parse_quantity(allowed)
                 if bound == "min"
                 else parse_quantity(request) > parse_quantity(allowed)
             ):
-                told = f"{per}, but request is {request}"
-            if told:
-                yield Breach(name, bound, allowed, "claim", f"{_BEFORE[bound]}{name} usage {told}")
+                detail = f"{per}, but request is {request}"
+            if detail:
+                yield Breach(name, bound, allowed, "claim", f"{_BEFORE[bound]}{name} usage {detail}")
 
 
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -147,23 +154,23 @@ _Sides = tuple[str, Labels, Labels]
 """Where, the requests and the limits."""
 
 
-def _broken(item: LimitItem, manifest: Manifest) -> Iterator[Breach]:
-    if item.type == "Container":
+def _broken(limits_row: LimitItem, manifest: Manifest) -> Iterator[Breach]:
+    if limits_row.type == "Container":
         sides: list[_Sides] = [(w.container, {**w.limits, **w.requests}, w.limits) for w in manifest.amounts]
-    elif item.type == "Pod":
+    elif limits_row.type == "Pod":
         pod = replace(manifest.pod, overhead={})
         formats = formats_of(manifest)
-        asked = _texts(pod_requests(pod), formats, "requests.")
-        sides = [("pod", asked, _texts(pod_limits(pod), formats, "limits."))]
+        pod_texts = _texts(pod_requests(pod), formats, "requests.")
+        sides = [("pod", pod_texts, _texts(pod_limits(pod), formats, "limits."))]
     else:
         return
     for where, requests, limits in sides:
-        for bound, rows in (("min", item.least), ("max", item.most), ("ratio", item.ratio)):
+        for bound, rows in (("min", limits_row.least), ("max", limits_row.most), ("ratio", limits_row.ratio)):
             for name, allowed in sorted(rows.items()):
                 request, limit = requests.get(name), limits.get(name)
-                told = _TESTS[bound](f"per {item.type} is {allowed}", allowed, request, limit)
-                if told:
-                    subject = f"{_BEFORE[bound]}{name}{_AFTER[bound]} {told}"
+                detail = _TESTS[bound](f"per {limits_row.type} is {allowed}", allowed, request, limit)
+                if detail:
+                    subject = f"{_BEFORE[bound]}{name}{_AFTER[bound]} {detail}"
                     yield Breach(name, bound, allowed, where, subject)
 
 
@@ -214,12 +221,12 @@ def formats_of(manifest: Manifest) -> dict[str, str]:
     for written in manifest.amounts:
         rows += [("limits.", written.limits), ("requests.", {**written.limits, **written.requests})]
     rows.append(("requests.", limits))
-    found: dict[str, str] = {}
+    formats: dict[str, str] = {}
     for part, row in rows:
         for name, text in row.items():
             if parse_quantity(str(text)):
-                found.setdefault(f"{part}{name}", quantity_format(str(text)))
-    return found
+                formats.setdefault(f"{part}{name}", quantity_format(str(text)))
+    return formats
 
 
 def _texts(amounts: Requests, formats: Labels, part: str) -> dict[str, str]:

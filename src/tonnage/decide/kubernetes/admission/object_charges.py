@@ -57,14 +57,14 @@ def counted_by(key: str) -> Resource | None:
 
 def object_charges(resource: Resource, obj: JsonObject) -> dict[str, Fraction]:
     """What an object costs, by key."""
-    found = {count_key(resource): Fraction(1)}
+    charges = {count_key(resource): Fraction(1)}
     if resource == _SERVICE:
-        found |= _service(mapping(obj.get("spec")))
+        charges |= _service(mapping(obj.get("spec")))
     elif resource == CLAIM:
-        found |= _claim(obj)
+        charges |= _claim(obj)
     elif not resource[0] and resource[1] in _NAMES:
-        found[resource[1]] = Fraction(1)
-    return found
+        charges[resource[1]] = Fraction(1)
+    return charges
 
 
 def _service(spec: JsonObject) -> Mapping[str, Fraction]:
@@ -85,14 +85,14 @@ def _claim(claim: JsonObject) -> Mapping[str, Fraction]:
     spec, status = mapping(claim.get("spec")), mapping(claim.get("status"))
     annotations = mapping(mapping(claim.get("metadata")).get("annotations"))
     name = str(annotations.get(OLD_STORAGE_CLASS) or spec.get("storageClassName") or "")
-    found = {"persistentvolumeclaims": Fraction(1)}
-    asked = _bytes(mapping(mapping(spec.get("resources")).get("requests")).get("storage"))
-    if asked is not None:
-        given = _bytes(mapping(status.get("allocatedResources")).get("storage"))
-        found["requests.storage"] = max(asked, given or asked)
+    charges = {"persistentvolumeclaims": Fraction(1)}
+    requested = _bytes(mapping(mapping(spec.get("resources")).get("requests")).get("storage"))
+    if requested is not None:
+        allocated = _bytes(mapping(status.get("allocatedResources")).get("storage"))
+        charges["requests.storage"] = max(requested, allocated or requested)
     if name:
-        found |= {f"{name}{_OF_CLASS}{key}": amount for key, amount in found.items()}
-    return found
+        charges |= {f"{name}{_OF_CLASS}{key}": amount for key, amount in charges.items()}
+    return charges
 
 
 def _bytes(written: object) -> Fraction | None:

@@ -66,7 +66,7 @@ def policy_of(labels: Labels) -> Policy:
     'baseline:latest'
     """
     unread: list[tuple[str, str, str]] = []
-    found: dict[str, Demand] = {}
+    levels: dict[str, Demand] = {}
     for mode in ("enforce", "audit", "warn"):
         level = labels.get(f"{PREFIX}{mode}", "privileged")
         if level not in _LEVELS:
@@ -76,12 +76,12 @@ def policy_of(labels: Labels) -> Policy:
         if version != "latest" and not _MINOR.fullmatch(version):
             unread.append((f"{PREFIX}{mode}-version", version, 'must be "latest" or "v1.x"'))
             version = "latest"
-        found[mode] = Demand(level, version)
-    enforced, warned = found["enforce"], found["warn"]
+        levels[mode] = Demand(level, version)
+    enforced, warned = levels["enforce"], levels["warn"]
     if f"{PREFIX}warn" not in labels and labels.get(ENFORCE) in _LEVELS[1:]:
-        kept = f"{PREFIX}warn-version" in labels
-        warned = Demand(enforced.level, warned.version if kept else enforced.version)
-    return Policy(enforced, found["audit"], warned, tuple(unread))
+        has_version = f"{PREFIX}warn-version" in labels
+        warned = Demand(enforced.level, warned.version if has_version else enforced.version)
+    return Policy(enforced, levels["audit"], warned, tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +98,33 @@ class Insecure:
         return f"{self.level}:{self.version}"
 
     @property
-    def told(self) -> str:
+    def listed(self) -> str:
         """What is violated, with its details."""
-        return ", ".join(f"{what} ({detail})" if detail else what for what, detail in self.violations)
+        return ", ".join(
+            f"{violation} ({detail})" if detail else violation for violation, detail in self.violations
+        )
 
     def refusal_of(self, manifest: Manifest) -> AdmissionRefusal:
         """The refusal of a manifest that violates it."""
         namespace = manifest.pod.namespace
-        told = "; ".join(f"{what}: {detail}" if detail else what for what, detail in self.violations)
+        violations = "; ".join(
+            f"{violation}: {detail}" if detail else violation for violation, detail in self.violations
+        )
         reason = PodSecurity(
             subject=subject_of(manifest),
             message=f"the namespace {namespace} enforces pod security {self.policy}, and the pod violates "
-            f"it: {told}",
+            f"it: {violations}",
             remedy=f"set what is named in the pod, or relax the label {ENFORCE} of the namespace",
             source="API server, PodSecurity admission",
             policy=self.policy,
-            violations=tuple(what for what, _ in self.violations),
+            violations=tuple(violation for violation, _ in self.violations),
         )
         return AdmissionRefusal(self.text, reason)
 
     @property
     def text(self) -> str:
         """The server's words."""
-        return f'violates PodSecurity "{self.policy}": {self.told}'
+        return f'violates PodSecurity "{self.policy}": {self.listed}'
 
 
 def violation(template: JsonObject, labels: Labels, *, minor: int) -> Insecure | None:
@@ -138,8 +142,8 @@ def against(template: JsonObject, demand: Demand, *, minor: int) -> Insecure | N
     match = _MINOR.fullmatch(demand.version)
     pod = written_pod(template)
     checks = _checks(demand.level, min(int(match[1]), minor) if match else minor)
-    found = tuple(finding for check in checks if (finding := check(pod)) is not None)
-    return Insecure(demand.level, demand.version, found) if found else None
+    violations = tuple(finding for check in checks if (finding := check(pod)) is not None)
+    return Insecure(demand.level, demand.version, violations) if violations else None
 
 
 def _checks(level: str, minor: int) -> tuple[_Check, ...]:

@@ -19,22 +19,22 @@ _MAY: Final = "PreemptLowerPriority"
 
 
 def _refusal(
-    manifest: Manifest, found: PriorityClass, field: str, given: str, computed: str
+    manifest: Manifest, priority_class: PriorityClass, field: str, stated: str, computed: str
 ) -> AdmissionRefusal:
     """A field of the pod, `priority` or `preemptionPolicy`, says other than its class computes."""
-    what = f"integer value of {field}" if field == "priority" else "string value of PreemptionPolicy"
-    own = f"its class {found.name} gives" if found.name else "without a class it is"
+    noun = f"integer value of {field}" if field == "priority" else "string value of PreemptionPolicy"
+    own = f"its class {priority_class.name} gives" if priority_class.name else "without a class it is"
     reason = PriorityNotOfClass(
         subject=subject_of(manifest),
-        message=f"spec.{field} says {given}, and {own} {computed}",
+        message=f"spec.{field} says {stated}, and {own} {computed}",
         remedy=f"leave {field} out, and name a PriorityClass that gives what is wanted",
         source="API server, Priority admission",
         field=field,
-        given=given,
+        given=stated,
         computed=computed,
     )
     text = (
-        f"the {what} ({given}) must not be provided in pod spec; priority admission controller computed "
+        f"the {noun} ({stated}) must not be provided in pod spec; priority admission controller computed "
         f"{computed} from the given PriorityClass name"
     )
     return AdmissionRefusal(text, reason)
@@ -43,15 +43,15 @@ def _refusal(
 def other_priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """The first field that the server refuses; none where the class is not known."""
     spec = mapping(manifest.written.get("spec"))
-    found = class_of(manifest, snapshot)
-    if found is None:
+    priority_class = class_of(manifest, snapshot)
+    if priority_class is None:
         return
     priority, policy = spec.get("priority"), spec.get("preemptionPolicy")
-    own = _MAY if found.may_preempt else "Never"
-    if isinstance(priority, int) and priority != found.value:
-        yield _refusal(manifest, found, "priority", str(priority), str(found.value))
+    own = _MAY if priority_class.may_preempt else "Never"
+    if isinstance(priority, int) and priority != priority_class.value:
+        yield _refusal(manifest, priority_class, "priority", str(priority), str(priority_class.value))
     elif isinstance(policy, str) and policy != own:
-        yield _refusal(manifest, found, "preemptionPolicy", policy, own)
+        yield _refusal(manifest, priority_class, "preemptionPolicy", policy, own)
 
 
 def class_of(manifest: Manifest, snapshot: Snapshot) -> PriorityClass | None:
@@ -64,13 +64,13 @@ def class_of(manifest: Manifest, snapshot: Snapshot) -> PriorityClass | None:
     defaults = [cls for cls in classes if cls.default]
     if defaults:
         return min(defaults, key=lambda cls: cls.value)
-    known = bool(classes) or "PriorityClass" in snapshot.complete
-    return PriorityClass("", 0) if known else None
+    classes_are_complete = bool(classes) or "PriorityClass" in snapshot.complete
+    return PriorityClass("", 0) if classes_are_complete else None
 
 
 def without(field: str, manifest: Manifest, snapshot: Snapshot) -> Manifest:
     """The manifest that leaves the field to its class."""
-    found = class_of(manifest, snapshot) or PriorityClass("", 0)
+    priority_class = class_of(manifest, snapshot) or PriorityClass("", 0)
     spec = {key: value for key, value in mapping(manifest.written.get("spec")).items() if key != field}
-    pod = replace(manifest.pod, priority=found.value, may_preempt=found.may_preempt)
+    pod = replace(manifest.pod, priority=priority_class.value, may_preempt=priority_class.may_preempt)
     return replace(manifest, pod=pod, written={**manifest.written, "spec": spec})

@@ -42,21 +42,21 @@ def pod_refusals(
     own = sorted((q for q in snapshot.quotas if q.namespace == pod.namespace), key=lambda q: q.name)
     tracked = [(q, _tracked(q, charged_to_pods)) for q in own if counts(q, pod)]
     matching = [(quota, keys) for quota, keys in tracked if keys]
-    early = [found for quota, keys in matching if (found := _undeclared(pod, quota, keys))]
-    early += [found for quota, keys in matching if (found := _uncounted(quota, keys))]
+    early = [refusal for quota, keys in matching if (refusal := _undeclared(pod, quota, keys))]
+    early += [refusal for quota, keys in matching if (refusal := _uncounted(quota, keys))]
     over: list[AdmissionRefusal] = []
     for quota, keys in matching:
         charges = pod_change(quota, pod, before)
-        found = _exceeded(quota, keys, charges, partial(_pod_users, quota, snapshot), formats or {})
-        if found is not None:
-            over.append(found)
+        refusal = _exceeded(quota, keys, charges, partial(_pod_users, quota, snapshot), formats or {})
+        if refusal is not None:
+            over.append(refusal)
     return (*early, *over)
 
 
 def pod_change(quota: Quota, pod: Pod, before: Pod | None) -> Charges:
     """What a pod costs of a quota that counts it, more than it did where that counted it before."""
-    known = pod_charges(before) if before is not None and counts(quota, before) else {}
-    return more(pod_charges(pod), known)
+    charged = pod_charges(before) if before is not None and counts(quota, before) else {}
+    return more(pod_charges(pod), charged)
 
 
 def more(charges: Charges, before: Charges) -> Charges:
@@ -71,20 +71,20 @@ def more(charges: Charges, before: Charges) -> Charges:
 def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> tuple[AdmissionRefusal, ...]:
     """What each quota says against a claim that has yet to be made. Quotas with scopes count no claims."""
     charges = claim_charges(claim, snapshot.device_classes, minor=minor)
-    found = []
+    refusals = []
     for quota in sorted(snapshot.quotas, key=lambda q: q.name):
         keys = [key for key in quota.hard if charged_to_claims(key) or key in charges]
         if quota.namespace != claim.namespace or quota.scopes or not keys:
             continue
         over = _exceeded(quota, sorted(keys), charges, partial(_claim_users, quota, snapshot, minor), {})
         if over is not None:
-            found.append(over)
-    return tuple(found)
+            refusals.append(over)
+    return tuple(refusals)
 
 
-def object_refusal(quota: Quota, asked: Charges, formats: Formats | None = None) -> AdmissionRefusal | None:
+def object_refusal(quota: Quota, charges: Charges, formats: Formats | None = None) -> AdmissionRefusal | None:
     """What a quota says that counts this much of an object, neither pod nor claim for devices."""
-    return _exceeded(quota, sorted(asked.keys() & quota.hard.keys()), asked, list, formats or {})
+    return _exceeded(quota, sorted(charges.keys() & quota.hard.keys()), charges, list, formats or {})
 
 
 def _tracked(quota: Quota, counted: Callable[[str], bool]) -> list[str]:
@@ -125,17 +125,19 @@ def _exceeded(
     rows: list[QuotaRow] = []
     beyond = False
     for key in keys:
-        asked, hard = charges.get(key, Fraction(0)), amount_of(quota.hard[key])
+        requested, hard = charges.get(key, Fraction(0)), amount_of(quota.hard[key])
         if counted is None:
             used = amount_of(quota.used.get(key, "0"))
         else:
             used = sum((spent.get(key, Fraction(0)) for _, spent in counted), Fraction(0))
-        if asked > 0 and hard is not None and used is not None and asked + used > hard:
+        if requested > 0 and hard is not None and used is not None and requested + used > hard:
             form = form_of(key, formats)
-            told = canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
+            used_text = (
+                canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
+            )
             most = canonical_quantity(quota.hard[key])
-            rows.append(QuotaRow(key, write_quantity(asked, form), told, most))
-            beyond = beyond or asked > hard
+            rows.append(QuotaRow(key, write_quantity(requested, form), used_text, most))
+            beyond = beyond or requested > hard
     if not rows:
         return None
     first = rows[0].key

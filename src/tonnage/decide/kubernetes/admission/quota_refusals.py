@@ -34,16 +34,16 @@ def exceeded(
 
     `users`: who has what of the first key, the largest first. `beyond`: more is asked than it allows in all.
     """
-    asked, used, hard = (
+    requested, used, hard = (
         ",".join(f"{row.key}={amount}" for row, amount in zip(rows, column, strict=True))
         for column in zip(*((row.asked, row.used, row.hard) for row in rows), strict=True)
     )
-    text = f"exceeded quota: {quota.name}, requested: {asked}, used: {used}, limited: {hard}"
+    text = f"exceeded quota: {quota.name}, requested: {requested}, used: {used}, limited: {hard}"
     scopes = f" (which counts only {', '.join(scope.name for scope in quota.scopes)})" if quota.scopes else ""
-    behind = quota.counted and all(fits(row, quota.wanted) for row in rows)
+    behind = quota.counted and all(fits(row, quota.spec_hard) for row in rows)
     after = (
-        f"; its spec allows {', '.join(f'{row.key}={quota.wanted[row.key]}' for row in rows)} already, which "
-        "the quota controller has yet to take over"
+        f"; its spec allows {', '.join(f'{row.key}={quota.spec_hard[row.key]}' for row in rows)} already, "
+        "which the quota controller has yet to take over"
         if behind
         else ""
         if quota.counted
@@ -52,7 +52,7 @@ def exceeded(
     kind: type[QuotaRowsReason] = QuotaNotTakenOver if behind else QuotaExceeded
     reason = kind(
         subject=_subject(quota),
-        message=f"the quota {quota.name}{scopes} allows {hard}, used is {used}, asked {asked}"
+        message=f"the quota {quota.name}{scopes} allows {hard}, used is {used}, asked {requested}"
         f"{_used_by(users)}{after}",
         remedy="wait; if it stays so, look at kube-controller-manager"
         if behind
@@ -116,10 +116,10 @@ def uncounted(quota: Quota, keys: tuple[str, ...]) -> AdmissionRefusal:
     return AdmissionRefusal(f"status unknown for quota: {quota.name}, resources: {','.join(keys)}", reason)
 
 
-def fits(row: QuotaRow, wanted: Mapping[str, str]) -> bool:
+def fits(row: QuotaRow, hard: Mapping[str, str]) -> bool:
     """Whether what is asked beside what is used is within the spec; a key that is gone limits nothing."""
-    most = amount_of(wanted[row.key]) if row.key in wanted else None
-    return bool(wanted) and (most is None or parse_quantity(row.asked) + parse_quantity(row.used) <= most)
+    most = amount_of(hard[row.key]) if row.key in hard else None
+    return bool(hard) and (most is None or parse_quantity(row.asked) + parse_quantity(row.used) <= most)
 
 
 def amount_of(text: str) -> Fraction | None:

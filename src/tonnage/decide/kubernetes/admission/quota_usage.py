@@ -44,17 +44,19 @@ def counted(
     charges: list[Charges] = [pod_charges(pod) for pod in pods if counts(quota, pod)]
     for resource, there in objects.items():
         charges += [
-            charges_of(resource, *one) for one in there or () if counts_object(quota, resource, one[0])
+            charges_of(resource, *countable)
+            for countable in there or ()
+            if counts_object(quota, resource, countable[0])
         ]
     used = {
         key: write_quantity(
             sum((charge.get(key, Fraction(0)) for charge in charges), Fraction(0)),
             _form(quota.used.get(key)) or quantity_format(amount),
         )
-        for key, amount in quota.wanted.items()
+        for key, amount in quota.spec_hard.items()
         if charged_to_pods(key) or objects.get(counted_here(key) or ("", "")) is not None
     }
-    return {"hard": dict(quota.wanted), "used": used}
+    return {"hard": dict(quota.spec_hard), "used": used}
 
 
 def counted_here(key: str) -> Resource | None:

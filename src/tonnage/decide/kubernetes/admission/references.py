@@ -65,8 +65,8 @@ def _account(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusa
     """`default` is made with every namespace, unless that has just come to be."""
     name, namespace = manifest.pod.service_account, manifest.pod.namespace
     there = tuple(sorted(n for space, n in snapshot.service_accounts if space == namespace))
-    known = "ServiceAccount" in snapshot.complete or bool(there)
-    if name and name != "default" and known and name not in there:
+    accounts_are_complete = "ServiceAccount" in snapshot.complete or bool(there)
+    if name and name != "default" and accounts_are_complete and name not in there:
         text = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
         yield AdmissionRefusal(text, _missing(manifest, "ServiceAccount", name, there))
 
@@ -83,20 +83,25 @@ def _priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefus
 def _runtime(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     pod = manifest.pod
     name = pod.runtime_class
-    found = _class_of(pod, snapshot)
-    if name and found is None:
+    runtime_class = _class_of(pod, snapshot)
+    if name and runtime_class is None:
         there = tuple(sorted(cls.name for cls in snapshot.runtime_classes))
         if there or "RuntimeClass" in snapshot.complete:
             text = f'pod rejected: RuntimeClass "{name}" not found'
             yield AdmissionRefusal(text, _missing(manifest, "RuntimeClass", name, there))
         return
-    if pod.overhead and found is not None and found.overhead and dict(pod.overhead) != dict(found.overhead):
+    if (
+        pod.overhead
+        and runtime_class is not None
+        and runtime_class.overhead
+        and dict(pod.overhead) != dict(runtime_class.overhead)
+    ):
         text = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         yield _conflict(manifest, text)
-    elif pod.overhead and (found is None or not found.overhead):
+    elif pod.overhead and (runtime_class is None or not runtime_class.overhead):
         text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         yield _conflict(manifest, text)
-    for key, value in sorted(found.node_selector.items()) if found is not None else ():
+    for key, value in sorted(runtime_class.node_selector.items()) if runtime_class is not None else ():
         own = pod.node_selector.get(key, value)
         if own != value:
             text = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
@@ -106,11 +111,11 @@ def _runtime(manifest: Manifest, snapshot: Snapshot) -> Iterator[AdmissionRefusa
 def _missing(manifest: Manifest, kind: str, name: str, there: tuple[str, ...]) -> NameMissing:
     """Something that the pod names and that does not exist. `there`: what there is of the kind."""
     words, where = _WORDS[kind], f" in {manifest.pod.namespace}" if kind == "ServiceAccount" else ""
-    others = [each for each in there if not each.startswith("system-")]
-    known = f"; there are {listed(others)}" if others else ""
+    others = [candidate for candidate in there if not candidate.startswith("system-")]
+    present = f"; there are {listed(others)}" if others else ""
     return _MISSING[kind](
         subject=subject_of(manifest),
-        message=f"the {words} {name} does not exist{where}{known}",
+        message=f"the {words} {name} does not exist{where}{present}",
         remedy=f"create the {words}, or name one that exists",
         source=f"API server, {kind.removesuffix('Class')} admission",
         kind=kind,
@@ -139,14 +144,14 @@ def _class_of(pod: Pod, snapshot: Snapshot) -> RuntimeClass | None:
 def with_runtime_class(manifest: Manifest, snapshot: Snapshot) -> Manifest:
     """The manifest with the overhead, node labels and tolerations that its runtime class adds."""
     pod = manifest.pod
-    found = _class_of(pod, snapshot) if pod.runtime_class else None
-    if found is None:
+    runtime_class = _class_of(pod, snapshot) if pod.runtime_class else None
+    if runtime_class is None:
         return manifest
-    added: tuple[Toleration, ...] = tuple(t for t in found.tolerations if t not in pod.tolerations)
+    added: tuple[Toleration, ...] = tuple(t for t in runtime_class.tolerations if t not in pod.tolerations)
     changed = replace(
         pod,
-        overhead=pod.overhead or found.overhead,
-        node_selector={**pod.node_selector, **found.node_selector},
+        overhead=pod.overhead or runtime_class.overhead,
+        node_selector={**pod.node_selector, **runtime_class.node_selector},
         tolerations=(*pod.tolerations, *added),
     )
     return replace(manifest, pod=changed)

@@ -38,10 +38,10 @@ def host_ports(pod: WrittenPod) -> Finding:
         for c in pod.containers
     }
     names = [name for name, ports in bad.items() if ports]
-    ports = sorted({port for found in bad.values() for port in found})
+    ports = sorted({port for container_ports in bad.values() for port in container_ports})
     verb = "uses" if len(names) == 1 else "use"
-    told = f"{those(names)} {verb} {plural('hostPort', len(ports))} {', '.join(ports)}"
-    return ("hostPort", told) if names else None
+    detail = f"{those(names)} {verb} {plural('hostPort', len(ports))} {', '.join(ports)}"
+    return ("hostPort", detail) if names else None
 
 
 def host_paths(pod: WrittenPod) -> Finding:
@@ -83,15 +83,15 @@ def _listed(container: JsonObject, field: str) -> list[str]:
 
 def _adding(pod: WrittenPod, allowed: frozenset[str]) -> tuple[list[str], str]:
     bad = [c for c in pod.containers if not allowed.issuperset(_listed(c, "add"))]
-    more = sorted({one for c in bad for one in _listed(c, "add")} - allowed)
+    more = sorted({capability for c in bad for capability in _listed(c, "add")} - allowed)
     names = names_of(bad)
     return names, f"{those(names)} must not include {quoted(more)} in securityContext.capabilities.add"
 
 
 def capabilities_baseline(pod: WrittenPod) -> Finding:
     """No capability beyond the default ones."""
-    names, told = _adding(pod, _DEFAULT_CAPABILITIES)
-    return ("non-default capabilities", told) if names else None
+    names, detail = _adding(pod, _DEFAULT_CAPABILITIES)
+    return ("non-default capabilities", detail) if names else None
 
 
 def capabilities_restricted(pod: WrittenPod) -> Finding:
@@ -103,9 +103,9 @@ def capabilities_restricted(pod: WrittenPod) -> Finding:
         for c in pod.containers
         if "ALL" not in texts(mapping(context_of(c).get("capabilities")).get("drop"))
     )
-    adding, told = _adding(pod, frozenset({"NET_BIND_SERVICE"}))
+    adding, detail = _adding(pod, frozenset({"NET_BIND_SERVICE"}))
     details = [f'{those(keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
-    details += [told] if adding else []
+    details += [detail] if adding else []
     return ("unrestricted capabilities", "; ".join(details)) if details else None
 
 
@@ -114,8 +114,8 @@ def escalation(pod: WrittenPod) -> Finding:
     if pod.windows:
         return None
     names = names_of(c for c in pod.containers if context_of(c).get("allowPrivilegeEscalation") is not False)
-    told = f"{those(names)} must set securityContext.allowPrivilegeEscalation=false"
-    return ("allowPrivilegeEscalation != false", told) if names else None
+    detail = f"{those(names)} must set securityContext.allowPrivilegeEscalation=false"
+    return ("allowPrivilegeEscalation != false", detail) if names else None
 
 
 def non_root(pod: WrittenPod) -> Finding:
@@ -129,8 +129,8 @@ def non_root(pod: WrittenPod) -> Finding:
     if pod.context.get("runAsNonRoot") is True:
         return None
     names = names_of(c for c in pod.containers if context_of(c).get("runAsNonRoot") is None)
-    told = f"pod or {those(names)} must set securityContext.runAsNonRoot=true"
-    return ("runAsNonRoot != true", told) if names else None
+    detail = f"pod or {those(names)} must set securityContext.runAsNonRoot=true"
+    return ("runAsNonRoot != true", detail) if names else None
 
 
 def run_as_user(pod: WrittenPod) -> Finding:
@@ -157,8 +157,8 @@ def seccomp_baseline(pod: WrittenPod) -> Finding:
         if (value := profile_of(context, "seccompProfile")) is not None and value not in _SECCOMP
     }
     field = "securityContext.seccompProfile.type"
-    told = f"{' and '.join(setters)} must not set {field} to {quoted(sorted(values))}"
-    return ("seccompProfile", told) if setters else None
+    detail = f"{' and '.join(setters)} must not set {field} to {quoted(sorted(values))}"
+    return ("seccompProfile", detail) if setters else None
 
 
 def seccomp_restricted(pod: WrittenPod) -> Finding:
@@ -170,5 +170,5 @@ def seccomp_restricted(pod: WrittenPod) -> Finding:
         return explicit
     names = names_of(c for c in pod.containers if context_of(c).get("seccompProfile") is None)
     field = "securityContext.seccompProfile.type"
-    told = f'pod or {those(names)} must set {field} to "RuntimeDefault" or "Localhost"'
-    return ("seccompProfile", told) if names else None
+    detail = f'pod or {those(names)} must set {field} to "RuntimeDefault" or "Localhost"'
+    return ("seccompProfile", detail) if names else None

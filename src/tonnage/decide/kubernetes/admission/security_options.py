@@ -66,8 +66,8 @@ def app_armor(pod: WrittenPod) -> Finding:
         and not str(value).startswith("localhost/")
     )
     setters += [plural("annotation", len(noted))] if noted else []
-    told = f"{' and '.join(setters)} must not set AppArmor profile type to {quoted([*values, *noted])}"
-    return (plural("forbidden AppArmor profile", len(values) + len(noted)), told) if setters else None
+    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {quoted([*values, *noted])}"
+    return (plural("forbidden AppArmor profile", len(values) + len(noted)), detail) if setters else None
 
 
 def selinux(*more: str) -> Callable[[WrittenPod], Finding]:
@@ -79,16 +79,18 @@ def selinux(*more: str) -> Callable[[WrittenPod], Finding]:
             return mapping(context.get("seLinuxOptions"))
 
         def bad(context: JsonObject) -> bool:
-            found = options(context)
-            return str(found.get("type", "")) not in allowed or any(found.get(k) for k in ("user", "role"))
+            own = options(context)
+            return str(own.get("type", "")) not in allowed or any(own.get(k) for k in ("user", "role"))
 
         setters = setters_of(pod, bad)
-        found = [options(context) for context in (pod.context, *map(context_of, pod.containers))]
-        types = sorted({str(one.get("type", "")) for one in found} - allowed)
-        said = [f"{plural('type', len(types))} {quoted(types)}"] if types else []
-        said += [f"{name} may not be set" for name in ("user", "role") if any(one.get(name) for one in found)]
-        told = f"{' and '.join(setters)} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}"
-        return ("seLinuxOptions", told) if setters else None
+        all_options = [options(context) for context in (pod.context, *map(context_of, pod.containers))]
+        types = sorted({str(row.get("type", "")) for row in all_options} - allowed)
+        faults = [f"{plural('type', len(types))} {quoted(types)}"] if types else []
+        faults += [
+            f"{name} may not be set" for name in ("user", "role") if any(row.get(name) for row in all_options)
+        ]
+        detail = f"{' and '.join(setters)} set forbidden securityContext.seLinuxOptions: {'; '.join(faults)}"
+        return ("seLinuxOptions", detail) if setters else None
 
     return check
 
@@ -98,8 +100,8 @@ def proc_mount(pod: WrittenPod) -> Finding:
     allowed = (None, "Default")
     bad = [c for c in pod.containers if context_of(c).get("procMount") not in allowed]
     kinds = sorted({str(context_of(c).get("procMount")) for c in bad})
-    told = f"{those(names_of(bad))} must not set securityContext.procMount to {quoted(kinds)}"
-    return ("procMount", told) if bad else None
+    detail = f"{those(names_of(bad))} must not set securityContext.procMount to {quoted(kinds)}"
+    return ("procMount", detail) if bad else None
 
 
 def safe_sysctls(minor: int) -> frozenset[str]:
@@ -115,7 +117,7 @@ def sysctls(minor: int) -> Callable[[WrittenPod], Finding]:
     allowed = safe_sysctls(minor)
 
     def check(pod: WrittenPod) -> Finding:
-        names = [str(one.get("name", "")) for one in mappings(pod.context.get("sysctls"))]
+        names = [str(sysctl.get("name", "")) for sysctl in mappings(pod.context.get("sysctls"))]
         bad = [name for name in names if name not in allowed]
         return ("forbidden sysctls", ", ".join(bad)) if bad else None
 
@@ -125,8 +127,8 @@ def sysctls(minor: int) -> Callable[[WrittenPod], Finding]:
 def host_process(pod: WrittenPod) -> Finding:
     """No processes of a Windows host."""
     setters = setters_of(pod, lambda c: mapping(c.get("windowsOptions")).get("hostProcess") is True)
-    told = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
-    return ("hostProcess", told) if setters else None
+    detail = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
+    return ("hostProcess", detail) if setters else None
 
 
 def volume_types(pod: WrittenPod) -> Finding:
@@ -134,9 +136,9 @@ def volume_types(pod: WrittenPod) -> Finding:
     bad = [v for v in mappings(pod.spec.get("volumes")) if not any(v.get(t) is not None for t in _VOLUMES)]
     names = [str(volume.get("name", "")) for volume in bad]
     kinds = sorted({_type_of(volume) for volume in bad})
-    told = f"{plural('volume', len(names))} {quoted(names)} {_verb(names)} "
-    told += f"{plural('restricted volume type', len(kinds))} {quoted(kinds)}"
-    return ("restricted volume types", told) if bad else None
+    detail = f"{plural('volume', len(names))} {quoted(names)} {_verb(names)} "
+    detail += f"{plural('restricted volume type', len(kinds))} {quoted(kinds)}"
+    return ("restricted volume types", detail) if bad else None
 
 
 def _type_of(volume: JsonObject) -> str:
@@ -149,11 +151,11 @@ def _verb(names: list[str]) -> str:
 
 def probe_hosts(pod: WrittenPod) -> Finding:
     """Probes and hooks that ask the container itself."""
-    found = {str(c.get("name", "")): set(_hosts(c)) for c in pod.containers}
-    names = sorted(name for name, hosts in found.items() if hosts)
-    hosts = sorted({host for one in found.values() for host in one})
-    told = f"{those(names)} {_verb(names)} {plural('probe or lifecycle host', len(hosts))} {quoted(hosts)}"
-    return ("probe or lifecycle host", told) if names else None
+    by_container = {str(c.get("name", "")): set(_hosts(c)) for c in pod.containers}
+    names = sorted(name for name, hosts in by_container.items() if hosts)
+    hosts = sorted({host for group in by_container.values() for host in group})
+    detail = f"{those(names)} {_verb(names)} {plural('probe or lifecycle host', len(hosts))} {quoted(hosts)}"
+    return ("probe or lifecycle host", detail) if names else None
 
 
 def _hosts(container: JsonObject) -> Iterator[str]:

@@ -46,7 +46,7 @@ def _unreachable(webhook: Webhook, *, service_missing: bool) -> AdmissionRefusal
     return AdmissionRefusal(words, reason)
 
 
-def asked(pod: Pod, snapshot: Snapshot) -> Iterator[Webhook]:
+def matching_webhooks(pod: Pod, snapshot: Snapshot) -> Iterator[Webhook]:
     """Webhooks to which the pod would be shown, mutating ones first; CEL conditions are left open."""
     labels = _labels_of(pod.namespace, snapshot)
     for webhook in sorted(snapshot.webhooks, key=lambda w: (not w.mutating, w.configuration)):
@@ -56,10 +56,19 @@ def asked(pod: Pod, snapshot: Snapshot) -> Iterator[Webhook]:
 
 def unreachable(pod: Pod, snapshot: Snapshot) -> Iterator[AdmissionRefusal]:
     """Those of them that would refuse the pod because nobody answers."""
-    services = {(one.namespace, one.name): one for one in snapshot.selectors if one.kind == "Service"}
-    known = "Service" in snapshot.complete or bool(services)
-    for webhook in asked(pod, snapshot):
-        if webhook.service is None or not webhook.must_answer or webhook.conditional or not known:
+    services = {
+        (selector.namespace, selector.name): selector
+        for selector in snapshot.selectors
+        if selector.kind == "Service"
+    }
+    services_are_complete = "Service" in snapshot.complete or bool(services)
+    for webhook in matching_webhooks(pod, snapshot):
+        if (
+            webhook.service is None
+            or not webhook.must_answer
+            or webhook.conditional
+            or not services_are_complete
+        ):
             continue
         service = services.get(webhook.service)
         if service is None:

@@ -39,7 +39,7 @@ def written_pod(template: JsonObject) -> WrittenPod:
     """A pod, or a pod template."""
     spec = mapping(template.get("spec"))
     parts = ("initContainers", "containers", "ephemeralContainers")
-    containers = tuple(one for part in parts for one in mappings(spec.get(part)))
+    containers = tuple(container for part in parts for container in mappings(spec.get(part)))
     return WrittenPod(mapping(mapping(template.get("metadata")).get("annotations")), spec, containers)
 
 
@@ -50,12 +50,12 @@ def mapping(value: JsonValue) -> JsonObject:
 
 def mappings(value: JsonValue) -> list[JsonObject]:
     """The objects of a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
 def texts(value: JsonValue) -> list[str]:
     """The items of a list as text."""
-    return [str(item) for item in value] if isinstance(value, list) else []
+    return [str(element) for element in value] if isinstance(value, list) else []
 
 
 def context_of(container: JsonObject) -> JsonObject:
@@ -70,7 +70,7 @@ def names_of(containers: Iterable[JsonObject]) -> list[str]:
 
 def quoted(items: Iterable[str]) -> str:
     """Items in quotation marks."""
-    return ", ".join(f'"{item}"' for item in items)
+    return ", ".join(f'"{text}"' for text in items)
 
 
 def plural(word: str, count: int) -> str:
@@ -85,12 +85,12 @@ def those(names: list[str]) -> str:
 
 def setters_of(pod: WrittenPod, bad: Callable[[JsonObject], bool]) -> list[str]:
     """Who sets something that may not be set: the pod, and containers by name."""
-    found = ["pod"] if bad(pod.context) else []
+    setters = ["pod"] if bad(pod.context) else []
     names = names_of(c for c in pod.containers if bad(context_of(c)))
-    return [*found, *([those(names)] if names else [])]
+    return [*setters, *([those(names)] if names else [])]
 
 
 def profile_of(context: JsonObject, field: str) -> str | None:
     """The type of a profile in a security context; None when it names none."""
-    found = context.get(field)
-    return str(mapping(found).get("type", "")) if found is not None else None
+    profile = context.get(field)
+    return str(mapping(profile).get("type", "")) if profile is not None else None

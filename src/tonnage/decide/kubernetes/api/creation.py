@@ -29,7 +29,7 @@ from tonnage.wire.schema import KindRow, load_schema
 
 _POD: Final = ("", "pods")
 _SERVICE: Final = ("", "services")
-_KEPT: Final = frozenset({"create", "get"})
+_READABLE_VERBS: Final = frozenset({"create", "get"})
 """Verbs of kinds whose objects are kept: others are questions and orders."""
 _UID: Final = "00000000-5eed-4000-8000-000000000000"
 _SUFFIX: Final = "zzzzz"
@@ -46,7 +46,7 @@ def answer_to_create(body: JsonObject, namespace: str) -> ApiAnswer | None:
     group, _, version = text(body, "apiVersion").rpartition("/")
     schema = load_schema()
     row = schema.kind(group, version, text(body, "kind"))
-    if row is None or not row.type or not _KEPT.issubset(row.verbs):
+    if row is None or not row.type or not _READABLE_VERBS.issubset(row.verbs):
         return None
     space = text(body, "metadata", "namespace") or namespace if row.namespaced else ""
     try:
@@ -60,9 +60,9 @@ def answer_to_create(body: JsonObject, namespace: str) -> ApiAnswer | None:
     if not errors:
         warnings = (*warnings, *notices((row.group, row.plural), "", obj, None))
         return ApiAnswer(warnings=warnings, namespace=space)
-    said = invalid_message(row, text(obj, "metadata", "name"), errors)
+    message = invalid_message(row, text(obj, "metadata", "name"), errors)
     faults = tuple(ApiFault(error.field, _opened(error.body, prefix)) for error in errors)
-    return ApiAnswer(_opened(said, prefix), faults, warnings, space)
+    return ApiAnswer(_opened(message, prefix), faults, warnings, space)
 
 
 def _identify(obj: JsonObject, namespace: str) -> str:
@@ -100,7 +100,7 @@ def _prepare(row: KindRow, obj: JsonObject) -> tuple[str, ...]:
     return tuple(complete_pod(obj))
 
 
-def _opened(said: str, made: str) -> str:
+def _opened(message: str, made: str) -> str:
     """The words with what nobody can foresee left open."""
-    said = said.replace(_UID, _OPEN)
-    return said.replace(made, made.removesuffix(_SUFFIX) + _OPEN) if made else said
+    message = message.replace(_UID, _OPEN)
+    return message.replace(made, made.removesuffix(_SUFFIX) + _OPEN) if made else message

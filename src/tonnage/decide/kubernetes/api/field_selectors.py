@@ -24,9 +24,9 @@ class FieldRequirement:
     value: str
     equal: bool = True
 
-    def matches(self, item: JsonObject) -> bool:
+    def matches(self, obj: JsonObject) -> bool:
         """Whether an object meets it."""
-        return (field_value(item, self.path) == self.value) is self.equal
+        return (field_value(obj, self.path) == self.value) is self.equal
 
 
 _NAMES: Final = ("metadata.name", "metadata.namespace")
@@ -81,26 +81,28 @@ def parse_fields(
     Raises:
         SelectorError: the syntax is wrong, or the kind has no such field label.
     """
-    return tuple(replace(one, path=_known_path(kind_row, one.path, selectable)) for one in field_terms(text))
+    return tuple(
+        replace(term, path=_known_path(kind_row, term.path, selectable)) for term in field_terms(text)
+    )
 
 
 def field_terms(text: str) -> tuple[FieldRequirement, ...]:
     """Requirements of a field selector about any kind. Raises SelectorError for its syntax."""
     if len(text) > LONGEST:
         raise SelectorError(f"invalid selector: longer than {LONGEST} bytes")
-    found = []
+    requirements = []
     for term in sorted(re.findall(r"(?:[^,\\]|\\.|\\$)+", text, re.DOTALL)):
         match = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        found.append(FieldRequirement(match[1], _unescaped(match[3]), match[2] != "!="))
+        requirements.append(FieldRequirement(match[1], _unescaped(match[3]), match[2] != "!="))
     # A term without a name and a value demands nothing.
-    return tuple(one for one in found if one.path or one.value)
+    return tuple(requirement for requirement in requirements if requirement.path or requirement.value)
 
 
 def _unescaped(value: str) -> str:
     """A value without its backslashes, which must stand before `\\`, `,` and `=`."""
-    result: list[str] = []
+    plain_letters: list[str] = []
     letters = iter(value)
     for letter in letters:
         if letter in ",=":
@@ -110,22 +112,22 @@ def _unescaped(value: str) -> str:
             plain = next(letters, "")
             if plain not in ("\\", ",", "="):
                 raise SelectorError(f"invalid field selector: invalid escape sequence: \\{plain}")
-        result.append(plain)
-    return "".join(result)
+        plain_letters.append(plain)
+    return "".join(plain_letters)
 
 
 def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str] | None) -> str:
-    known = FIELDS.get((kind_row.group, kind_row.kind))
+    paths = FIELDS.get((kind_row.group, kind_row.kind))
     if selectable is not None:
-        known = (*(_NAMES if kind_row.namespaced else _NAMES[:1]), *selectable)
-    if known is None:
+        paths = (*(_NAMES if kind_row.namespaced else _NAMES[:1]), *selectable)
+    if paths is None:
         if path in _NAMES:
             return path
         listed = ", ".join(quoted(name) for name in _NAMES)
         raise SelectorError(f"{quoted(path)} is not a known field selector: only {listed}")
     if path == "spec.host" and kind_row.kind == "Pod":
         return "spec.nodeName"
-    if path not in known:
+    if path not in paths:
         if kind_row.group == "resource.k8s.io":
             described = f"{kind_row.api_version}, Kind={kind_row.kind}"
             raise SelectorError(f"field label not supported for {described}: {path}")
@@ -135,11 +137,11 @@ def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str] | None) 
     return path
 
 
-def field_value(item: JsonObject, path: str) -> str:
+def field_value(obj: JsonObject, path: str) -> str:
     """A field's text as selectors compare it; empty if it is not set."""
     if path == "source":
-        return field_value(item, "source.component") or field_value(item, "reportingComponent")
-    value: JsonValue = item
+        return field_value(obj, "source.component") or field_value(obj, "reportingComponent")
+    value: JsonValue = obj
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     if path == "status.podIPs":

@@ -11,9 +11,9 @@ _PLAIN: Final = range(-4, 6)
 """Powers of ten of numbers that stand without one."""
 
 
-def go_map(item: JsonObject) -> str:
+def go_map(obj: JsonObject) -> str:
     """An object as Go prints a map: keys in order, `map[a:1 b:x]`."""
-    return f"map[{' '.join(f'{key}:{go_value(item[key])}' for key in sorted(item))}]"
+    return f"map[{' '.join(f'{key}:{go_value(obj[key])}' for key in sorted(obj))}]"
 
 
 def go_value(value: JsonValue) -> str:

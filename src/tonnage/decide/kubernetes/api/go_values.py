@@ -47,16 +47,16 @@ def difference(old: JsonObject, new: JsonObject) -> str:
     """
     import difflib
 
-    before, after = (json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (old, new))
+    before, after = (json.dumps(obj, indent=1, ensure_ascii=False).splitlines() for obj in (old, new))
     lines = list(difflib.unified_diff(before, after, lineterm=""))[2:]
     return "".join(f"{line}\n" for line in lines)
 
 
 @cache
 def _names() -> dict[str, list[_Row]]:
-    data = files(schema).joinpath("go_names.json").read_bytes()
-    found: dict[str, list[_Row]] = msgspec.json.decode(data)
-    return found
+    content = files(schema).joinpath("go_names.json").read_bytes()
+    rows: dict[str, list[_Row]] = msgspec.json.decode(content)
+    return rows
 
 
 def in_go(name: str, obj: JsonObject) -> JsonObject:
@@ -81,7 +81,7 @@ def _held(name: str, value: JsonValue) -> JsonValue:
     """What a pointer or a list holds, of a type of Go or as it is."""
     match value:
         case list() if name:
-            return [in_go(name, mapping(one)) for one in value]
+            return [in_go(name, mapping(element)) for element in value]
         case dict() if name:
             return in_go(name, value)
     return value

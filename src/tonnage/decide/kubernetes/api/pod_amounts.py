@@ -42,14 +42,14 @@ def together(spec: JsonObject, part: str) -> dict[str, str]:
 
 
 def _amounts(container: JsonObject, part: str, forms: dict[str, str]) -> Amounts:
-    found: Amounts = {}
+    amounts: Amounts = {}
     for name, written in mapping(container, "resources", part).items():
         try:
-            found[name] = parse_quantity(str(written))
+            amounts[name] = parse_quantity(str(written))
         except ValueError:
             continue
         forms.setdefault(name, quantity_format(str(written)))
-    return found
+    return amounts
 
 
 def _add(total: Amounts, more: Mapping[str, Fraction]) -> None:

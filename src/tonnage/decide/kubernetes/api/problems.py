@@ -140,7 +140,7 @@ def not_found(field: str, value: JsonValue) -> FieldError:
 
 def unsupported(field: str, value: JsonValue, supported: Iterable[str]) -> FieldError:
     """A value outside a fixed set; the set is listed in the order given."""
-    listed = ", ".join(quoted(one) for one in supported)
+    listed = ", ".join(quoted(choice) for choice in supported)
     return FieldError(Fault.NOT_SUPPORTED, field, value, f"supported values: {listed}" if listed else "")
 
 

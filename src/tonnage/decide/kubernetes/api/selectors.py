@@ -89,19 +89,19 @@ def parse_labels(selector: str) -> tuple[Requirement, ...]:
 
 def _tokens(selector: str) -> list[str]:
     """Words and operators; operators are the longest known ones."""
-    found: list[str] = []
+    tokens: list[str] = []
     position = 0
     while (match := _TOKEN.match(selector, position)) is not None:
         position = match.end()
         if (word := match["word"]) is not None:
-            found.append(word)
+            tokens.append(word)
         else:
             special = match["special"]
             while special:
                 operator = next(op for op in _OPERATORS if special.startswith(op))
-                found.append(operator)
+                tokens.append(operator)
                 special = special[len(operator) :]
-    return found
+    return tokens
 
 
 class _Parser:
@@ -124,7 +124,7 @@ class _Parser:
                 raise SelectorError(f"found '{after}', expected: ',' or 'end of string'")
             if not self.peek() or (self.is_operator(self.peek()) and self.peek() != "!"):
                 raise SelectorError(f"found '{self.peek()}', expected: identifier after ','")
-        return tuple(sorted(requirements, key=lambda found: found.key))
+        return tuple(sorted(requirements, key=lambda requirement: requirement.key))
 
     def requirement(self) -> Requirement:
         negated = self.peek() == "!"
@@ -169,17 +169,17 @@ class _Parser:
             self.fail(f"found '{first}', expected: ',', ')' or identifier")
         values: list[str] = []
         last = ","
-        while (found := self.take()) != ")":
-            if found == ",":
+        while (word := self.take()) != ")":
+            if word == ",":
                 if last == ",":
                     values.append("")
             elif last != ",":
-                self.fail(f"found '{found}', expected: ',' or ')'")
-            elif not found or self.is_operator(found):
-                self.fail(f"found '{found}', expected: ',', or identifier")
+                self.fail(f"found '{word}', expected: ',' or ')'")
+            elif not word or self.is_operator(word):
+                self.fail(f"found '{word}', expected: ',', or identifier")
             else:
-                values.append(found)
-            last = found
+                values.append(word)
+            last = word
         return (*values, "") if last == "," else tuple(values)
 
     def exact(self) -> str:
@@ -207,23 +207,25 @@ class _Parser:
 
 def label_requirements(selector: JsonObject) -> tuple[Requirement, ...]:
     """Requirements of a LabelSelector object: `matchLabels` and `matchExpressions`."""
-    found = [Requirement(key, "in", (str(value),)) for key, value in mapping(selector, "matchLabels").items()]
+    requirements = [
+        Requirement(key, "in", (str(value),)) for key, value in mapping(selector, "matchLabels").items()
+    ]
     for expression in mappings(selector, "matchExpressions"):
         written = text(expression, "operator")
         if written not in _IN_OBJECTS:
             raise SelectorError(f'"{written}" is not a valid label selector operator')
         values = tuple(texts(expression, "values"))
-        found.append(Requirement(text(expression, "key"), _IN_OBJECTS[written], values))
-    return tuple(found)
+        requirements.append(Requirement(text(expression, "key"), _IN_OBJECTS[written], values))
+    return tuple(requirements)
 
 
 def selector_shown(selector: JsonObject) -> str:
     """A selector as Go prints it."""
     plain = "".join(f"{key}: {value}," for key, value in sorted(mapping(selector, "matchLabels").items()))
     terms = [
-        f"LabelSelectorRequirement{{Key:{text(one, 'key')},Operator:{text(one, 'operator')},"
-        f"Values:[{' '.join(texts(one, 'values'))}],}},"
-        for one in mappings(selector, "matchExpressions")
+        f"LabelSelectorRequirement{{Key:{text(expression, 'key')},Operator:{text(expression, 'operator')},"
+        f"Values:[{' '.join(texts(expression, 'values'))}],}},"
+        for expression in mappings(selector, "matchExpressions")
     ]
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{plain}}},"

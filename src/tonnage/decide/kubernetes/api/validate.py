@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import Errors
 from tonnage.decide.kubernetes.api.validation import access, cluster, events, limits, policies, quotas
 from tonnage.decide.kubernetes.api.validation.devices import claim_status, resource_claims, resource_slices
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.metadata import any_metadata, metadata_create, metadata_update
 from tonnage.decide.kubernetes.api.validation.network import network_policies, services
 from tonnage.decide.kubernetes.api.validation.pods import pod
@@ -29,25 +29,25 @@ GroupKind = tuple[str, str]
 
 
 # Definitions bring the rules of schemas, more than all other kinds together: most programs need none of them.
-def _definition(obj: JsonObject) -> Found:
+def _definition(obj: JsonObject) -> FieldErrors:
     from tonnage.decide.kubernetes.api.validation.custom.definitions import definition
 
     return definition(obj)
 
 
-def _definition_update(new: JsonObject, old: JsonObject) -> Found:
+def _definition_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     from tonnage.decide.kubernetes.api.validation.custom.definitions import definition_update
 
     return definition_update(new, old)
 
 
-def _definition_status(new: JsonObject, old: JsonObject) -> Found:
+def _definition_status(new: JsonObject, old: JsonObject) -> FieldErrors:
     from tonnage.decide.kubernetes.api.validation.custom.definitions import definition_status_update
 
     return definition_status_update(new, old)
 
 
-CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
+CREATE: Final[dict[GroupKind, Callable[[JsonObject], FieldErrors]]] = {
     ("", "Pod"): pod.pod_create,
     ("", "Node"): cluster.node,
     ("", "Namespace"): cluster.namespace,
@@ -89,7 +89,7 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("resource.k8s.io", "ResourceClaimTemplate"): resource_claims.claim_template,
     ("resource.k8s.io", "ResourceSlice"): resource_slices.resource_slice,
 }
-UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
+UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], FieldErrors]]] = {
     ("", "Pod"): pod.pod_update,
     ("", "Node"): cluster.node_update,
     ("", "ConfigMap"): cluster.config_map_update,
@@ -117,11 +117,11 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("resource.k8s.io", "ResourceSlice"): resource_slices.resource_slice_update,
 }
 """Kinds whose update is more than `CREATE` on the new object."""
-KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"))
+FROZEN_SELECTORS: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"))
 """Kinds whose selector never changes."""
 NOT_AGAIN: Final = (("", "Namespace"),)
 """Kinds of whose content an update checks nothing."""
-STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
+STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], FieldErrors]]] = {
     ("", "Node"): cluster.node_status_update,
     ("", "Namespace"): cluster.namespace_status_update,
     ("", "ResourceQuota"): quotas.resource_quota_status,
@@ -129,7 +129,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
-PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {
+PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], FieldErrors]]] = {
     ("", "Pod", "ephemeralcontainers"): pod.ephemeral_update,
     ("", "Namespace", "finalize"): cluster.namespace_finalizers,
 }
@@ -151,17 +151,17 @@ def validate_create(kind_row: KindRow, obj: JsonObject) -> Errors:
 def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Errors:
     """Everything wrong with a changed object against the stored one."""
     key = (kind_row.group, kind_row.kind)
-    found = list(metadata_update(kind_row, new, old, subresource))
+    errors = list(metadata_update(kind_row, new, old, subresource))
     if subresource == "status":
         rule = STATUS.get(key)
-        return tuple(found if rule is None else [*found, *rule(new, old)])
+        return tuple(errors if rule is None else [*errors, *rule(new, old)])
     part = PARTS.get((*key, subresource))
     if part is not None:
-        return (*found, *part(new, old))
+        return (*errors, *part(new, old))
     if key in UPDATE:
-        return (*found, *UPDATE[key](new, old))
+        return (*errors, *UPDATE[key](new, old))
     if key in CREATE and key not in NOT_AGAIN:
-        found += CREATE[key](new)
-    if key in KEPT:
-        found += apps.selector_kept(new, old)
-    return tuple(found)
+        errors += CREATE[key](new)
+    if key in FROZEN_SELECTORS:
+        errors += apps.selector_kept(new, old)
+    return tuple(errors)

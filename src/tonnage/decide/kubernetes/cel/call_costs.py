@@ -25,11 +25,11 @@ _CHECK: Final = fixed(350000)
 def call_cost(call: Call) -> Cost | None:
     """What a call costs with its arguments, and its result's size; None where no rule of its own is there."""
     rule = _BY_FUNCTION.get(call.function) or _BY_OVERLOAD.get(call.overload)
-    found = rule(call) if rule else None
-    if found is None and call.function in _BY_FUNCTION:
+    cost = rule(call) if rule else None
+    if cost is None and call.function in _BY_FUNCTION:
         rule = _BY_OVERLOAD.get(call.overload)
-        found = rule(call) if rule else None
-    return None if found is None else (found[0] + call.spent, found[1])
+        cost = rule(call) if rule else None
+    return None if cost is None else (cost[0] + call.spent, cost[1])
 
 
 def _nominal(_: Call) -> Cost | None:
@@ -60,8 +60,8 @@ def _through_list(call: Call) -> Cost | None:
     if held is None:
         return call.on.times(_TRAVERSAL), None
     kind, size = held
-    each = fixed(1) + size.times(_TRAVERSAL) if kind in ("string", "bytes") else fixed(1)
-    return call.on * each, None
+    per_element = fixed(1) + size.times(_TRAVERSAL) if kind in ("string", "bytes") else fixed(1)
+    return call.on * per_element, None
 
 
 def _parsed(factor: float = 1) -> Callable[[Call], Cost | None]:
@@ -145,8 +145,8 @@ def _validate(call: Call) -> Cost | None:
 
 _CHEAP: Final = frozenset(
     {"net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"}
-    | {f"kubernetes.authorization.{one}" for one in ("Authorizer", "PathCheck", "GroupCheck")}
-    | {f"kubernetes.authorization.{one}" for one in ("ResourceCheck", "Decision")}
+    | {f"kubernetes.authorization.{class_name}" for class_name in ("Authorizer", "PathCheck", "GroupCheck")}
+    | {f"kubernetes.authorization.{class_name}" for class_name in ("ResourceCheck", "Decision")}
 )
 
 

@@ -97,8 +97,8 @@ class _Coster:
             cost = fixed(1) + self.cost(call.args[0])
             self._keep(expr, self._size(call.args[0]), self._entry(call.args[0]))
             return cost
-        costs = [self.cost(one) for one in call.args]
-        arguments = [self._node(one) for one in call.args]
+        costs = [self.cost(argument) for argument in call.args]
+        arguments = [self._node(argument) for argument in call.args]
         overloads = list(self._references[expr.id].overload_id) if expr.id in self._references else []
         if not overloads:
             return fixed(0)
@@ -109,9 +109,9 @@ class _Coster:
         worst, size = Range(MOST, 0), None
         for overload in overloads:
             made = Call(call.function, overload, target, arguments, costs)
-            cost, result = call_cost(made) or self._general(expr, made)
+            cost, result_size = call_cost(made) or self._general(expr, made)
             worst = worst.union(cost)
-            size = result if size is None else size if result is None else size.union(result)
+            size = result_size if size is None else size if result_size is None else size.union(result_size)
             if overload in ("index_list", "index_map") and call.args:
                 entry = self._entry(call.args[0])
                 size = entry.value if entry else None
@@ -140,8 +140,8 @@ class _Coster:
             case _:
                 return fixed(1) + spent, None
 
-    def _join(self, expr: TreeNode, one: TreeNode, other: TreeNode) -> None:
-        first, second = self._entry(one), self._entry(other)
+    def _join(self, expr: TreeNode, branch: TreeNode, other: TreeNode) -> None:
+        first, second = self._entry(branch), self._entry(other)
         if first and second:
             joined = _Entry(first.is_list, first.key.union(second.key), first.value.union(second.value))
             self._entries[expr.id] = joined
@@ -156,8 +156,8 @@ class _Coster:
         struct = expr.struct_expr
         if struct.message_name:
             return self._all([entry.value for entry in struct.entries]) + _MESSAGE_COST
-        keys, values = [one.map_key for one in struct.entries], [one.value for one in struct.entries]
-        cost = self._all([one for pair in zip(keys, values, strict=True) for one in pair])
+        keys, values = [part.map_key for part in struct.entries], [part.value for part in struct.entries]
+        cost = self._all([part for pair in zip(keys, values, strict=True) for part in pair])
         self._entries[expr.id] = _Entry(False, self._union(keys), self._union(values))
         return cost + _MAP_COST
 
@@ -184,13 +184,13 @@ class _Coster:
         names = [whole.iter_var, *([whole.iter_var2] if whole.iter_var2 else [])]
         for name, local in zip(names, self._iterated(ranged, len(names) == 2), strict=True):
             self._push(name, local)
-        each = self.cost(whole.loop_condition) + self.cost(whole.loop_step)
+        per_step = self.cost(whole.loop_condition) + self.cost(whole.loop_step)
         for name in names:
             self._locals[name].pop()
         total += self.cost(whole.result)
         self._locals[whole.accu_var].pop()
         count = self._size(ranged) or UNKNOWN
-        total += count * each
+        total += count * per_step
         match _kind(whole.accu_init):
             case "const_expr":
                 self._keep(expr, self._size(whole.accu_init), None)

@@ -12,7 +12,7 @@ from typing import Final
 
 from google.protobuf import descriptor_pb2
 
-from tonnage.decide.kubernetes.cel.kinds import DYN, CelKind, Known
+from tonnage.decide.kubernetes.cel.kinds import DYN, CelKind, KnownKinds
 from tonnage.decide.kubernetes.cel.messages import OWN_FILES
 
 PACKAGE: Final = "schema"
@@ -114,10 +114,10 @@ class Declarations:
                 declared.type_name = _MESSAGES.get(name) or f".{name}"
 
 
-def declared(known: Known) -> tuple[Mapping[str, str], Declarations]:
+def declared(variables: KnownKinds) -> tuple[Mapping[str, str], Declarations]:
     """Every name's type as the library writes it, and the messages that belong to it."""
     made = Declarations()
-    return {name: made.signature(kind, ROOT) for name, kind in known}, made
+    return {name: made.signature(kind, ROOT) for name, kind in variables}, made
 
 
 def _camel(name: str) -> str:

@@ -20,7 +20,7 @@ from google.protobuf import message
 from tonnage.decide.kubernetes.cel.declarations import declared
 from tonnage.decide.kubernetes.cel.functions import as_message
 from tonnage.decide.kubernetes.cel.host_functions import OPTIONAL, Host, answered_by
-from tonnage.decide.kubernetes.cel.kinds import CelKind, Known, kind_named
+from tonnage.decide.kubernetes.cel.kinds import CelKind, KnownKinds, kind_named
 from tonnage.decide.kubernetes.cel.library import checker, runtime, runtime_names
 from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
@@ -44,7 +44,7 @@ class AbsentError(Exception):
 class Expression:
     """One compiled expression. With an `error`, in cel-go's words, it cannot be evaluated."""
 
-    def __init__(self, text: str, known: Known, wanted: tuple[str, ...]) -> None:
+    def __init__(self, text: str, variables: KnownKinds, allowed: tuple[str, ...]) -> None:
         """`wanted`: the types of which it must have one, such as `bool`; none for any.
 
         Raises:
@@ -58,7 +58,7 @@ class Expression:
         # Before anything is compiled, which takes ever longer the longer the text is.
         if len(text.encode()) > LONGEST:
             raise UnsupportedError(f"more than {LONGEST} bytes")
-        environment, titles = _environment(known)
+        environment, titles = _environment(variables)
         root = f"selfType{zlib.crc32(text.encode()) % 10**9}"
         try:
             program = environment.compile(_EXISTS_ONE.sub(r"existsOne \1", text))
@@ -74,11 +74,11 @@ class Expression:
         types = {entry.key: entry.value for entry in self.tree.type_map}
         kind = types.get(self.tree.expr.id)
         self.type = "dyn" if kind is None else type_words(kind)
-        if wanted and self.type not in wanted:
-            told = " ".join(full_name(one) for one in wanted)
-            one_of = told if len(wanted) == 1 else f"one of [{told}]"
-            got = titled(full_name(self.type), Written(text, titles, root))
-            self.error = f"must evaluate to {one_of} but got {got}"
+        if allowed and self.type not in allowed:
+            expected = " ".join(full_name(type_name) for type_name in allowed)
+            one_of = expected if len(allowed) == 1 else f"one of [{expected}]"
+            actual = titled(full_name(self.type), Written(text, titles, root))
+            self.error = f"must evaluate to {one_of} but got {actual}"
         else:
             self.error = unmakeable(self.tree)
         # Last: what the server refuses is refused, whether or not it could be evaluated here.
@@ -105,15 +105,15 @@ class Expression:
             self._program = runtime().deserialize(_runnable(self.tree))
         try:
             with answered_by(host):
-                found = self._program.eval(data=dict(values))
-            kind, told = found.type().name(), _carried(found.value())
+                evaluated = self._program.eval(data=dict(values))
+            kind, carried = evaluated.type().name(), _carried(evaluated.value())
         except (RuntimeError, TypeError, OverflowError) as error:
             if "budget exceeded" in str(error):
                 raise CelError(TOO_LONG) from None
             raise UnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
         if kind == "ERROR":
-            raise _failure(str(told))
-        return told
+            raise _failure(str(carried))
+        return carried
 
     @property
     def kind(self) -> CelKind:
@@ -122,15 +122,15 @@ class Expression:
 
 
 @lru_cache(maxsize=2048)
-def expression(text: str, known: Known, wanted: tuple[str, ...] = ()) -> Expression:
+def expression(text: str, variables: KnownKinds, allowed: tuple[str, ...] = ()) -> Expression:
     """The compiled expression. Raises UnsupportedError."""
-    return Expression(text, known, wanted)
+    return Expression(text, variables, allowed)
 
 
 @lru_cache(maxsize=256)
-def _environment(known: Known) -> tuple[LibraryObject, Mapping[str, str]]:
+def _environment(variables: KnownKinds) -> tuple[LibraryObject, Mapping[str, str]]:
     """Where expressions about these are compiled, and what errors call the messages of it."""
-    signatures, made = declared(known)
+    signatures, made = declared(variables)
     return checker(signatures, made.file.SerializeToString()), made.titles
 
 
@@ -148,27 +148,29 @@ def _runnable(tree: TreeNode) -> bytes:
         reference = references.get(expr.id)
         if not expr.HasField("call_expr") or reference is None:
             continue
-        own = {names[one] for one in reference.overload_id if one in names}
+        own = {names[overload] for overload in reference.overload_id if overload in names}
         call = expr.call_expr
-        if own and all(one in names for one in reference.overload_id):
+        if own and all(overload in names for overload in reference.overload_id):
             if call.HasField("target"):
-                arguments = [copied(call.target), *(copied(one) for one in call.args)]
+                arguments = [copied(call.target), *(copied(overload) for overload in call.args)]
                 call.ClearField("target")
                 del call.args[:]
                 call.args.extend(arguments)
-            asked, call.function = call.function, own.pop()
+            function, call.function = call.function, own.pop()
             reference.overload_id[:] = [f"{call.function}_{len(call.args)}"]
-            if asked in OPTIONAL:
+            if function in OPTIONAL:
                 _make_optional(changed, expr)
         elif own:
-            reference.overload_id[:] = [one for one in reference.overload_id if one not in names]
+            reference.overload_id[:] = [
+                overload for overload in reference.overload_id if overload not in names
+            ]
     return packed(changed)
 
 
 def _make_optional(tree: TreeNode, expr: TreeNode) -> None:
     """Let what a call comes to be an optional, without a value if it is empty."""
     inner = copied(expr)
-    inner.id = max(one.id for one in walk(tree.expr)) + 1
+    inner.id = max(node.id for node in walk(tree.expr)) + 1
     entries = {entry.key: entry.value for entry in tree.reference_map}
     tree.reference_map.add(key=inner.id, value=copied(entries[expr.id]))
     entries[expr.id].overload_id[:] = ["optional_ofNonZeroValue"]
@@ -179,11 +181,11 @@ def _make_optional(tree: TreeNode, expr: TreeNode) -> None:
     call.args.append(inner)
 
 
-def _failure(told: str) -> Exception:
+def _failure(message: str) -> Exception:
     """What the library says of an evaluation that fails, as cel-go's."""
-    absent = _ABSENT.search(told)
+    absent = _ABSENT.search(message)
     if absent is None:
-        return CelError(general_error(told))
+        return CelError(general_error(message))
     if absent[1].startswith("authorizer"):
         return CelError(f"no such attribute(s): {absent[1]}")
     owner, _, name = absent[1].rpartition(".")
@@ -211,8 +213,8 @@ def _plain(value: object) -> JsonValue:
         case None | bool() | int() | float() | str():
             return value
         case dict():
-            return {str(key): _plain(one) for key, one in value.items()}
+            return {str(key): _plain(inner) for key, inner in value.items()}
         case list():
-            return [_plain(one) for one in value]
+            return [_plain(inner) for inner in value]
         case _:
             return str(value)

@@ -64,10 +64,10 @@ def _string(value: object, _: int = 0) -> str:
         case timedelta():
             return f"{_number(value.total_seconds())}s"
         case list():
-            return f"[{', '.join(_held(one) for one in value)}]"
+            return f"[{', '.join(_held(inner) for inner in value)}]"
         case Mapping():
-            pairs = sorted((_held(key), _held(one)) for key, one in value.items())
-            return "{" + ", ".join(f"{key}:{one}" for key, one in pairs) + "}"
+            pairs = sorted((_held(key), _held(inner)) for key, inner in value.items())
+            return "{" + ", ".join(f"{key}:{inner}" for key, inner in pairs) + "}"
         case _ if _is_type(value):
             return str(value.name()).lower()
         case _:
@@ -115,8 +115,8 @@ def _whole(form: str) -> Callable[[object, int], str]:
         if isinstance(value, bool) and form == "b":
             return str(int(value))
         if isinstance(value, str | bytes | bytearray | memoryview) and form in "xX":
-            found = (value.encode() if isinstance(value, str) else bytes(value)).hex()
-            return found.upper() if form == "X" else found
+            digits = (value.encode() if isinstance(value, str) else bytes(value)).hex()
+            return digits.upper() if form == "X" else digits
         if not isinstance(value, int) or isinstance(value, bool):
             raise CelError(wrong_clause(form, type_name(value)))
         return format(value, form)
@@ -150,7 +150,7 @@ _CLAUSES: Final = {
     "e": ("scientific", "doubles"),
 }
 _INTEGERS: Final = frozenset({"int", "uint", "dyn"})
-_TAKEN: Final = {
+_CONVERSIONS: Final = {
     "s": _INTEGERS | {"string", "bool", "bytes", "double", "duration", "timestamp", "null"},
     "d": _INTEGERS,
     "b": _INTEGERS | {"bool"},
@@ -174,15 +174,15 @@ def wrong_format(text: str, kinds: Sequence[str]) -> tuple[int | None, str] | No
     for index, form in enumerate(clauses):
         if index >= len(kinds):
             return None, _too_few(index)
-        if form not in _TAKEN:
+        if form not in _CONVERSIONS:
             return None, _no_clause(form)
         kind = kinds[index]
         many = form == "s" and kind.partition("(")[0] in ("list", "map", "type")
-        if kind not in _TAKEN[form] and not many:
+        if kind not in _CONVERSIONS[form] and not many:
             return index, wrong_clause(form, kind)
     if len(kinds) > len(clauses):
-        told = f"(expected {len(clauses)}, got {len(kinds)})"
-        return None, f"too many arguments supplied to string.format {told}"
+        counts = f"(expected {len(clauses)}, got {len(kinds)})"
+        return None, f"too many arguments supplied to string.format {counts}"
     return None
 
 

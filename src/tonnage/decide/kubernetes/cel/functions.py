@@ -31,7 +31,7 @@ _Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
 def _no_overload(function: str, *values: object) -> CelError:
-    return CelError(f"no such overload: {function}({', '.join(type_name(one) for one in values)})")
+    return CelError(f"no such overload: {function}({', '.join(type_name(value) for value in values)})")
 
 
 def _text(function: str, value: object) -> str:
@@ -63,15 +63,15 @@ def _parsed_ip(text: str) -> _Address:
     if "%" in text:
         raise CelError(f"IP address {quoted_text(text)} with zone value is not allowed")
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         words = f"ParseAddr({quoted_text(text)}): {_wrong_ip(text)}"
         raise CelError(
             f"IP Address {quoted_text(text)} parse error during conversion from string: {words}"
         ) from None
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise CelError(f"IPv4-mapped IPv6 address {quoted_text(text)} is not allowed")
-    return found
+    return address
 
 
 def _parsed_cidr(text: str) -> _Network:
@@ -85,11 +85,11 @@ def _parsed_cidr(text: str) -> _Network:
         parsed = _parsed_ip(address)
         if int(length) > parsed.max_prefixlen:
             raise ValueError("prefix length out of range")
-        found = ipaddress.ip_interface(f"{parsed}/{length}")
+        network = ipaddress.ip_interface(f"{parsed}/{length}")
     except (ValueError, CelError) as error:
         why = str(error) if isinstance(error, ValueError) else "unable to parse IP"
         raise CelError(f"{prefix}{prefix}netip.ParsePrefix({quoted_text(text)}): {why}") from None
-    return found
+    return network
 
 
 def _ip(value: object) -> TextMessage:
@@ -187,36 +187,36 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _find(value: object, pattern: object) -> str:
-    found = _pattern(_text("find", pattern)).search(_text("find", value))
-    return found[0] if found else ""
+    match = _pattern(_text("find", pattern)).search(_text("find", value))
+    return match[0] if match else ""
 
 
 def _find_all(value: object, pattern: object, most: object = -1) -> list[str]:
     if not isinstance(most, int):
         raise _no_overload("findAll", value, pattern, most)
-    found = [match[0] for match in _pattern(_text("findAll", pattern)).finditer(_text("findAll", value))]
-    return found if most < 0 else found[:most]
+    matches = [match[0] for match in _pattern(_text("findAll", pattern)).finditer(_text("findAll", value))]
+    return matches if most < 0 else matches[:most]
 
 
 def _index_of(name: str, *, last: bool) -> Callable[..., int]:
-    def index(value: object, wanted: object, offset: object = None) -> int:
-        if isinstance(value, str) and isinstance(wanted, str):
-            return _in_text(value, wanted, offset, last=last)
+    def index(value: object, sought: object, offset: object = None) -> int:
+        if isinstance(value, str) and isinstance(sought, str):
+            return _in_text(value, sought, offset, last=last)
         if not isinstance(value, list) or offset is not None:
-            raise _no_overload(name, value, wanted)
-        places = [place for place, one in enumerate(value) if equal(one, wanted)]
+            raise _no_overload(name, value, sought)
+        places = [place for place, element in enumerate(value) if equal(element, sought)]
         return -1 if not places else places[-1 if last else 0]
 
     return index
 
 
-def _in_text(value: str, wanted: str, offset: object, *, last: bool) -> int:
+def _in_text(value: str, sought: str, offset: object, *, last: bool) -> int:
     if isinstance(offset, int) and offset > len(value) and not last:
         return -1
     if offset is not None and not (isinstance(offset, int) and 0 <= offset <= len(value)):
         raise CelError(f"index out of range: {offset}")
     begin = offset if offset is not None else (len(value) if last else 0)
-    return value.rfind(wanted, 0, begin + len(wanted)) if last else value.find(wanted, begin)
+    return value.rfind(sought, 0, begin + len(sought)) if last else value.find(sought, begin)
 
 
 def _place(place: object, most: int) -> int:
@@ -268,7 +268,7 @@ def _sum(values: object) -> object:
     return sum(values[1:], values[0]) if values else 0
 
 
-def taken(function: Callable[..., object]) -> Callable[..., object]:
+def native_arguments(function: Callable[..., object]) -> Callable[..., object]:
     """A function whose spans and moments are messages, which the library takes back."""
     return lambda *values: as_message(function(*values))
 
@@ -303,11 +303,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "ip": _ip,
     "isIP": _is_ip,
     "ip.isCanonical": lambda value: str(_parsed_ip(_text("ip.isCanonical", value))) == value,
-    "family": _of_address("family", lambda one: one.version),
-    "isUnspecified": _of_address("isUnspecified", lambda one: one.is_unspecified),
-    "isLoopback": _of_address("isLoopback", lambda one: one.is_loopback),
+    "family": _of_address("family", lambda ip: ip.version),
+    "isUnspecified": _of_address("isUnspecified", lambda ip: ip.is_unspecified),
+    "isLoopback": _of_address("isLoopback", lambda ip: ip.is_loopback),
     "isLinkLocalMulticast": _of_address("isLinkLocalMulticast", _link_local_multicast),
-    "isLinkLocalUnicast": _of_address("isLinkLocalUnicast", lambda one: one.is_link_local),
+    "isLinkLocalUnicast": _of_address("isLinkLocalUnicast", lambda ip: ip.is_link_local),
     "isGlobalUnicast": _of_address("isGlobalUnicast", _global),
     "cidr": lambda value: value_of(_CIDR, str(_parsed_cidr(_text("cidr", value)))),
     "isCIDR": _succeeds(_parsed_cidr, "isCIDR"),

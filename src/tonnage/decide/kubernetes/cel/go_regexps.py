@@ -41,11 +41,11 @@ def regexp_problem(pattern: str) -> str:
     try:
         compiled(pattern)
     except re2.error as error:
-        said, _, where = _text(error).partition(": ")
+        message, _, where = _text(error).partition(": ")
         if where in ("(?<=", "(?<!"):  # To Go the name of a group begins here.
-            said, where = "invalid named capture group", pattern[pattern.index(where) :]
+            message, where = "invalid named capture group", pattern[pattern.index(where) :]
             where = where[: where.find(">") + 1] or where
-        return f"error parsing regexp: {_WORDS.get(said, said)}: `{where}`"
+        return f"error parsing regexp: {_WORDS.get(message, message)}: `{where}`"
     return ""
 
 
@@ -61,5 +61,5 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _text(error: Exception) -> str:
-    said = error.args[0]
-    return said.decode() if isinstance(said, bytes) else str(said)
+    message = error.args[0]
+    return message.decode() if isinstance(message, bytes) else str(message)

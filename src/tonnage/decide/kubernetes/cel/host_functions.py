@@ -36,7 +36,7 @@ class Host(Protocol):
         """What keeps a text from being of a format."""
         ...
 
-    def allowed(self, asked: JsonObject) -> tuple[bool, str]:
+    def allowed(self, check: JsonObject) -> tuple[bool, str]:
         """Whether the user of the request, or the `account`, may do this, and why."""
         ...
 
@@ -55,74 +55,74 @@ def answered_by(host: Host | None) -> Iterator[None]:
 
 
 def _host() -> Host:
-    found = _HOST.get()
-    if found is None:
+    host = _HOST.get()
+    if host is None:
         raise UnsupportedError("a question to nobody")
-    return found
+    return host
 
 
 def _texts(function: str, *values: object) -> list[str]:
-    if not all(isinstance(one, str) for one in values):
-        raise CelError(f"no such overload: {function}({', '.join(type_name(one) for one in values)})")
-    return [str(one) for one in values]
+    if not all(isinstance(value, str) for value in values):
+        raise CelError(f"no such overload: {function}({', '.join(type_name(value) for value in values)})")
+    return [str(value) for value in values]
 
 
-def _asked(function: str, value: object, kind: str) -> JsonObject:
+def _carried_check(function: str, value: object, kind: str) -> JsonObject:
     if type_name(value) != kind:
         raise CelError(f"no such overload: {function}({type_name(value)})")
-    found: JsonObject = json.loads(cast("TextMessage", value).text)
-    return found
+    check: JsonObject = json.loads(cast("TextMessage", value).text)
+    return check
 
 
-def authorizer_of(asked: JsonObject, kind: str = AUTHORIZER) -> TextMessage:
+def authorizer_of(check: JsonObject, kind: str = AUTHORIZER) -> TextMessage:
     """`authorizer` itself, of which nothing is asked yet, or `authorizer.requestResource`."""
-    return value_of(kind, json.dumps(asked, sort_keys=True))
+    return value_of(kind, json.dumps(check, sort_keys=True))
 
 
-def _more(function: str, owner: str, result: str, key: str, needed: str = "") -> Callable[..., object]:
+def _more(function: str, owner: str, result_kind: str, key: str, needed: str = "") -> Callable[..., object]:
     """A function that adds a word to what is asked; `needed`: what an empty word is called."""
 
     def called(value: object, word: object) -> object:
-        asked, (said,) = _asked(function, value, owner), _texts(function, word)
-        if needed and not said.strip():
+        check, (text,) = _carried_check(function, value, owner), _texts(function, word)
+        if needed and not text.strip():
             raise CelError(f"{needed} must not be empty")
-        return authorizer_of({**asked, key: said}, result)
+        return authorizer_of({**check, key: text}, result_kind)
 
     return called
 
 
 def _account(value: object, namespace: object, name: object) -> object:
-    asked, (space, called) = (
-        _asked("serviceAccount", value, AUTHORIZER),
+    check, (space, called) = (
+        _carried_check("serviceAccount", value, AUTHORIZER),
         _texts("serviceAccount", namespace, name),
     )
-    for form, word, what in (("dns1123Subdomain", called, "name"), ("dns1123Label", space, "namespace")):
+    for form, word, field in (("dns1123Subdomain", called, "name"), ("dns1123Label", space, "namespace")):
         if _host().complaints(form, word):
-            raise CelError(f"Invalid service account {what}")
-    return authorizer_of({**asked, "account": f"{space}/{called}"})
+            raise CelError(f"Invalid service account {field}")
+    return authorizer_of({**check, "account": f"{space}/{called}"})
 
 
 def _check(value: object, verb: object) -> object:
     kind = PATH_CHECK if type_name(value) == PATH_CHECK else RESOURCE_CHECK
-    asked, (said,) = _asked("check", value, kind), _texts("check", verb)
-    allowed, reason = _host().allowed({**asked, "verb": said})
+    check, (verb_text,) = _carried_check("check", value, kind), _texts("check", verb)
+    allowed, reason = _host().allowed({**check, "verb": verb_text})
     return authorizer_of({"allowed": allowed, "reason": reason}, DECISION)
 
 
 def _of_decision(function: str, key: str, default: object) -> Callable[[object], object]:
-    return lambda value: _asked(function, value, DECISION).get(key, default)
+    return lambda value: _carried_check(function, value, DECISION).get(key, default)
 
 
 def _complaints(form: object, text: object) -> list[str]:
-    (said,) = _texts("validate", text)
+    (value,) = _texts("validate", text)
     if type_name(form) != FORMAT:
         raise CelError(f"no such overload: validate({type_name(form)}, string)")
-    return list(_host().complaints(cast("TextMessage", form).text, said))
+    return list(_host().complaints(cast("TextMessage", form).text, value))
 
 
-def _named(name: object) -> object:
-    (said,) = _texts("format.named", name)
-    return value_of(FORMAT, said if said in FORMATS else "")
+def _format_of(name: object) -> object:
+    (text,) = _texts("format.named", name)
+    return value_of(FORMAT, text if text in FORMATS else "")
 
 
 def _constant(form: str) -> Callable[[], object]:
@@ -144,7 +144,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "allowed": _of_decision("allowed", "allowed", default=False),
     "reason": _of_decision("reason", "reason", default=""),
     "validate": _complaints,
-    "format.named": _named,
+    "format.named": _format_of,
     **{f"format.{form}": _constant(form) for form in FORMATS},
 }
 """Implementations by name."""

@@ -39,7 +39,7 @@ BOOL: Final = CelKind("bool")
 INT: Final = CelKind("int")
 STRING: Final = CelKind("string")
 STRINGS: Final = CelKind("list", STRING)
-Known = tuple[tuple[str, CelKind], ...]
+KnownKinds = tuple[tuple[str, CelKind], ...]
 """Names that an expression may use, with their types."""
 
 _SIMPLE: Final = frozenset({"double", "int", "uint", "bool", "string", "bytes"}) | {"timestamp", "duration"}
@@ -63,15 +63,15 @@ def kind_named(written: str) -> CelKind:
 
 def inside(kind: CelKind, path: Iterator[str]) -> CelKind | None:
     """The type at a path of fields, `@items` and `@values`; None where nobody knows."""
-    found: CelKind | None = kind
+    inner: CelKind | None = kind
     for step in path:
-        if found is None:
+        if inner is None:
             return None
         match step:
             case "@items" | "@values":
-                found = found.element
+                inner = inner.element
             case "@keys":
-                found = STRING if found.name == "map" else None
+                inner = STRING if inner.name == "map" else None
             case _:
-                found = found.field(step)
-    return found
+                inner = inner.field(step)
+    return inner

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import permutations
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.functions import FUNCTIONS, taken
+from tonnage.decide.kubernetes.cel.functions import FUNCTIONS, native_arguments
 from tonnage.decide.kubernetes.cel.host_functions import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
 from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.kubernetes.cel.messages import declared_pool, held_pool
@@ -81,10 +81,22 @@ _OWN: Final[tuple[tuple[str, str, str], ...]] = (
     ("semver_major", f"{SEMVER}.major()", "int"),
     ("semver_minor", f"{SEMVER}.minor()", "int"),
     ("semver_patch", f"{SEMVER}.patch()", "int"),
-    *((f"list_{one}_is_sorted_bool", f"list<{one}>.isSorted()", "bool") for one in _COMPARABLE),
-    *((f"list_{one}_sum_{one}", f"list<{one}>.sum()", one) for one in _SUMMABLE),
-    *((f"list_{one}_max_{one}", f"list<{one}>.max()", one) for one in _COMPARABLE),
-    *((f"list_{one}_min_{one}", f"list<{one}>.min()", one) for one in _COMPARABLE),
+    *(
+        (f"list_{type_name}_is_sorted_bool", f"list<{type_name}>.isSorted()", "bool")
+        for type_name in _COMPARABLE
+    ),
+    *(
+        (f"list_{type_name}_sum_{type_name}", f"list<{type_name}>.sum()", type_name)
+        for type_name in _SUMMABLE
+    ),
+    *(
+        (f"list_{type_name}_max_{type_name}", f"list<{type_name}>.max()", type_name)
+        for type_name in _COMPARABLE
+    ),
+    *(
+        (f"list_{type_name}_min_{type_name}", f"list<{type_name}>.min()", type_name)
+        for type_name in _COMPARABLE
+    ),
     ("list_a_index_of_int", "list<~T>.indexOf(~T)", "int"),
     ("list_a_last_index_of_int", "list<~T>.lastIndexOf(~T)", "int"),
     ("string_index_of_string", "string.indexOf(string)", "int"),
@@ -95,7 +107,7 @@ _OWN: Final[tuple[tuple[str, str, str], ...]] = (
     ("string_char_at_int", "string.charAt(int)", "string"),
     ("string_substring_int", "string.substring(int)", "string"),
     ("string_substring_int_int", "string.substring(int,int)", "string"),
-    *((f"format.{one}", f"format.{one}()", FORMAT) for one in FORMATS),
+    *((f"format.{type_name}", f"format.{type_name}()", FORMAT) for type_name in FORMATS),
     ("format-named", "format.named(string)", f"optional_type<{FORMAT}>"),
     ("format-validate", f"{FORMAT}.validate(string)", "optional_type<list<string>>"),
     ("authorizer_path", f"{AUTHORIZER}.path(string)", PATH_CHECK),
@@ -117,13 +129,13 @@ _OWN: Final[tuple[tuple[str, str, str], ...]] = (
 _ORDERS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
 _NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
 _ORDERED: Final = tuple(
-    (f"{order}_{_NUMBERS.get(one, one)}", f"{name}({one},{one})", "bool")
+    (f"{order}_{_NUMBERS.get(type_name, type_name)}", f"{name}({type_name},{type_name})", "bool")
     for name, order in _ORDERS.items()
-    for one in _COMPARABLE
+    for type_name in _COMPARABLE
 ) + tuple(
-    (f"{order}_{_NUMBERS[one]}_{_NUMBERS[other]}", f"{name}({one},{other})", "bool")
+    (f"{order}_{_NUMBERS[type_name]}_{_NUMBERS[other]}", f"{name}({type_name},{other})", "bool")
     for name, order in _ORDERS.items()
-    for one, other in permutations(_NUMBERS, 2)
+    for type_name, other in permutations(_NUMBERS, 2)
 )
 """Numbers are compared with numbers of any kind."""
 _OF_THE_LIBRARY: Final[tuple[tuple[str, str, str], ...]] = (
@@ -138,11 +150,11 @@ _OF_THE_LIBRARY: Final[tuple[tuple[str, str, str], ...]] = (
     ("string_trim", "string.trim()", "string"),
     ("strings_quote", "strings.quote(string)", "string"),
     *_ORDERED,
-    *((f"{one}64_to_string", f"string({one})", "string") for one in ("int", "uint")),
-    *((f"{one}_to_string", f"string({one})", "string") for one in _TO_STRING),
+    *((f"{type_name}64_to_string", f"string({type_name})", "string") for type_name in ("int", "uint")),
+    *((f"{type_name}_to_string", f"string({type_name})", "string") for type_name in _TO_STRING),
 )
 """What the library has, too, but under declarations that leave no room for more of the same name."""
-_EXCLUDED: Final = ("string", *(f"'{one}'" for one in _ORDERS))
+_EXCLUDED: Final = ("string", *(f"'{type_name}'" for type_name in _ORDERS))
 _SPACES: Final = frozenset({"ip", "format", "strings"})
 _EXTENSIONS: Final = (("two-var-comprehensions", ""), ("lists", "2"), ("sets", ""), ("optional", ""))
 
@@ -159,11 +171,16 @@ def _extended(version: str) -> list[str]:
 def _declarations() -> str:
     """The configuration of all that compiles: the library reads types with parameters from nowhere else."""
     lines = _extended("")
-    lines += ["stdlib:", "  exclude_functions:", *(f"  - name: {one}" for one in _EXCLUDED), "functions:"]
+    lines += [
+        "stdlib:",
+        "  exclude_functions:",
+        *(f"  - name: {excluded}" for excluded in _EXCLUDED),
+        "functions:",
+    ]
     by_name: dict[str, list[str]] = {}
-    for overload, signature, result in (*_OWN, *_OF_THE_LIBRARY):
+    for overload, signature, return_type in (*_OWN, *_OF_THE_LIBRARY):
         name, kinds, is_member = _parts(signature)
-        written = f"  - id: {overload}\n    return: '{result}'\n"
+        written = f"  - id: {overload}\n    return: '{return_type}'\n"
         if is_member or name.isalnum():
             written += f"    signature: '{signature}'"
         else:
@@ -180,7 +197,7 @@ def _parts(signature: str) -> tuple[str, tuple[str, ...], bool]:
     (('family', ('net.IP',), True), ('ip.isCanonical', ('string',), False))
     """
     head, _, inside = signature.rpartition(")")[0].partition("(")
-    parameters = tuple(one for one in inside.split(",") if one)
+    parameters = tuple(parameter for parameter in inside.split(",") if parameter)
     owner, _, name = head.rpartition(".")
     if not owner or owner in _SPACES:
         return head, parameters, False
@@ -226,7 +243,7 @@ def runtime() -> LibraryObject:
             cel.Type.DYN,
             [anything] * count,
             is_member=False,
-            impl=taken(FUNCTIONS[name]),
+            impl=native_arguments(FUNCTIONS[name]),
         )
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("\n".join(_extended("2"))),

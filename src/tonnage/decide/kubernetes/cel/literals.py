@@ -26,12 +26,12 @@ def wrong_literals(tree: TreeNode, text: str) -> str:
     formatted = {
         inner.id for expr in walk(tree.expr) if expr.call_expr.function == "format" for inner in walk(expr)
     }
-    found = []
+    complaints = []
     for expr in walk(tree.expr):
         mixed = () if expr.id in formatted else _mixed(expr, types)
         for place, words in (*mixed, *_arguments(expr), *_clauses(expr, types)):
-            found.append((offsets.get(place, 0), words))
-    return "\n".join(block(text, offset, words) for offset, words in sorted(found))
+            complaints.append((offsets.get(place, 0), words))
+    return "\n".join(block(text, offset, words) for offset, words in sorted(complaints))
 
 
 def block(text: str, offset: int, words: str) -> str:
@@ -48,20 +48,20 @@ def _mixed(expr: TreeNode, types: Mapping[int, str]) -> Iterator[tuple[int, str]
         yield from _unlike(list(expr.list_expr.elements), types)
     elif expr.HasField("struct_expr") and not expr.struct_expr.message_name:
         entries = expr.struct_expr.entries
-        yield from _unlike([one.map_key for one in entries], types)
-        yield from _unlike([one.value for one in entries], types)
+        yield from _unlike([entry.map_key for entry in entries], types)
+        yield from _unlike([entry.value for entry in entries], types)
 
 
 def _unlike(elements: list[TreeNode], types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    wanted = ""
+    first_kind = ""
     for element in elements:
         kind = types.get(element.id, "dyn")
         if "dyn" in kind or kind.startswith(("optional_type", "wrapper", "null")):
             return
-        if wanted and kind != wanted:
-            yield element.id, f"expected type '{wanted}' but found '{kind}'"
+        if first_kind and kind != first_kind:
+            yield element.id, f"expected type '{first_kind}' but found '{kind}'"
             return
-        wanted = kind
+        first_kind = kind
 
 
 def _clauses(expr: TreeNode, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
@@ -72,7 +72,7 @@ def _clauses(expr: TreeNode, types: Mapping[int, str]) -> Iterator[tuple[int, st
     if not call.target.const_expr.HasField("string_value"):
         return
     elements = call.args[0].list_expr.elements
-    kinds = [types.get(one.id, "dyn") for one in elements]
+    kinds = [types.get(element.id, "dyn") for element in elements]
     wrong = wrong_format(call.target.const_expr.string_value, kinds)
     if wrong is not None:
         index, words = wrong

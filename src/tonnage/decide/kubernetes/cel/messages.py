@@ -55,8 +55,8 @@ def held_pool() -> descriptor_pool.DescriptorPool:
 
 def _pool(*files: bytes) -> descriptor_pool.DescriptorPool:
     made = descriptor_pool.DescriptorPool()
-    for known in _WELL_KNOWN:
-        made.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    for module in _WELL_KNOWN:
+        made.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     for file in files:
         made.AddSerializedFile(file)
     return made

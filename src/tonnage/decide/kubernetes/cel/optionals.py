@@ -28,21 +28,21 @@ def loses_optionals(tree: TreeNode, own: Collection[str]) -> bool:
     def lost(expr: TreeNode) -> bool:
         if expr.HasField("call_expr"):
             call = expr.call_expr
-            ours = call.function == "dyn" or any(one in own for one in overloads.get(expr.id, ()))
+            ours = call.function == "dyn" or any(node in own for node in overloads.get(expr.id, ()))
             if ours or (call.function in _JOINING and not optional(expr)):
-                return any(map(optional, _given(call)))
+                return any(map(optional, _operands(call)))
             return call.function == "orValue" and not optional(expr) and any(map(optional, call.args))
         if expr.HasField("list_expr"):
             unwrapped = set(expr.list_expr.optional_indices)
-            kept = [one for place, one in enumerate(expr.list_expr.elements) if place not in unwrapped]
-            return not optional(expr) and any(map(optional, kept))
+            plain = [node for place, node in enumerate(expr.list_expr.elements) if place not in unwrapped]
+            return not optional(expr) and any(map(optional, plain))
         # Where a map of optionals goes, its types do not say.
-        return any(optional(one.value) and not one.optional_entry for one in expr.struct_expr.entries)
+        return any(optional(node.value) and not node.optional_entry for node in expr.struct_expr.entries)
 
     return any(map(lost, walk(tree.expr)))
 
 
-def _given(call: TreeNode) -> Iterator[TreeNode]:
+def _operands(call: TreeNode) -> Iterator[TreeNode]:
     if call.HasField("target"):
         yield call.target
     yield from call.args

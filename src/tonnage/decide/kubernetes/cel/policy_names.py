@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.kinds import DYN, Known
+from tonnage.decide.kubernetes.cel.kinds import DYN, KnownKinds
 from tonnage.decide.kubernetes.cel.request_kinds import KINDS, VARIABLES, with_variable
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
@@ -28,16 +28,16 @@ def names_of(spec: JsonObject) -> tuple[str, ...]:
     return (*ABOUT_WEBHOOKS, "namespaceObject", *own, *params)
 
 
-def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> Known:
+def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> KnownKinds:
     """Names with their types; a variable has that of its expression, which knows the ones before it."""
     from tonnage.decide.kubernetes.cel.expression import expression as compiled
     from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
 
-    known: Known = tuple((name, KINDS.get(name, DYN)) for name in names)
+    declared: KnownKinds = tuple((name, KINDS.get(name, DYN)) for name in names)
     for variable in variables:
         try:
-            kind = compiled(text(variable, "expression"), known).kind
+            kind = compiled(text(variable, "expression"), declared).kind
         except UnsupportedError:
             kind = DYN
-        known = with_variable(known, text(variable, "name"), kind)
-    return known
+        declared = with_variable(declared, text(variable, "name"), kind)
+    return declared

@@ -40,5 +40,5 @@ UNKNOWN: Final = Range(0, MOST)
 
 
 def _scaled(value: int, factor: float) -> int:
-    found = math.ceil(float(value) * factor)
-    return min(MOST, found)
+    scaled = math.ceil(float(value) * factor)
+    return min(MOST, scaled)

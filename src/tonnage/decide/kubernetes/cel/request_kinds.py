@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.cel.kinds import (
     STRING,
     STRINGS,
     CelKind,
-    Known,
+    KnownKinds,
 )
 
 _TIME: Final = CelKind("timestamp")
@@ -81,11 +81,11 @@ KINDS: Final[Mapping[str, CelKind]] = {
 """Types of names; all others are of any."""
 
 
-def with_variable(known: Known, name: str, kind: CelKind) -> Known:
+def with_variable(declared: KnownKinds, name: str, kind: CelKind) -> KnownKinds:
     """What is known with a policy's own variable besides, if that is a name at all."""
     if not name.isidentifier() or not name.isascii():
-        return known
-    held = dict(known)
+        return declared
+    held = dict(declared)
     before = held.get(VARIABLES, KINDS[VARIABLES])
     held[VARIABLES] = CelKind(
         "object", fields=tuple({**dict(before.fields), name: kind}.items()), title=before.title

@@ -98,10 +98,10 @@ def packed(checked: message.Message) -> bytes:
     return any_pb2.Any(type_url=_URL, value=checked.SerializeToString()).SerializeToString()
 
 
-def copied(one: TreeNode) -> TreeNode:
+def copied(message: TreeNode) -> TreeNode:
     """A message of its own with the same content."""
-    made = type(one)()
-    made.CopyFrom(one)
+    made = type(message)()
+    made.CopyFrom(message)
     return made
 
 
@@ -147,7 +147,7 @@ def type_words(kind: TreeNode) -> str:
     if kind.HasField("map_type"):
         return f"map({type_words(kind.map_type.key_type)}, {type_words(kind.map_type.value_type)})"
     if kind.HasField("abstract_type"):
-        inside = ", ".join(type_words(one) for one in kind.abstract_type.parameter_types)
+        inside = ", ".join(type_words(parameter) for parameter in kind.abstract_type.parameter_types)
         return f"{kind.abstract_type.name}({inside})"
     return str(kind.message_type or kind.type_param or "dyn")
 

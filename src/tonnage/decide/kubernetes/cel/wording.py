@@ -56,7 +56,7 @@ class Written:
 
     def offset(self, line: int, column: int) -> int:
         """Where a place is, in characters from the beginning."""
-        return sum(len(one) + 1 for one in self.text.split("\n")[: line - 1]) + column - 1
+        return sum(len(row) + 1 for row in self.text.split("\n")[: line - 1]) + column - 1
 
 
 def full_name(kind: str) -> str:
@@ -79,18 +79,18 @@ def compile_words(text: str, written: Written, parsed: Callable[[], TreeNode]) -
     `parsed` gives the tree of what was not compiled.
     """
     shown = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
-    told: list[tuple[int, int, str]] = []
-    for one in re.split(r"(?m)^(?=ERROR: )", shown):
-        found = _HEAD.match(one)
-        if found is None or _OF_AN_ERROR in one:
+    entries: list[tuple[int, int, str]] = []
+    for entry in re.split(r"(?m)^(?=ERROR: )", shown):
+        head = _HEAD.match(entry)
+        if head is None or _OF_AN_ERROR in entry:
             continue
-        place = written.offset(int(found[1]), int(found[2]))
-        words = _HEAD.match(as_member(one, written.text))
-        told += [
-            (offset, len(told), _block(one, offset == place, offset, titled(said, written), written))
-            for offset, said in _worded(words[3] if words else found[3], place, written, parsed)
+        place = written.offset(int(head[1]), int(head[2]))
+        words = _HEAD.match(as_member(entry, written.text))
+        entries += [
+            (offset, len(entries), _block(entry, offset == place, offset, titled(message, written), written))
+            for offset, message in _worded(words[3] if words else head[3], place, written, parsed)
         ]
-    return "\n".join(one for _, _, one in sorted(told))
+    return "\n".join(entry for _, _, entry in sorted(entries))
 
 
 def _block(before: str, stays: bool, offset: int, words: str, written: Written) -> str:
@@ -107,15 +107,15 @@ def _worded(
 ) -> Iterator[tuple[int, str]]:
     for pattern, into in _CHANGES:
         words = pattern.sub(into, words)
-    if found := _UNDECLARED.fullmatch(words):
-        whole, first, rest = found.groups()
+    if match := _UNDECLARED.fullmatch(words):
+        whole, first, rest = match.groups()
         if whole != first:
             place -= len(whole.rpartition(".")[0])
         elif written.text[place:].startswith(f"{first}{{"):
             place += len(first)
         yield place, f"undeclared reference to '{first}'{rest}"
-    elif found := _LOGIC.fullmatch(words):
-        yield from _no_bools(found[1], found[2].split(", "), place, parsed())
+    elif match := _LOGIC.fullmatch(words):
+        yield from _no_bools(match[1], match[2].split(", "), place, parsed())
     else:
         yield place, words
 

@@ -66,7 +66,7 @@ def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Out
     try:
         search = _Search(claims, node, supply, pools)
         if search.solve():
-            return Outcome(tuple(tuple(found) for found in search.picked))
+            return Outcome(tuple(tuple(devices) for devices in search.picked))
     except AllocationError as error:
         return Outcome(error=str(error))
     except UnsupportedError as error:
@@ -85,20 +85,20 @@ class Allocator:
 
     def __init__(self, supply: Supply) -> None:
         self.supply = supply
-        self._known: dict[str, tuple[tuple[ResourceClaim, ...], Node, Outcome]] = {}
+        self._outcomes: dict[str, tuple[tuple[ResourceClaim, ...], Node, Outcome]] = {}
 
     def on(self, node: Node, claims: tuple[ResourceClaim, ...]) -> Outcome:
         """The devices that claims without any would be given on a node."""
-        known = self._known.get(node.name)
-        if known is not None and known[1].labels is node.labels and _alike(known[0], claims):
-            return known[2]
+        cached = self._outcomes.get(node.name)
+        if cached is not None and cached[1].labels is node.labels and _alike(cached[0], claims):
+            return cached[2]
         outcome = allocate(claims, node, self.supply)
-        self._known[node.name] = claims, node, outcome
+        self._outcomes[node.name] = claims, node, outcome
         return outcome
 
 
-def _alike(one: Sequence[ResourceClaim], other: Sequence[ResourceClaim]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+def _alike(claims: Sequence[ResourceClaim], other: Sequence[ResourceClaim]) -> bool:
+    return len(claims) == len(other) and all(a is b for a, b in zip(claims, other, strict=True))
 
 
 class _TooManyStepsError(Exception):
@@ -136,7 +136,7 @@ class _Search:
         forgets = self._gates.minor == 36
         self._constraints = [[Standing(c, forgets) for c in claim.constraints] for claim in claims]
         self.picked: list[list[Picked]] = [[] for _ in claims]
-        self._taken: dict[DeviceId, list[int]] = {}
+        self._in_use: dict[DeviceId, list[int]] = {}
         self._shared: dict[DeviceId, list[dict[str, Fraction]]] = {}
         self._left: dict[str, Left] = {}
         self._selectable: dict[tuple[int, DeviceId], bool] = {}
@@ -169,21 +169,23 @@ class _Search:
         state = (claim, request, *self._state(claim))
         if state in self._hopeless:
             return False
-        found = self._any_way(claim, request, self._asks[claim][request])
-        if not found:
+        solved = self._any_way(claim, request, self._asks[claim][request])
+        if not solved:
             self._hopeless.add(state)
-        return found
+        return solved
 
     def _state(self, claim: int) -> tuple[object, ...]:
         """All that the rest of the search depends on: what is taken, however it came to be."""
-        taken = frozenset((identity, *sorted(who)) for identity, who in self._taken.items() if who)
+        occupied = frozenset(
+            (identity, *sorted(holders)) for identity, holders in self._in_use.items() if holders
+        )
         shared = frozenset(
             (identity, *sorted(tuple(sorted(part.items())) for part in parts))
             for identity, parts in self._shared.items()
             if parts
         )
-        seen = tuple(tuple(standing.seen) for standing in self._constraints[claim])
-        return taken, shared, seen, len(self.picked[claim])
+        constraint_values = tuple(tuple(standing.values) for standing in self._constraints[claim])
+        return occupied, shared, constraint_values, len(self.picked[claim])
 
     def _any_way(self, claim: int, request: int, ways: tuple[Ask, ...]) -> bool:
         if len(ways) == 1 and not ways[0].alternative:
@@ -239,14 +241,14 @@ class _Search:
 
     def _selects(self, ask: Ask, candidate: Candidate) -> bool:
         key = (id(ask), candidate.id)
-        found = self._selectable.get(key)
-        if found is None:
-            found = self._selectable[key] = self._requests.selectable(ask, candidate)
-        return found
+        selectable = self._selectable.get(key)
+        if selectable is None:
+            selectable = self._selectable[key] = self._requests.selectable(ask, candidate)
+        return selectable
 
     def _busy(self, claim: int, ask: Ask, candidate: Candidate) -> bool:
         """Whether a device is somebody's: an administrator minds only who else in the claim has it."""
-        takers = self._taken.get(candidate.id, ())
+        takers = self._in_use.get(candidate.id, ())
         if ask.request.admin:
             shareable = candidate.device.shareable and self._gates.sharing
             return not shareable and claim in takers
@@ -273,7 +275,7 @@ class _Search:
         if not self._shares(ask, candidate, undo):
             return False
         if undo.shared is None:
-            self._taken.setdefault(candidate.id, []).append(claim)
+            self._in_use.setdefault(candidate.id, []).append(claim)
             undo.marked = True
         self.picked[claim].append(Picked(ask.name, candidate.id, ask.request.admin))
         undo.picked = True
@@ -301,15 +303,15 @@ class _Search:
         if not self._gates.sharing:
             return True
         device = candidate.device
-        taken = consumption(device, ask.request.capacity)
-        if taken is None:
+        consumed = consumption(device, ask.request.capacity)
+        if consumed is None:
             return False
         others = (self._supply.parts.get(candidate.id, {}), *self._shared.get(candidate.id, ()))
-        if not fits(device, taken, *others):
+        if not fits(device, consumed, *others):
             return False
         if device.shareable:
-            self._shared.setdefault(candidate.id, []).append(taken)
-            undo.shared = taken
+            self._shared.setdefault(candidate.id, []).append(consumed)
+            undo.shared = consumed
         return True
 
     def _undo(self, claim: int, candidate: Candidate, undo: _Undo) -> None:
@@ -318,7 +320,7 @@ class _Search:
         if undo.shared is not None:
             self._shared[candidate.id].pop()
         if undo.marked:
-            self._taken[candidate.id].remove(claim)
+            self._in_use[candidate.id].remove(claim)
         for standing in undo.constrained:
             standing.remove()
         if undo.counted:

@@ -88,9 +88,11 @@ def checker(minor: int) -> LibraryObject:
             continue
         overloads = []
         for index, shape in enumerate(shapes):
-            target, parameters, result = _shape(shape)
+            target, parameters, return_type = _shape(shape)
             kinds = [types[kind] for kind in (*target, *parameters)]
-            overloads.append(cel.Overload(f"{name}#{index}", types[result], kinds, is_member=bool(target)))
+            overloads.append(
+                cel.Overload(f"{name}#{index}", types[return_type], kinds, is_member=bool(target))
+            )
         functions.append(cel.FunctionDecl(name, overloads))
     return cel.NewEnv(
         descriptor_pool=messages(),
@@ -108,33 +110,33 @@ def checker(minor: int) -> LibraryObject:
 
 def _shape(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     """Target type if any, parameter types and result of an overload as the table above writes them."""
-    head, _, result = text.rpartition(" ")
+    head, _, return_type = text.rpartition(" ")
     name, _, inside = head.partition("(")
     owner = name.partition(".")[0]
     target = () if owner == "sets" or "." not in name else (owner,)
     parameters = tuple(kind for kind in inside.rstrip(")").split(",") if kind)
-    return target, parameters, result
+    return target, parameters, return_type
 
 
 @cache
 def generic_overloads() -> Mapping[str, str]:
     """The overload that runs, by the id of the one that was checked."""
-    found: dict[str, str] = {}
+    overloads: dict[str, str] = {}
     for name, shapes in _OVERLOADS.items():
         for index, shape in enumerate(shapes):
             target, parameters, _ = _shape(shape)
-            found[f"{name}#{index}"] = f"{name}_{len(target) + len(parameters)}"
-    return found
+            overloads[f"{name}#{index}"] = f"{name}_{len(target) + len(parameters)}"
+    return overloads
 
 
 def arities_of_functions() -> dict[str, set[tuple[int, bool]]]:
     """Kubernetes' own functions: in what numbers they take values, and whether the first is their target."""
-    found: dict[str, set[tuple[int, bool]]] = {}
+    arities: dict[str, set[tuple[int, bool]]] = {}
     for name, shapes in _OVERLOADS.items():
         for shape in shapes:
             target, parameters, _ = _shape(shape)
-            found.setdefault(name, set()).add((len(target) + len(parameters), bool(target)))
-    return found
+            arities.setdefault(name, set()).add((len(target) + len(parameters), bool(target)))
+    return arities
 
 
 @cache

@@ -59,14 +59,14 @@ def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
     whole = computed = False
     for expr in walk(checked.expr):
         computed = _pad(expr, references, domains) or computed
-        names.update(_named(expr))
+        names.update(_field_names(expr))
         whole = whole or (expr.ident_expr.name == "device")
     everything = _looks_at_all(checked.expr)
     program = packed(checked)
     for expr in list(walk(checked.expr)):
         _mind_versions(expr, references)
     return Tree(
-        {name: frozenset(found) for name, found in domains.items()},
+        {name: frozenset(keys) for name, keys in domains.items()},
         frozenset(names),
         whole,
         computed,
@@ -81,13 +81,13 @@ def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
 def _pad(expr: TreeNode, references: Mapping[int, TreeNode], domains: dict[str, set[str]]) -> bool:
     """Turn a lookup of a domain to the padded variable; True when the domain is not known yet."""
     operand, key = None, None
-    known = True
+    is_literal = True
     if expr.HasField("select_expr"):
         operand, key = expr.select_expr.operand, expr.select_expr.field
     elif expr.HasField("call_expr") and expr.call_expr.function in _LOOKUPS and len(expr.call_expr.args) == 2:
         operand, index = expr.call_expr.args
         key = index.const_expr.string_value if index.const_expr.HasField("string_value") else None
-        known = key is not None or index.ident_expr.name == "device.driver"
+        is_literal = key is not None or index.ident_expr.name == "device.driver"
     if operand is None or not operand.HasField("ident_expr"):
         return False
     name = references[operand.id].name if operand.id in references else operand.ident_expr.name
@@ -98,7 +98,7 @@ def _pad(expr: TreeNode, references: Mapping[int, TreeNode], domains: dict[str, 
     operand.ident_expr.name = PADDED + name.rpartition(".")[2]
     if operand.id in references:
         references[operand.id].name = operand.ident_expr.name
-    return not known
+    return not is_literal
 
 
 def _steps(root: TreeNode) -> int:
@@ -159,7 +159,7 @@ def _is_map(expr: TreeNode) -> bool:
     return operand is not None and operand.ident_expr.name.startswith(PADDED)
 
 
-def _named(expr: TreeNode) -> Iterator[str]:
+def _field_names(expr: TreeNode) -> Iterator[str]:
     if expr.HasField("select_expr"):
         yield expr.select_expr.field
     elif expr.const_expr.HasField("string_value"):

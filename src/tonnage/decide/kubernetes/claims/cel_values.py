@@ -71,8 +71,8 @@ def messages() -> descriptor_pool.DescriptorPool:
         for number, field in enumerate(fields, 1):
             kind.field.add(name=field, number=number, type=9, label=1)
     pool = descriptor_pool.DescriptorPool()
-    for known in (any_pb2, struct_pb2, wrappers_pb2, duration_pb2, timestamp_pb2, empty_pb2):
-        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    for module in (any_pb2, struct_pb2, wrappers_pb2, duration_pb2, timestamp_pb2, empty_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
     return pool
 
@@ -239,14 +239,14 @@ def _unequal(left: object, right: object) -> bool:
         return True
 
 
-def _holds(values: object, wanted: object) -> bool:
-    kind = type_name(wanted)
-    return any(equal(value, wanted) for value in cast("list[object]", values) if type_name(value) == kind)
+def _holds(values: object, sought: object) -> bool:
+    kind = type_name(sought)
+    return any(equal(value, sought) for value in cast("list[object]", values) if type_name(value) == kind)
 
 
-def _contains(values: object, wanted: object) -> bool:
-    _both_lists("sets.contains", values, wanted)
-    return all(_holds(values, one) for one in cast("list[object]", wanted))
+def _contains(values: object, sought: object) -> bool:
+    _both_lists("sets.contains", values, sought)
+    return all(_holds(values, element) for element in cast("list[object]", sought))
 
 
 def _both_lists(name: str, left: object, right: object) -> None:
@@ -261,7 +261,7 @@ def _equivalent(left: object, right: object) -> bool:
 
 def _intersects(left: object, right: object) -> bool:
     _both_lists("sets.intersects", left, right)
-    return any(_holds(left, one) for one in cast("list[object]", right))
+    return any(_holds(left, element) for element in cast("list[object]", right))
 
 
 def _of_list(name: str, compute: Callable[[_Elements], object]) -> Callable[[object], object]:
@@ -310,7 +310,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "min": _of_list("min", _extreme("min", min)),
     "max": _of_list("max", _extreme("max", max)),
     "isSorted": _of_list("isSorted", _sorted),
-    "includes": lambda v, wanted: _holds(v, wanted) if isinstance(v, list) else equal(v, wanted),
+    "includes": lambda v, sought: _holds(v, sought) if isinstance(v, list) else equal(v, sought),
     "@equal": equal,
     "@unequal": _unequal,
 }

@@ -66,10 +66,10 @@ def _with_first_name(block: str) -> str:
      | a.b
      | ^
     """
-    found = _WHOLE_NAME.match(block)
-    if found is None:
+    match = _WHOLE_NAME.match(block)
+    if match is None:
         return block
-    start, column, words, whole, first, rest = found.groups()
+    start, column, words, whole, first, rest = match.groups()
     back = len(whole.rpartition(".")[0])
     return f"{start}{int(column) - back}{words}{first}{rest.replace('.' * back + '^', '^', 1)}"
 
@@ -140,12 +140,12 @@ def _overload_error(match: re.Match[str]) -> str:
 
 def no_bool(value: object) -> str:
     kind = type_name(value)
-    what = f"unsupported type conversion from '{kind}' to bool"
+    problem = f"unsupported type conversion from '{kind}' to bool"
     if kind == "string":
-        what = "unsupported native conversion from string to 'bool'"
+        problem = "unsupported native conversion from string to 'bool'"
     elif kind == SEMVER:
-        what = "type conversion error from 'Semver' to 'bool'"
-    return f"CEL result of type {kind} could not be converted to bool: {what}"
+        problem = "type conversion error from 'Semver' to 'bool'"
+    return f"CEL result of type {kind} could not be converted to bool: {problem}"
 
 
 _NAMES: Final = {

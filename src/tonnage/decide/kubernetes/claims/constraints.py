@@ -17,7 +17,7 @@ class Standing:
     constraint: Constraint
     last_of_request: bool = False
     """1.36's mistake: of values that must differ, only a request's last one is remembered (k/k 140438)."""
-    seen: list[tuple[str, Attribute]] = field(default_factory=list)
+    values: list[tuple[str, Attribute]] = field(default_factory=list)
 
     def concerns(self, request: str, alternative: str) -> bool:
         """Whether the constraint is about a request or one of its alternatives."""
@@ -30,17 +30,17 @@ class Standing:
         if value is None:
             return False
         if self.constraint.distinct:
-            others = dict(self.seen).values() if self.last_of_request else [v for _, v in self.seen]
+            others = dict(self.values).values() if self.last_of_request else [v for _, v in self.values]
             if any(_same(value, other) for other in others):
                 return False
-        elif self.seen and not _same(value, self.seen[0][1]):
+        elif self.values and not _same(value, self.values[0][1]):
             return False
-        self.seen.append((request, value))
+        self.values.append((request, value))
         return True
 
     def remove(self) -> None:
         """Forget the device that came last."""
-        self.seen.pop()
+        self.values.pop()
 
 
 def attribute_of(device: Device, driver: str, name: str) -> Attribute:
@@ -51,5 +51,5 @@ def attribute_of(device: Device, driver: str, name: str) -> Attribute:
     return device.attributes.get(identifier) if domain == driver else None
 
 
-def _same(one: Attribute, other: Attribute) -> bool:
-    return type(one) is type(other) and one == other
+def _same(value: Attribute, other: Attribute) -> bool:
+    return type(value) is type(other) and value == other

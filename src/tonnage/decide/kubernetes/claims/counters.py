@@ -20,9 +20,9 @@ Left: TypeAlias = dict[tuple[str, str], Fraction]
 def left_in(pool: Pool, supply: Supply) -> Left:
     """What devices that are allocated leave of a pool's counters; it may be less than nothing."""
     left = {(name, counter): v for name, part in pool.counters.items() for counter, v in part.items()}
-    for one in (*pool.slices, *pool.elsewhere):
-        for device in one.devices:
-            identity = one.id_of(device)
+    for resource_slice in (*pool.slices, *pool.elsewhere):
+        for device in resource_slice.devices:
+            identity = resource_slice.id_of(device)
             if device.consumes and (identity in supply.held or identity in supply.parts):
                 take(left, device)
     return left

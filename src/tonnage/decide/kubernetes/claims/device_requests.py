@@ -80,27 +80,27 @@ class Requests:
             AllocationError: the claim cannot be allocated anywhere.
             UnsupportedError: a selector whose result cannot be known here.
         """
-        found: list[tuple[Ask, ...]] = []
+        alternatives: list[tuple[Ask, ...]] = []
         least = 0
         for request in claim.requests:
             ways: list[Ask] = []
             for part in request.alternatives or (request,):
                 ways.append(self._ask(claim, request, part, self._mixed_up_with(ways)))
-            found.append(tuple(ways))
+            alternatives.append(tuple(ways))
             fewest = min(ask.needs for ask in ways)
             if self._supply.gates.minor > 36 and fewest > MOST_DEVICES - least:
-                what = f"adding {fewest} devices exceeds the claim limit of {MOST_DEVICES}"
+                problem = f"adding {fewest} devices exceeds the claim limit of {MOST_DEVICES}"
                 more = f"with {least} already accounted for"
-                raise AllocationError(f"claim {claim}, request {request.name}: {what}, {more}")
+                raise AllocationError(f"claim {claim}, request {request.name}: {problem}, {more}")
             least += fewest
         if least > MOST_DEVICES:
-            what = f"number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
-            raise AllocationError(f"claim {claim}: {what}")
+            problem = f"number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
+            raise AllocationError(f"claim {claim}: {problem}")
         for index, constraint in enumerate(claim.constraints):
             if not constraint.attribute or (constraint.distinct and not self._supply.gates.sharing):
-                what = "empty constraint (unsupported constraint type?)"
-                raise AllocationError(f"claim {claim}, constraint #{index}: {what}")
-        return found
+                problem = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {claim}, constraint #{index}: {problem}")
+        return alternatives
 
     def _mixed_up_with(self, before: list[Ask]) -> Ask | None:
         """Before 1.36 the second alternative, if both want all, gets the devices that the first selects."""
@@ -140,9 +140,9 @@ class Requests:
                 if not self.selectable(ask, candidate):
                     continue
                 if self._supply.gates.sharing:
-                    taken = consumption(candidate.device, ask.request.capacity)
+                    consumed = consumption(candidate.device, ask.request.capacity)
                     used = self._supply.parts if self._supply.gates.minor == 36 else {}
-                    if taken is None or not fits(candidate.device, taken, used.get(candidate.id, {})):
+                    if consumed is None or not fits(candidate.device, consumed, used.get(candidate.id, {})):
                         continue
                 yield candidate
 
@@ -191,6 +191,6 @@ _ADVICE: Final = (
 
 def candidates_of(pool: Pool) -> Iterator[Candidate]:
     """The devices of a pool in the order in which they are tried."""
-    for one in pool.slices:
-        for device in one.devices:
-            yield Candidate(one.id_of(device), device, one, pool)
+    for resource_slice in pool.slices:
+        for device in resource_slice.devices:
+            yield Candidate(resource_slice.id_of(device), device, resource_slice, pool)

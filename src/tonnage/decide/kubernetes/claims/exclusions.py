@@ -69,7 +69,7 @@ class RequestSurvey:
 
     def exclusions_of(self, why: Why) -> tuple[Exclusion, ...]:
         """Those for one cause."""
-        return tuple(one for one in self.exclusions if one.why is why)
+        return tuple(exclusion for exclusion in self.exclusions if exclusion.why is why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
     requests = Requests(supply, node, pools)
     usable = [candidate for pool in pools if pool.usable for candidate in candidates_of(pool)]
     try:
-        found = tuple(
+        surveys = tuple(
             _surveyed(ask, usable, requests, supply)
             for claim in claims
             for ways in requests.asks_of(claim)
@@ -104,7 +104,7 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
         return None
     idle = replace(supply, held={}, parts={})
     return Survey(
-        found,
+        surveys,
         len(usable),
         tuple(_unusable(pool) for pool in pools if not pool.usable),
         _culprit(claims, node, supply),
@@ -114,7 +114,9 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
 
 
 def _surveyed(ask: Ask, usable: list[Candidate], requests: Requests, supply: Supply) -> RequestSurvey:
-    exclusions = tuple(one for candidate in usable if (one := _excluded(ask, candidate, requests, supply)))
+    exclusions = tuple(
+        exclusion for candidate in usable if (exclusion := _excluded(ask, candidate, requests, supply))
+    )
     needs = ask.needs if not ask.wants_all else len(ask.all_devices)
     left = len(usable) - len(exclusions)
     return RequestSurvey(ask.claim, ask.name, ask.cls.name, needs, ask.wants_all, left, exclusions)
@@ -136,8 +138,8 @@ def _excluded(ask: Ask, candidate: Candidate, requests: Requests, supply: Supply
     if device.consumes and not _counts(candidate, supply):
         return Exclusion(identity, Why.COUNTERS, ", ".join(sorted(device.consumes)))
     if gates.sharing:
-        taken = consumption(device, ask.request.capacity)
-        if taken is None or not fits(device, taken, supply.parts.get(identity, {})):
+        consumed = consumption(device, ask.request.capacity)
+        if consumed is None or not fits(device, consumed, supply.parts.get(identity, {})):
             return Exclusion(
                 identity, Why.CAPACITY, ", ".join(sorted(ask.request.capacity or device.capacity))
             )

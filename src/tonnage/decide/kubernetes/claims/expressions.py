@@ -66,9 +66,9 @@ class Selector:
         except RuntimeError as error:
             self.error = compile_error(str(error).replace(text, expression), expression)
             return
-        result = compiled.return_type()
-        if result.name() not in ("BOOL", "ERROR", *(("DYN",) if minor > 36 else ())):
-            self.error = f"must evaluate to bool or the unknown type, not {written_type(result.name())}"
+        return_type = compiled.return_type()
+        if return_type.name() not in ("BOOL", "ERROR", *(("DYN",) if minor > 36 else ())):
+            self.error = f"must evaluate to bool or the unknown type, not {written_type(return_type.name())}"
             return
         serialized = compiled.serialize()
         if loses_optionals(unpacked(serialized), generic_overloads()):
@@ -96,9 +96,9 @@ class Selector:
             keys = [prefix + name for name in sorted(tree.names) for prefix in ("", f"{driver}/", *domains)]
             self._keys[driver] = keys
         unread = None in attributes.values()
-        seen = [(value, type(value)) for value in map(attributes.get, keys)]
+        visible = [(value, type(value)) for value in map(attributes.get, keys)]
         held = [value and value.value for value in map(capacity.get, keys)]
-        return driver, device.shareable, unread and tuple(attributes.items()), *seen, *held
+        return driver, device.shareable, unread and tuple(attributes.items()), *visible, *held
 
     def matches(self, driver: str, device: Device) -> bool:
         """Whether the device is selected.
@@ -121,7 +121,7 @@ class Selector:
             for name, value in device.attributes.items()
         )
         try:
-            value = self._programs[careful].eval(data=_data(driver, device, tree))
+            value = self._programs[careful].eval(data=_variables(driver, device, tree))
             kind, plain = value.type().name(), value.value()
         except RuntimeError as error:  # of the library, not of the expression: its budget, or a limit
             raise UnsupportedError(_given_up(str(error))) from None
@@ -135,8 +135,8 @@ class Selector:
 class Selection:
     """Answers of one selector, kept by what it looks at: most devices of a fleet look alike to it."""
 
-    def __init__(self, found: Selector) -> None:
-        self._selector = found
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
         self._answers: dict[tuple[object, ...], bool | CelError | UnsupportedError] = {}
 
     def takes(self, driver: str, device: Device) -> bool:
@@ -174,15 +174,15 @@ def _given_up(error: str) -> str:
     return f"what cannot be evaluated here ({error[:_LONGEST_TOLD]})"
 
 
-def _data(driver: str, device: Device, tree: Tree) -> dict[str, object]:
+def _variables(driver: str, device: Device, tree: Tree) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     # A name with the driver's own domain and the same without one are one attribute: the longer counts.
-    for name, value in sorted(device.attributes.items(), key=lambda item: "/" in item[0]):
+    for name, value in sorted(device.attributes.items(), key=lambda entry: "/" in entry[0]):
         domain, _, identifier = name.rpartition("/")
         plain = semver_of(value.text) if isinstance(value, Version) else value
         attributes.setdefault(domain or driver, {})[identifier] = plain
     capacity: dict[str, dict[str, object]] = {}
-    for name, amount in sorted(device.capacity.items(), key=lambda item: "/" in item[0]):
+    for name, amount in sorted(device.capacity.items(), key=lambda entry: "/" in entry[0]):
         domain, _, identifier = name.rpartition("/")
         capacity.setdefault(domain or driver, {})[identifier] = quantity_of(amount.value)
     return {
@@ -196,6 +196,6 @@ def _data(driver: str, device: Device, tree: Tree) -> dict[str, object]:
 
 
 def _padded(
-    found: dict[str, dict[str, object]], driver: str, domains: frozenset[str]
+    by_domain: dict[str, dict[str, object]], driver: str, domains: frozenset[str]
 ) -> dict[str, dict[str, object]]:
-    return {**{key: {} for key in (driver, *domains)}, **found}
+    return {**{key: {} for key in (driver, *domains)}, **by_domain}

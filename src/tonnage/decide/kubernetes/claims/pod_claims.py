@@ -26,18 +26,18 @@ class PodClaims:
         return tuple(claim for claim in self.claims if claim.allocation is None)
 
 
-def claims_of(pod: Pod, known: Mapping[tuple[str, str], ResourceClaim]) -> PodClaims:
+def claims_of(pod: Pod, claims_by_key: Mapping[tuple[str, str], ResourceClaim]) -> PodClaims:
     """The claims of a pod, or the first thing that keeps it from being tried."""
-    found: list[ResourceClaim] = []
+    claims: list[ResourceClaim] = []
     for entry in pod.claims:
         name = entry.claim or entry.made
         if entry.skipped and not name:
             continue
-        missing, claim = _one(pod, entry, known.get((pod.namespace, name)) if name else None)
+        missing, claim = _claim_of(pod, entry, claims_by_key.get((pod.namespace, name)) if name else None)
         if claim is None:
             return PodClaims(missing=missing)
-        found.append(claim)
-    return PodClaims(tuple(found))
+        claims.append(claim)
+    return PodClaims(tuple(claims))
 
 
 def unnamed(pod: Pod, entry: PodClaim) -> str:
@@ -55,7 +55,7 @@ def foreign(pod: Pod, entry: PodClaim, claim: ResourceClaim) -> str:
     return f"ResourceClaim {claim} was not created for pod {pod.namespace}/{pod.name} (pod is not owner)"
 
 
-def _one(pod: Pod, entry: PodClaim, claim: ResourceClaim | None) -> tuple[str, ResourceClaim | None]:
+def _claim_of(pod: Pod, entry: PodClaim, claim: ResourceClaim | None) -> tuple[str, ResourceClaim | None]:
     if missing := unnamed(pod, entry):
         return missing, None
     if claim is None:
@@ -72,7 +72,7 @@ def stops(claims: PodClaims, supply: Supply) -> tuple[str, bool]:
         if claim.in_flight:
             return f"resource claim {claim} is in the process of being allocated", False
         for request in claim.requests if claim.allocation is None else ():
-            if not request.known:
+            if not request.complete:
                 return f"resource claim {claim}, request {request.name}: unknown request type", False
             parts = [(request.name, request.device_class)]
             if request.alternatives:
@@ -90,17 +90,17 @@ def unreadable(claims: PodClaims, supply: Supply) -> Iterator[str]:
     for claim in claims.claims:
         for problem in claim.problems:
             yield f"ResourceClaim {claim}: {problem.where}: {problem.what}"
-    asked = {
+    class_names = {
         part.device_class
         for claim in claims.waiting
         for request in claim.requests
         for part in (request.alternatives or (request,))
     }
-    for name in sorted(asked & set(supply.classes)):
+    for name in sorted(class_names & set(supply.classes)):
         for problem in supply.classes[name].problems:
             yield f"DeviceClass {name}: {problem.where}: {problem.what}"
     if claims.waiting:
         for slices in supply.by_pool.values():
-            for one in slices:
-                for problem in one.problems:
-                    yield f"ResourceSlice {one.name}: {problem.where}: {problem.what}"
+            for resource_slice in slices:
+                for problem in resource_slice.problems:
+                    yield f"ResourceSlice {resource_slice.name}: {problem.where}: {problem.what}"

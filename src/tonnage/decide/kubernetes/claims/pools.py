@@ -44,11 +44,14 @@ def pools_for(node: Node, supply: Supply) -> tuple[Pool, ...]:
     Before 1.36 that order is chance with several pools or slices; here it is always by name.
     """
     gates = supply.gates
-    found: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for one in (*supply.by_node.get(node.name, ()), *supply.anywhere):
-        if _reaches(one, node, gates):
-            _add(found.setdefault((one.driver, one.pool), []), one)
-    ordered = ((key, sorted(slices, key=lambda one: one.name)) for key, slices in sorted(found.items()))
+    by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for resource_slice in (*supply.by_node.get(node.name, ()), *supply.anywhere):
+        if _reaches(resource_slice, node, gates):
+            _add(by_pool.setdefault((resource_slice.driver, resource_slice.pool), []), resource_slice)
+    ordered = (
+        (key, sorted(slices, key=lambda resource_slice: resource_slice.name))
+        for key, slices in sorted(by_pool.items())
+    )
     pools = [pool for key, slices in ordered if (pool := _pool(key, slices, supply))]
     if gates.conditions:
         pools.sort(key=_has_conditions)
@@ -62,22 +65,22 @@ def scope_takes(scope: NodeScope, node: Node) -> bool:
     return scope.everywhere or any(term_matches(term, node) for term in scope.selector or ())
 
 
-def _reaches(one: ResourceSlice, node: Node, gates: Gates) -> bool:
-    if one.scope is None or (one.scope_by_device and not gates.partitions):
+def _reaches(resource_slice: ResourceSlice, node: Node, gates: Gates) -> bool:
+    if resource_slice.scope is None or (resource_slice.scope_by_device and not gates.partitions):
         return False
-    if one.counters and gates.minor == 36:
+    if resource_slice.counters and gates.minor == 36:
         return True
-    if one.scope_by_device:
-        return any(scope_takes(device.scope, node) for device in one.devices)
-    return scope_takes(one.scope, node)
+    if resource_slice.scope_by_device:
+        return any(scope_takes(device.scope, node) for device in resource_slice.devices)
+    return scope_takes(resource_slice.scope, node)
 
 
-def _add(slices: list[ResourceSlice], one: ResourceSlice) -> None:
+def _add(slices: list[ResourceSlice], resource_slice: ResourceSlice) -> None:
     """Keep only the latest generation."""
-    if slices and one.generation > slices[0].generation:
+    if slices and resource_slice.generation > slices[0].generation:
         slices.clear()
-    if not slices or one.generation == slices[0].generation:
-        slices.append(one)
+    if not slices or resource_slice.generation == slices[0].generation:
+        slices.append(resource_slice)
 
 
 def _pool(key: tuple[str, str], slices: list[ResourceSlice], supply: Supply) -> Pool | None:
@@ -91,8 +94,8 @@ def _pool(key: tuple[str, str], slices: list[ResourceSlice], supply: Supply) -> 
     incomplete = len(every) != expected
     if incomplete and not supply.gates.takes_incomplete_pools:
         return Pool(*key, incomplete=True)
-    names = {one.name for one in slices}
-    others = tuple(one for one in every if one.name not in names)
+    names = {resource_slice.name for resource_slice in slices}
+    others = tuple(resource_slice for resource_slice in every if resource_slice.name not in names)
     return _built(key, tuple(slices), others, supply.gates, incomplete=incomplete)
 
 
@@ -106,13 +109,17 @@ def _built(
 ) -> Pool:
     if not gates.partitions:
         return Pool(*key, slices, others, incomplete=incomplete, invalid=_repeated(_device_names(slices)))
-    sets = [one for one in (*slices, *(others if gates.minor > 36 else ())) if one.counters]
-    with_devices = tuple(one for one in slices if not one.counters)
-    away = tuple(one for one in others if not one.counters)
-    counters = {name: amounts for one in sets for name, amounts in one.counters.items()}
+    sets = [
+        resource_slice
+        for resource_slice in (*slices, *(others if gates.minor > 36 else ()))
+        if resource_slice.counters
+    ]
+    with_devices = tuple(resource_slice for resource_slice in slices if not resource_slice.counters)
+    away = tuple(resource_slice for resource_slice in others if not resource_slice.counters)
+    counters = {name: amounts for resource_slice in sets for name, amounts in resource_slice.counters.items()}
     invalid = (
         _repeated(_device_names(with_devices))
-        or _repeated((name for one in sets for name in one.counters), "counter set")
+        or _repeated((name for resource_slice in sets for name in resource_slice.counters), "counter set")
         or _unknown_counter(counters, (*with_devices, *away))
     )
     if invalid:
@@ -121,21 +128,21 @@ def _built(
 
 
 def _device_names(slices: Iterable[ResourceSlice]) -> Iterator[str]:
-    return (device.name for one in slices for device in one.devices)
+    return (device.name for resource_slice in slices for device in resource_slice.devices)
 
 
-def _repeated(names: Iterable[str], what: str = "device") -> str:
-    seen: set[str] = set()
+def _repeated(names: Iterable[str], kind: str = "device") -> str:
+    seen_names: set[str] = set()
     for name in names:
-        if name in seen:
-            return f"duplicate {what} name {name}"
-        seen.add(name)
+        if name in seen_names:
+            return f"duplicate {kind} name {name}"
+        seen_names.add(name)
     return ""
 
 
 def _unknown_counter(counters: Mapping[str, Quantities], slices: Iterable[ResourceSlice]) -> str:
-    for one in slices:
-        for device in one.devices:
+    for resource_slice in slices:
+        for device in resource_slice.devices:
             for name, amounts in device.consumes.items():
                 if name not in counters:
                     return f"counter set {name} not found"
@@ -146,4 +153,4 @@ def _unknown_counter(counters: Mapping[str, Quantities], slices: Iterable[Resour
 
 
 def _has_conditions(pool: Pool) -> bool:
-    return any(device.waits_for for one in pool.slices for device in one.devices)
+    return any(device.waits_for for resource_slice in pool.slices for device in resource_slice.devices)

@@ -29,14 +29,14 @@ def semver_problem(text: str) -> str:
     for name, number in (("major", parts[0]), ("minor", parts[1]), ("patch", patch)):
         if wrong := _wrong_number(number, name):
             return wrong
-    for one in before.split(".") if dash else ():
-        if wrong := _wrong_release(one):
+    for identifier in before.split(".") if dash else ():
+        if wrong := _wrong_release(identifier):
             return wrong
-    for one in build.split(".") if plus else ():
-        if not one:
+    for identifier in build.split(".") if plus else ():
+        if not identifier:
             return "Build meta data is empty"
-        if not _WORD.fullmatch(one):
-            return f"Invalid character(s) found in build meta data {json.dumps(one)}"
+        if not _WORD.fullmatch(identifier):
+            return f"Invalid character(s) found in build meta data {json.dumps(identifier)}"
     return ""
 
 

@@ -11,46 +11,46 @@ from fractions import Fraction
 from tonnage.model.kubernetes.resource_claims import Capacity, Device, Quantities, RequestPolicy
 
 
-def consumption(device: Device, asked: Quantities | None) -> dict[str, Fraction] | None:
+def consumption(device: Device, requested: Quantities | None) -> dict[str, Fraction] | None:
     """What a request takes of each capacity; None when the device lacks one or its policy forbids it."""
-    wanted = asked or {}
-    if any(name not in device.capacity for name in wanted):
+    amounts = requested or {}
+    if any(name not in device.capacity for name in amounts):
         return None
-    taken: dict[str, Fraction] = {}
+    consumed: dict[str, Fraction] = {}
     for name, capacity in device.capacity.items():
-        amount = _rounded(capacity, wanted.get(name))
+        amount = _rounded(capacity, amounts.get(name))
         if _violates(amount, capacity.policy):
             return None
-        taken[name] = amount
-    return taken
+        consumed[name] = amount
+    return consumed
 
 
-def fits(device: Device, taken: Quantities, *others: Mapping[str, Fraction]) -> bool:
+def fits(device: Device, consumed: Quantities, *others: Mapping[str, Fraction]) -> bool:
     """Whether what is taken fits beside what others have of the device."""
     return all(
         amount + sum((other.get(name, Fraction(0)) for other in others), Fraction(0))
         <= device.capacity[name].value
-        for name, amount in taken.items()
+        for name, amount in consumed.items()
     )
 
 
-def _rounded(capacity: Capacity, asked: Fraction | None) -> Fraction:
+def _rounded(capacity: Capacity, requested: Fraction | None) -> Fraction:
     policy = capacity.policy
-    if asked is None:
+    if requested is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
     if policy is None:
-        return asked
+        return requested
     if policy.least is not None:
-        return _in_steps(asked, policy.least, policy.step)
-    return next((value for value in policy.values if asked <= value), asked)
+        return _in_steps(requested, policy.least, policy.step)
+    return next((value for value in policy.values if requested <= value), requested)
 
 
-def _in_steps(asked: Fraction, least: Fraction, step: Fraction | None) -> Fraction:
-    if asked < least:
+def _in_steps(requested: Fraction, least: Fraction, step: Fraction | None) -> Fraction:
+    if requested < least:
         return least
     if step is None or step <= 0:
-        return asked
-    return least + -(-(asked - least) // step) * step
+        return requested
+    return least + -(-(requested - least) // step) * step
 
 
 def _violates(amount: Fraction, policy: RequestPolicy | None) -> bool:

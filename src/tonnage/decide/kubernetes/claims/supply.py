@@ -72,7 +72,7 @@ class Supply:
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:
         """The same offer to other claims."""
         every = {claim.key: claim for claim in claims}
-        held, parts = _taken(every.values(), sharing=self.gates.sharing)
+        held, parts = _holdings(every.values(), sharing=self.gates.sharing)
         return replace(self, claims=every, held=held, parts=parts)
 
     def selects(self, expression: str, driver: str, device: Device) -> bool:
@@ -84,10 +84,10 @@ class Supply:
         """
         from tonnage.decide.kubernetes.claims.expressions import selection
 
-        found = self._selections.get(expression)
-        if found is None:
-            found = self._selections[expression] = selection(expression, self.gates.minor)
-        return found.takes(driver, device)
+        cached = self._selections.get(expression)
+        if cached is None:
+            cached = self._selections[expression] = selection(expression, self.gates.minor)
+        return cached.takes(driver, device)
 
 
 def supply_of(
@@ -100,18 +100,18 @@ def supply_of(
     by_node: dict[str, list[ResourceSlice]] = {}
     anywhere: list[ResourceSlice] = []
     by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for one in sorted(slices, key=lambda s: s.name):
-        by_pool.setdefault((one.driver, one.pool), []).append(one)
-        scope = one.scope or NodeScope()
-        if scope.name and not (one.counters and gates.minor == 36):
-            by_node.setdefault(scope.name, []).append(one)
+    for resource_slice in sorted(slices, key=lambda s: s.name):
+        by_pool.setdefault((resource_slice.driver, resource_slice.pool), []).append(resource_slice)
+        scope = resource_slice.scope or NodeScope()
+        if scope.name and not (resource_slice.counters and gates.minor == 36):
+            by_node.setdefault(scope.name, []).append(resource_slice)
         else:
-            anywhere.append(one)
+            anywhere.append(resource_slice)
     offer = Supply(
         gates,
-        {name: tuple(found) for name, found in by_node.items()},
+        {name: tuple(group) for name, group in by_node.items()},
         tuple(anywhere),
-        {key: tuple(found) for key, found in by_pool.items()},
+        {key: tuple(group) for key, group in by_pool.items()},
         {cls.name: cls for cls in classes},
         {},
         {},
@@ -125,22 +125,26 @@ def tainted(
 ) -> tuple[ResourceSlice, ...]:
     """The slices with the taints of rules, which schedulers mind by default from 1.37 on."""
     minded = [rule for rule in rules if rule.chooses] if gates.minor > 36 else []
-    return tuple(_tainted(one, minded) for one in slices) if minded else tuple(slices)
+    return tuple(_tainted(resource_slice, minded) for resource_slice in slices) if minded else tuple(slices)
 
 
-def _tainted(one: ResourceSlice, rules: list[TaintRule]) -> ResourceSlice:
-    here = [r for r in rules if r.driver in (None, one.driver) and r.pool in (None, one.pool)]
+def _tainted(resource_slice: ResourceSlice, rules: list[TaintRule]) -> ResourceSlice:
+    here = [
+        r
+        for r in rules
+        if r.driver in (None, resource_slice.driver) and r.pool in (None, resource_slice.pool)
+    ]
     if not here:
-        return one
+        return resource_slice
 
     def with_taints(device: Device) -> Device:
         added = tuple(rule.taint for rule in here if rule.device in (None, device.name))
         return replace(device, taints=(*device.taints, *added)) if added else device
 
-    return replace(one, devices=tuple(with_taints(device) for device in one.devices))
+    return replace(resource_slice, devices=tuple(with_taints(device) for device in resource_slice.devices))
 
 
-def _taken(
+def _holdings(
     claims: Iterable[ResourceClaim], *, sharing: bool
 ) -> tuple[dict[DeviceId, ResourceClaim], dict[DeviceId, dict[str, Fraction]]]:
     """Devices that claims have. Administrators' access takes nothing."""
@@ -153,7 +157,7 @@ def _taken(
             if not (device.share and sharing):
                 held[device.id] = claim
                 continue
-            taken = parts.setdefault(device.id, {})
+            consumed = parts.setdefault(device.id, {})
             for name, amount in device.consumed.items():
-                taken[name] = taken.get(name, Fraction(0)) + amount
+                consumed[name] = consumed.get(name, Fraction(0)) + amount
     return held, parts

@@ -118,18 +118,23 @@ def mark_of(status: GpuStatus | None, node: NodeView) -> object:
     if status is None or status.software.policies.topology_manager not in _STRICT_NAMES:
         return None
     policies = status.software.policies
-    told = policies.topology_manager, policies.topology_scope, policies.cpu_manager, policies.memory_manager
+    policy_names = (
+        policies.topology_manager,
+        policies.topology_scope,
+        policies.cpu_manager,
+        policies.memory_manager,
+    )
     supply = devices_of(status, node)
     if isinstance(supply, Untold):
-        return told, None
-    return told, tuple(
+        return policy_names, None
+    return policy_names, tuple(
         (
             name,
             tuple(
                 sorted(
                     Counter(
-                        (numa, each in devices.healthy, each in devices.allocated)
-                        for each, numa in devices.numa.items()
+                        (numa, device_id in devices.healthy, device_id in devices.allocated)
+                        for device_id, numa in devices.numa.items()
                     ).items()
                 )
             ),
@@ -149,22 +154,24 @@ def _judged(
     topology = Topology(max(1, mask.bit_length()), policy)
     scopes = [scope for scope in TopologyScope if policies.topology_scope in (scope.value, "unknown")]
     idle = {name: replace(devices, allocated=NO_IDS) for name, devices in supply.items()}
-    told: list[KubeletAnswer] = []
+    answers: list[KubeletAnswer] = []
     for scope in scopes:
         scoped = replace(topology, scope=scope)
-        found: Admission = admission(scoped, needs, Supplies(supply))
-        if isinstance(found, Undecided):
-            told.append(Untold(found.why))
-        elif isinstance(found, Let) or found.reason != "TopologyAffinityError":
-            told.append(Aligned(_unasked(pod, policies)))
+        verdict: Admission = admission(scoped, needs, Supplies(supply))
+        if isinstance(verdict, Undecided):
+            answers.append(Untold(verdict.why))
+        elif isinstance(verdict, Let) or verdict.reason != "TopologyAffinityError":
+            answers.append(Aligned(_unasked(pod, policies)))
         else:
             lasting = isinstance(admission(scoped, needs, Supplies(idle)), Refused)
-            told.append(NotAligned(policy, scope, layout_of(supply, needs), lasting, _most_of(supply, needs)))
-    if not told:
+            answers.append(
+                NotAligned(policy, scope, layout_of(supply, needs), lasting, _most_of(supply, needs))
+            )
+    if not answers:
         return Untold(f"its topology manager scope is {policies.topology_scope}, which is none")
-    if len({type(answer) for answer in told}) > 1:
+    if len({type(answer) for answer in answers}) > 1:
         return Untold("its topology manager scope is not known, and decides")
-    return told[0]
+    return answers[0]
 
 
 def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | Untold:
@@ -179,49 +186,51 @@ def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | Untold
         if not healthy:
             ill.setdefault(resource, set()).update(ids)
     held = _held(status)
-    found: dict[str, Devices] = {}
+    by_resource: dict[str, Devices] = {}
     for resource, ids_of in numa.items():
-        taken: set[str] = set()
+        allocated: set[str] = set()
         for pod, amounts in zip(node.pods, node.amounts, strict=True):
-            mine = held.get((pod.namespace, pod.name, resource), set())
-            if len(mine) < amounts.get(resource, 0):
+            pod_ids = held.get((pod.namespace, pod.name, resource), set())
+            if len(pod_ids) < amounts.get(resource, 0):
                 return Untold(f"its NodeGPUStatus does not name all devices of {pod.namespace}/{pod.name}")
-            taken |= mine
+            allocated |= pod_ids
         healthy_ids = frozenset(ids_of) - ill.get(resource, set())
         offered = node.node.allocatable.get(resource, 0)
         if len(healthy_ids) != offered:
-            told = f"its NodeGPUStatus names {len(healthy_ids)} healthy {resource}, the node offers {offered}"
-            return Untold(told)
-        found[resource] = Devices(resource, ids_of, healthy_ids, frozenset(taken))
-    return found
+            message = (
+                f"its NodeGPUStatus names {len(healthy_ids)} healthy {resource}, the node offers {offered}"
+            )
+            return Untold(message)
+        by_resource[resource] = Devices(resource, ids_of, healthy_ids, frozenset(allocated))
+    return by_resource
 
 
 def layout_of(supply: Mapping[str, Devices], needs: tuple[ContainerNeed, ...]) -> tuple[str, ...]:
     """What each NUMA node has of what is asked: `NUMA node 0: 1 of 4 nvidia.com/gpu free`."""
-    asked = sorted({name for need in needs for name in need.resources if name in supply})
-    numbers = sorted({n for name in asked for mask in supply[name].numa.values() for n in nodes_of(mask)})
+    resources = sorted({name for need in needs for name in need.resources if name in supply})
+    numbers = sorted({n for name in resources for mask in supply[name].numa.values() for n in nodes_of(mask)})
     return tuple(
         f"NUMA node {number}: "
         + ", ".join(
             f"{_count(supply[name], supply[name].available, number)} of "
             f"{_count(supply[name], frozenset(supply[name].numa), number)} {name} free"
-            for name in asked
+            for name in resources
         )
         for number in numbers
     )
 
 
 def _most_of(supply: Mapping[str, Devices], needs: tuple[ContainerNeed, ...]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    most: dict[str, int] = {}
     for name in {name for need in needs for name in need.resources if name in supply}:
         devices = supply[name]
         numbers = {n for mask in devices.numa.values() for n in nodes_of(mask)}
-        found[name] = max((_count(devices, devices.healthy, number) for number in numbers), default=0)
-    return found
+        most[name] = max((_count(devices, devices.healthy, number) for number in numbers), default=0)
+    return most
 
 
 def _count(devices: Devices, ids: frozenset[str], number: int) -> int:
-    return sum(1 for each in ids if devices.numa.get(each, 0) >> number & 1)
+    return sum(1 for device_id in ids if devices.numa.get(device_id, 0) >> number & 1)
 
 
 def _units(status: GpuStatus) -> Iterator[tuple[str, str, bool, GpuDevice]]:
@@ -235,11 +244,11 @@ def _units(status: GpuStatus) -> Iterator[tuple[str, str, bool, GpuDevice]]:
 
 def _held(status: GpuStatus) -> dict[tuple[str, str, str], set[str]]:
     """Ids by (namespace, pod, resource)."""
-    found: dict[tuple[str, str, str], set[str]] = {}
+    holdings: dict[tuple[str, str, str], set[str]] = {}
     for device in status.devices:
         for holder in device.holders:
-            found.setdefault((holder.namespace, holder.pod, holder.resource), set()).update(holder.ids)
-    return found
+            holdings.setdefault((holder.namespace, holder.pod, holder.resource), set()).update(holder.ids)
+    return holdings
 
 
 def _devices_asked(container: Container) -> dict[str, int]:

@@ -83,12 +83,12 @@ def take_cpus(cpus: Cpus, count: int, hint: Hint, reusable: CpuIds = NO_CPUS) ->
     is the lowest numbers.
     """
     if FULL_CORES in cpus.options and count % cpus.threads_per_core:
-        told = f"requested {count} cpus not multiple cpus per core = {cpus.threads_per_core}"
-        return NoCpus(f"SMT Alignment Error: {told}", SMT_REASON)
+        detail = f"requested {count} cpus not multiple cpus per core = {cpus.threads_per_core}"
+        return NoCpus(f"SMT Alignment Error: {detail}", SMT_REASON)
     there = cpus.free | reusable
     if len(there) < count:
-        told = f"requested={count}, available={len(there)}"
-        return NoCpus(f"not enough cpus available to satisfy request: {told}")
+        detail = f"requested={count}, available={len(there)}"
+        return NoCpus(f"not enough cpus available to satisfy request: {detail}")
     aligned = [c for c in sorted(there) if hint.mask is None or hint.mask >> cpus.numa[c] & 1]
     others = [c for c in sorted(there) if c not in aligned]
     return frozenset([*aligned, *others][:count])

@@ -92,12 +92,12 @@ def pod_request(needs: Sequence[ContainerNeed]) -> dict[str, int]:
     return greatest_request([(need, need.resources) for need in needs])
 
 
-def greatest_request(asked: Sequence[tuple[ContainerNeed, Mapping[str, int]]]) -> dict[str, int]:
+def greatest_request(requests: Sequence[tuple[ContainerNeed, Mapping[str, int]]]) -> dict[str, int]:
     """The containers and sidecars together, or the greediest init step, of each amount by itself."""
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for need, amounts in asked:
+    for need, amounts in requests:
         if need.reusable_after:
             for name in (*amounts, *sidecars):
                 peak[name] = max(peak.get(name, 0), amounts.get(name, 0) + sidecars.get(name, 0))
@@ -111,7 +111,7 @@ def greatest_request(asked: Sequence[tuple[ContainerNeed, Mapping[str, int]]]) -
 
 def affinity(
     topology: Topology,
-    wanted: Mapping[str, int],
+    requests: Mapping[str, int],
     devices: Callable[[str], Devices],
     *,
     held: Callable[[str], Ids] = lambda _: NO_IDS,
@@ -126,14 +126,14 @@ def affinity(
     if topology.policy is TopologyPolicy.NONE:
         return ANY, True
     offers: list[tuple[Hint, ...] | None] = []
-    for name, count in wanted.items():
-        known, mine = devices(name), held(name)
-        if not any(known.numa.values()):
+    for name, count in requests.items():
+        supply, own = devices(name), held(name)
+        if not any(supply.numa.values()):
             offers.append(None)
-        elif mine:
-            offers.append(_again(known, mine, count))
+        elif own:
+            offers.append(_again(supply, own, count))
         else:
-            offers.append(hints_for(known, count, (reusable or {}).get(name, NO_IDS)))
+            offers.append(hints_for(supply, count, (reusable or {}).get(name, NO_IDS)))
     return admit(topology, [*offers, *others])
 
 
@@ -158,19 +158,19 @@ def admission(topology: Topology, needs: Sequence[ContainerNeed], supplies: Supp
 
     A resource that no plugin offers (`supplies.devices` lacks it) is not the device manager's.
     """
-    mine = [
+    device_needs = [
         replace(need, resources={n: c for n, c in need.resources.items() if n in supplies.devices})
         for need in needs
     ]
-    if supplies.memory is not None and any(need.reusable_after and need.memory for need in mine):
+    if supplies.memory is not None and any(need.reusable_after and need.memory for need in device_needs):
         return Undecided("how much memory init containers leave to the others is not followed")
     steps = _Steps(topology, dict(supplies.devices), supplies.cpus, supplies.memory)
     whole: Hint | None = None
     if topology.scope is TopologyScope.POD and topology.policy is not TopologyPolicy.NONE:
-        whole, aligned = steps.hint_of_all(mine)
+        whole, aligned = steps.hint_of_all(device_needs)
         if not aligned:
             return Refused(REASON, REFUSAL)
-    return _walk(steps, mine, whole, [_MOST_WAYS])
+    return _walk(steps, device_needs, whole, [_MOST_WAYS])
 
 
 def _walk(steps: _Steps, needs: Sequence[ContainerNeed], whole: Hint | None, left: list[int]) -> Admission:
@@ -188,7 +188,7 @@ def _walk(steps: _Steps, needs: Sequence[ContainerNeed], whole: Hint | None, lef
             return _refused_anyhow(before, need, hint, (rest, whole, left)) or stopped
         if stopped is not None:
             return stopped
-    return Let(tuple(hints), steps.given)
+    return Let(tuple(hints), steps.assigned)
 
 
 def _refused_anyhow(
@@ -200,13 +200,13 @@ def _refused_anyhow(
     """The refusal of a later container that comes whichever devices this one gets; else None."""
     [(name, count)] = need.resources.items()
     supply, reusable = steps.devices[name], steps.reusable.get(name, NO_IDS)
-    found = choose(supply, Request(count, reusable, hint), plugin_prefers=True)
-    if isinstance(found, Unavailable):
+    choice = choose(supply, Request(count, reusable, hint), plugin_prefers=True)
+    if isinstance(choice, Unavailable):
         return None
-    certain = found.must if isinstance(found, AskPlugin) else found.certain
-    pool = found.eligible - certain if isinstance(found, AskPlugin) else found.pool
+    certain = choice.must if isinstance(choice, AskPlugin) else choice.certain
+    pool = choice.eligible - certain if isinstance(choice, AskPlugin) else choice.pool
     rest, whole, left = then
-    told: Refused | None = None
+    first_answer: Refused | None = None
     for drawn in _ways(supply, pool, count - len(certain)):
         left[0] -= 1
         if left[0] < 0:
@@ -221,22 +221,22 @@ def _refused_anyhow(
         answer = _walk(fork, rest, whole, left)
         if not isinstance(answer, Refused) or answer.reason != REASON:
             return None
-        told = told or answer
-    return told
+        first_answer = first_answer or answer
+    return first_answer
 
 
 def _ways(devices: Devices, pool: Ids, count: int) -> Iterator[Ids]:
     """So many of a pool, in each way that differs in how many are of which NUMA nodes."""
     by_numa: dict[int, list[str]] = {}
-    for each in sorted(pool):
-        by_numa.setdefault(devices.numa.get(each, 0), []).append(each)
+    for device_id in sorted(pool):
+        by_numa.setdefault(devices.numa.get(device_id, 0), []).append(device_id)
     groups = list(by_numa.values())
     ranges = [range(min(len(group), count) + 1) for group in groups]
     if prod(map(len, ranges)) > _MOST_SUMS:
         return
-    for taken in product(*ranges):
-        if sum(taken) == count:
-            yield frozenset(e for group, n in zip(groups, taken, strict=True) for e in group[:n])
+    for counts in product(*ranges):
+        if sum(counts) == count:
+            yield frozenset(e for group, n in zip(groups, counts, strict=True) for e in group[:n])
 
 
 @dataclass(slots=True)
@@ -249,7 +249,7 @@ class _Steps:
     memory: Mapping[int, MemoryCell] | None
     reusable: dict[str, Ids] = field(default_factory=dict)
     reusable_cpus: CpuIds = NO_CPUS
-    given: dict[tuple[str, str], Ids] = field(default_factory=dict)
+    assigned: dict[tuple[str, str], Ids] = field(default_factory=dict)
 
     def hint(self, need: ContainerNeed) -> tuple[Hint, bool]:
         """The merged hint of a container, and whether the policy lets it in."""
@@ -262,7 +262,7 @@ class _Steps:
         return self._merged(pod_request(needs), cpus, memory, first=True)
 
     def _merged(
-        self, wanted: Mapping[str, int], cpus: int, memory: Mapping[str, int], *, first: bool
+        self, requests: Mapping[str, int], cpus: int, memory: Mapping[str, int], *, first: bool
     ) -> tuple[Hint, bool]:
         others: list[tuple[Hint, ...] | None] = []
         if self.cpus is not None:
@@ -271,7 +271,7 @@ class _Steps:
             others += [memory_hints(self.memory, memory)] * len(memory)
         reusable = {} if first else self.reusable
         return affinity(
-            self.topology, wanted, self.devices.__getitem__, reusable=reusable, others=tuple(others)
+            self.topology, requests, self.devices.__getitem__, reusable=reusable, others=tuple(others)
         )
 
     def give(
@@ -280,15 +280,15 @@ class _Steps:
         """Hand out what a container asks for; why not, or why that cannot be foreseen."""
         for name, count in need.resources.items():
             supply, reusable = self.devices[name], self.reusable.get(name, NO_IDS)
-            found = _chosen(supply, Request(count, reusable, hint))
-            if isinstance(found, Unavailable):
-                told = f"Allocate failed due to {found.message}, which is unexpected"
-                return Refused(UNEXPECTED, told, need.name)
-            if _open(found, supply, self.topology) and any(each.resources.get(name) for each in rest):
+            choice = _chosen(supply, Request(count, reusable, hint))
+            if isinstance(choice, Unavailable):
+                message = f"Allocate failed due to {choice.message}, which is unexpected"
+                return Refused(UNEXPECTED, message, need.name)
+            if _open(choice, supply, self.topology) and any(later.resources.get(name) for later in rest):
                 return Undecided(f"which {name} container {need.name} gets decides for the next")
-            self.given[need.name, name] = found.ids
-            self.devices[name] = replace(supply, allocated=supply.allocated | found.ids)
-            self.reusable[name] = reusable | found.ids if need.reusable_after else reusable - found.ids
+            self.assigned[need.name, name] = choice.ids
+            self.devices[name] = replace(supply, allocated=supply.allocated | choice.ids)
+            self.reusable[name] = reusable | choice.ids if need.reusable_after else reusable - choice.ids
         if self.memory is not None and any(need.memory.values()) and hint.mask is not None:
             self.memory = with_memory(self.memory, hint.mask, need.memory)
         return self._give_cpus(need, hint, rest) if self.cpus is not None and need.cpus else None
@@ -298,18 +298,20 @@ class _Steps:
     ) -> Refused | Undecided | None:
         if self.cpus is None:
             return None
-        found = take_cpus(self.cpus, need.cpus, hint, self.reusable_cpus)
-        if isinstance(found, NoCpus):
-            told = (
-                found.message
-                if found.reason
-                else f"Allocate failed due to {found.message}, which is unexpected"
+        choice = take_cpus(self.cpus, need.cpus, hint, self.reusable_cpus)
+        if isinstance(choice, NoCpus):
+            message = (
+                choice.message
+                if choice.reason
+                else f"Allocate failed due to {choice.message}, which is unexpected"
             )
-            return Refused(found.reason or UNEXPECTED, told, need.name)
-        if _cpus_open(self.cpus, need.cpus, hint) and any(each.cpus for each in rest):
+            return Refused(choice.reason or UNEXPECTED, message, need.name)
+        if _cpus_open(self.cpus, need.cpus, hint) and any(later.cpus for later in rest):
             return Undecided(f"which CPUs container {need.name} gets decides for the next")
-        self.cpus = replace(self.cpus, free=self.cpus.free - found)
-        self.reusable_cpus = self.reusable_cpus | found if need.reusable_after else self.reusable_cpus - found
+        self.cpus = replace(self.cpus, free=self.cpus.free - choice)
+        self.reusable_cpus = (
+            self.reusable_cpus | choice if need.reusable_after else self.reusable_cpus - choice
+        )
         return None
 
 
@@ -323,12 +325,12 @@ def _cpus_open(cpus: Cpus, count: int, hint: Hint) -> bool:
 
 def _chosen(devices: Devices, request: Request) -> Chosen | Unavailable:
     """The choice as it is without a plugin's preference: what is certain, and what chance draws from."""
-    found = choose(devices, request, plugin_prefers=False)
-    return prefer(found, NO_IDS) if isinstance(found, AskPlugin) else found
+    choice = choose(devices, request, plugin_prefers=False)
+    return prefer(choice, NO_IDS) if isinstance(choice, AskPlugin) else choice
 
 
 def _open(chosen: Chosen, devices: Devices, topology: Topology) -> bool:
     """Whether the choice is among devices of different NUMA nodes, and that matters to the policy."""
     if topology.policy in (TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT):
         return False
-    return len({devices.numa.get(each, 0) for each in chosen.pool}) > 1
+    return len({devices.numa.get(device_id, 0) for device_id in chosen.pool}) > 1

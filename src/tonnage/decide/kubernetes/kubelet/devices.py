@@ -94,11 +94,11 @@ def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choic
         )
     if request.count == 0:
         return Chosen(NO_IDS)
-    taken, done = _take(NO_IDS, request.reusable, request.count)
+    picked, done = _take(NO_IDS, request.reusable, request.count)
     if done is not None:
         return done
     available = devices.available
-    missing = request.count - len(taken)
+    missing = request.count - len(picked)
     if len(available) < missing:
         return Unavailable(
             f"requested number of devices unavailable for {devices.resource}. "
@@ -106,9 +106,9 @@ def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choic
         )
     aligned, unaligned, indifferent = _by_affinity(devices, available, request.hint)
     if missing < len(aligned):
-        ask = AskPlugin(aligned | taken, taken, request.count, (aligned,), aligned)
+        ask = AskPlugin(aligned | picked, picked, request.count, (aligned,), aligned)
         return ask if plugin_prefers else prefer(ask, NO_IDS)
-    must, done = _take(taken, aligned, request.count)
+    must, done = _take(picked, aligned, request.count)
     if done is not None:
         return done
     ask = AskPlugin(available | must, must, request.count, (unaligned, indifferent), available)
@@ -117,22 +117,22 @@ def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choic
 
 def prefer(ask: AskPlugin, preferred: Ids) -> Chosen | Unavailable:
     """The choice once the plugin has answered; what it may not or need not name is filled up."""
-    taken = ask.must
+    picked = ask.must
     for group in (preferred & ask.eligible, *ask.groups):
-        taken, done = _take(taken, group, ask.size)
+        picked, done = _take(picked, group, ask.size)
         if done is not None:
             return done
     return Unavailable(
-        f"unexpectedly allocated less resources than required. Requested: {ask.size}, Got: {len(taken)}"
+        f"unexpectedly allocated less resources than required. Requested: {ask.size}, Got: {len(picked)}"
     )
 
 
-def _take(taken: Ids, group: Ids, size: int) -> tuple[Ids, Chosen | None]:
-    fresh = group - taken
-    missing = size - len(taken)
+def _take(picked: Ids, group: Ids, size: int) -> tuple[Ids, Chosen | None]:
+    fresh = group - picked
+    missing = size - len(picked)
     if len(fresh) > missing:
-        return taken, Chosen(taken, fresh, missing)
-    together = taken | fresh
+        return picked, Chosen(picked, fresh, missing)
+    together = picked | fresh
     return together, Chosen(together) if fresh and len(together) == size else None
 
 
@@ -173,7 +173,7 @@ def _serves(devices: Devices, mask: int, available: Ids, reusable: Ids) -> int:
 
 
 def _union(masks: Iterable[int]) -> int:
-    result = 0
+    union = 0
     for mask in masks:
-        result |= mask
-    return result
+        union |= mask
+    return union

@@ -34,7 +34,7 @@ class Turned:
     message: str
     lasting: bool
     resource: str = ""
-    wanted: int = 0
+    requested: int = 0
     used: int = 0
     there: int = 0
 
@@ -46,9 +46,9 @@ def turned_away(pod: Pod, node: NodeView) -> Turned | None:
 
 def unknown_devices(pod: Pod, node: NodeView) -> tuple[str, ...]:
     """Extended resources that the node does not know: a kubelet starts the pod without them."""
-    asked = pod_requests(pod)
+    requests = pod_requests(pod)
     return tuple(
-        sorted(name for name in asked if asked[name] > 0 and not _is_known(name, node.node.allocatable))
+        sorted(name for name in requests if requests[name] > 0 and not _is_known(name, node.node.allocatable))
     )
 
 
@@ -59,26 +59,26 @@ def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[
     """
     if not node_is_selected(pod, node.node):
         yield _broken("NodeAffinity", node_affinity.TEXT, lasting=True)
-    taken = [port for other in node.pods for port in other.host_ports]
-    if any(ports.clash(port, other) for port in pod.host_ports for other in taken):
+    ports_in_use = [port for other in node.pods for port in other.host_ports]
+    if any(ports.clash(port, other) for port in pod.host_ports for other in ports_in_use):
         yield _broken("NodePorts", ports.TEXT, lasting=False)
     if not static and untolerated(node.node.taints, pod.tolerations, ("NoExecute",)):
         yield _broken("TaintToleration", taints.TEXT, lasting=True)
 
 
-def shortfalls(asked: Amounts, used: Amounts, allocatable: Amounts) -> Iterator[Turned]:
+def shortfalls(requests: Amounts, used: Amounts, allocatable: Amounts) -> Iterator[Turned]:
     """What a node that is so `used` has too little of for one more pod, in the order in which kubelet looks.
 
     An extended resource that the node does not know is left out: the scheduler has to care for that.
     """
-    asked = {**asked, PODS: 1}
-    extended = sorted(name for name in asked if name not in _NATIVE and _is_known(name, allocatable))
+    requests = {**requests, PODS: 1}
+    extended = sorted(name for name in requests if name not in _NATIVE and _is_known(name, allocatable))
     for name in (*_NATIVE, *extended):
-        wanted, taken, there = asked.get(name, 0), used.get(name, 0), allocatable.get(name, 0)
-        if wanted and wanted + taken > there:
-            told = f"requested: {wanted}, used: {taken}, capacity: {there}"
-            message = f"Node didn't have enough resource: {name}, {told}"
-            yield Turned(f"OutOf{name}", message, wanted > there, name, wanted, taken, there)
+        requested, in_use, there = requests.get(name, 0), used.get(name, 0), allocatable.get(name, 0)
+        if requested and requested + in_use > there:
+            detail = f"requested: {requested}, used: {in_use}, capacity: {there}"
+            message = f"Node didn't have enough resource: {name}, {detail}"
+            yield Turned(f"OutOf{name}", message, requested > there, name, requested, in_use, there)
 
 
 def _short(pod: Pod, node: NodeView) -> Iterator[Turned]:

@@ -24,44 +24,44 @@ class MemoryCell:
     assignments: int = 0
 
 
-def memory_hints(cells: Mapping[int, MemoryCell], wanted: Mapping[str, int]) -> tuple[Hint, ...] | None:
+def memory_hints(cells: Mapping[int, MemoryCell], sizes: Mapping[str, int]) -> tuple[Hint, ...] | None:
     """The sets of NUMA nodes that could serve all that a container wants; None where it wants nothing.
 
     A node that serves containers alone is in no larger set; one that serves with others only in that set.
     """
-    if not any(wanted.values()):
+    if not any(sizes.values()):
         return None
     nodes = sorted(cells)
     fewest, masks = len(nodes), []
     for mask in subsets_of(nodes):
         group = nodes_of(mask)
         members = [cells[node] for node in group]
-        if any(_sum((cell.allocatable for cell in members), name) < size for name, size in wanted.items()):
+        if any(_sum((cell.allocatable for cell in members), name) < size for name, size in sizes.items()):
             continue
         fewest = min(fewest, len(group))
         if _is_open(cells, group) and all(
-            _sum((cell.free for cell in members), name) >= size for name, size in wanted.items()
+            _sum((cell.free for cell in members), name) >= size for name, size in sizes.items()
         ):
             masks.append(mask)
     return tuple(Hint(mask, mask.bit_count() == fewest) for mask in masks)
 
 
 def with_memory(
-    cells: Mapping[int, MemoryCell], mask: int, wanted: Mapping[str, int]
+    cells: Mapping[int, MemoryCell], mask: int, sizes: Mapping[str, int]
 ) -> dict[int, MemoryCell]:
     """The cells after a container got its memory from a set of NUMA nodes, the lowest first."""
-    result, left = dict(cells), dict(wanted)
+    updated, left = dict(cells), dict(sizes)
     for node in nodes_of(mask):
-        cell = result[node]
+        cell = updated[node]
         free = dict(cell.free)
         for name, size in left.items():
             part = min(size, free.get(name, 0))
             free[name] = free.get(name, 0) - part
             left[name] = size - part
-        result[node] = replace(
+        updated[node] = replace(
             cell, free=free, group=frozenset(nodes_of(mask)), assignments=cell.assignments + 1
         )
-    return result
+    return updated
 
 
 def _is_open(cells: Mapping[int, MemoryCell], group: list[int]) -> bool:
@@ -71,4 +71,4 @@ def _is_open(cells: Mapping[int, MemoryCell], group: list[int]) -> bool:
 
 
 def _sum(amounts: Iterable[Mapping[str, int]], name: str) -> int:
-    return sum(each.get(name, 0) for each in amounts)
+    return sum(row.get(name, 0) for row in amounts)

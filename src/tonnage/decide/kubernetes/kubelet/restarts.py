@@ -18,8 +18,8 @@ def starts_again(policy: str, rules: Iterable[JsonObject], of_pod: str, exit_cod
     """
     if policy and any(_matches(rule, exit_code) for rule in rules):
         return True
-    asked = policy or of_pod
-    return asked not in {"Never", "OnFailure"} or (asked == "OnFailure" and exit_code != 0)
+    effective = policy or of_pod
+    return effective not in {"Never", "OnFailure"} or (effective == "OnFailure" and exit_code != 0)
 
 
 def _matches(rule: JsonObject, exit_code: int) -> bool:

@@ -34,7 +34,7 @@ class Filtered:
 
     def first(self) -> Iterable[tuple[Refusal, int]]:
         """The refusals that count first, and on how many nodes; the same one may come more than once."""
-        return self.counted or ((found[0], 1) for found in self.refusals.values())
+        return self.counted or ((of_node[0], 1) for of_node in self.refusals.values())
 
 
 def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
@@ -51,16 +51,16 @@ def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
     refusals: dict[str, tuple[Refusal, ...]] = {}
     for name, node in view.nodes.items():
         if thorough:
-            found = refusals_of(pod, node, view, checks)
+            of_node = refusals_of(pod, node, view, checks)
         elif names is not None and name not in names:
-            found = (node_affinity.narrowed(name, names),)
+            of_node = (node_affinity.narrowed(name, names),)
         else:
-            found = _judge(pod, node, view, checks, thorough=False)
-        if found:
-            refusals[name] = found
+            of_node = _judge(pod, node, view, checks, thorough=False)
+        if of_node:
+            refusals[name] = of_node
         else:
             feasible.append(name)
-    first = [found[0] for found in refusals.values()]
+    first = [of_node[0] for of_node in refusals.values()]
     error = next((refusal.texts[0] for refusal in first if refusal.fatal), "")
     unknown = tuple(dict.fromkeys(refusal.unknown for refusal in first if refusal.unknown))
     return Filtered(tuple(feasible), refusals, error=error, unknown=unknown)
@@ -89,7 +89,9 @@ def _filters(pod: Pod, view: View) -> Iterable[Filter]:
     names = view.settings(pod).filters
     if names is None:
         return FILTERS
-    return sorted((one for one in FILTERS if one.NAME in names), key=lambda one: names.index(one.NAME))
+    return sorted(
+        (plugin for plugin in FILTERS if plugin.NAME in names), key=lambda plugin: names.index(plugin.NAME)
+    )
 
 
 def _asks(pod: Pod, view: View, plugin: str) -> bool:
@@ -106,8 +108,8 @@ def refusals_of(pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...])
     """The refusals of all filters for one node, the one that counts first; `checks` are `prepared`."""
     names = _pins(pod, view)
     narrowed = names is not None and node.name not in names
-    found = (node_affinity.narrowed(node.name, names or ()),) if narrowed else ()
-    return found + _judge(pod, node, view, checks, thorough=True)
+    pinned = (node_affinity.narrowed(node.name, names or ()),) if narrowed else ()
+    return pinned + _judge(pod, node, view, checks, thorough=True)
 
 
 def first_refusal(pod: Pod, node: NodeView, view: View) -> Refusal | None:
@@ -122,13 +124,13 @@ def _judge(
     """A node must take the pod with and without the pods for which it is being cleared."""
     if guests := view.guests(node.name, pod):
         crowded = node.plus(guests).since(node)
-        refusals = _asked(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)
+        refusals = _judgements(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)
         if refusals:
             return refusals
-    return _asked(node, checks, thorough=thorough)
+    return _judgements(node, checks, thorough=thorough)
 
 
-def _asked(node: NodeView, checks: tuple[Check, ...], *, thorough: bool) -> tuple[Refusal, ...]:
+def _judgements(node: NodeView, checks: tuple[Check, ...], *, thorough: bool) -> tuple[Refusal, ...]:
     refusals: list[Refusal] = []
     for check in checks:
         refusal = check(node)

@@ -136,7 +136,7 @@ def _surely_refused(filtered: Filtered) -> bool:
 def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
     """What the snapshot leaves out although the pod refers to it, and what is not decided of it."""
     parts = (_unknown_namespaces, _unknown_claims, _unknown_extended)
-    return (*view.settings(pod).unknown, *(found for part in parts for found in part(pod, view)))
+    return (*view.settings(pod).unknown, *(text for part in parts for text in part(pod, view)))
 
 
 def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
@@ -154,11 +154,11 @@ def _unknown_extended(pod: Pod, view: View) -> tuple[str, ...]:
     """From 1.36 on an extended resource may be met by devices of a class that offers it."""
     if view.profile.minor < 36 or not view.supply.classes:
         return ()
-    asked = {name for name, amount in pod_requests(pod).items() if amount > 0 and is_extended(name)}
+    requested = {name for name, amount in pod_requests(pod).items() if amount > 0 and is_extended(name)}
     offered = {cls.extended_resource: cls.name for cls in view.supply.classes.values()}
     return tuple(
         f"{name}, for which the DeviceClass {offered[name]} offers devices"
-        for name in sorted(asked & set(offered))
+        for name in sorted(requested & set(offered))
     )
 
 
@@ -252,8 +252,8 @@ def _refusal_message(
     elif preemption.failed:
         suffix = f"preemption: {preemption.message}"
     elif preemption.node is None:
-        told = f"preemption: {preemption.message}" if preemption.message else ""
-        suffix = ", ".join(filter(None, [_words_on_claims(pod, view, filtered, frees), told]))
+        words = f"preemption: {preemption.message}" if preemption.message else ""
+        suffix = ", ".join(filter(None, [_words_on_claims(pod, view, filtered, frees), words]))
     elif view.profile.names_victims:
         count = len(preemption.victims)
         suffix = f"preemption: {messages.PLACE_FOUND.format(node=preemption.node, count=count)}"
@@ -273,7 +273,9 @@ def _claims(pod: Pod, view: View, filtered: Filtered) -> tuple[ResourceClaim, ..
 def _freed(pod: Pod, view: View, filtered: Filtered) -> ResourceClaim | None:
     """The claim whose devices the DynamicResources plugin takes from it."""
     claims = _claims(pod, view, filtered) if view.settings(pod).frees_claims else ()
-    return claims_filter.freed_by(pod, (one for one, _ in filtered.first()), claims) if claims else None
+    return (
+        claims_filter.freed_by(pod, (refusal for refusal, _ in filtered.first()), claims) if claims else None
+    )
 
 
 def _words_on_claims(pod: Pod, view: View, filtered: Filtered, frees: ResourceClaim | None) -> str:

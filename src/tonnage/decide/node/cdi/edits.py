@@ -18,7 +18,7 @@ _HIDDEN: Final = "NVIDIA_VISIBLE_DEVICES=void"
 """Keeps NVIDIA's own runtime, where it is the default one, from adding what the image asks for."""
 
 
-def seen(nodes: DeviceNodes) -> bool:
+def nodes_scanned(nodes: DeviceNodes) -> bool:
     """Whether somebody looked for nodes."""
     return bool(nodes.own or nodes.driver)
 
@@ -27,7 +27,9 @@ def host_path(path: str, nodes: DeviceNodes, options: CdiOptions) -> str:
     """Where a node lies on the host, empty when nowhere: the driver's own, if its /dev is another."""
     if options.dev_root != "/" and path in nodes.driver:
         return options.dev_root.rstrip("/") + path
-    there = path in nodes.own or (options.dev_root == "/" and path in nodes.driver) or not seen(nodes)
+    there = (
+        path in nodes.own or (options.dev_root == "/" and path in nodes.driver) or not nodes_scanned(nodes)
+    )
     return path if there or not path.startswith("/dev/nvidia") else ""
 
 
@@ -44,16 +46,16 @@ def common_edits(files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) ->
     """What every container gets. Without hooks a variable leads to the libraries, under all their names."""
     folders = sorted({file.path.rpartition("/")[0] for file in files.libraries})
     hooks = common_hooks(files, folders, options)
-    found = finds_libraries(hooks)
+    ldconfig_hook = finds_libraries(hooks)
     env = [f"NVIDIA_CTK_LIBCUDA_DIR={files.cuda_folder}"] if files.cuda_folder else []
-    if folders and not found:
+    if folders and not ldconfig_hook:
         env.append(f"LD_LIBRARY_PATH={':'.join(folders)}")
     mounts = [
         _mount(file.path, file, _READ_ONLY, options)
-        for file in (*files.libraries, *files.programs, *files.data)
+        for file in (*files.libraries, *files.programs, *files.data_files)
     ]
-    if not found:
-        named = (*files.libraries, *files.data)
+    if not ldconfig_hook:
+        named = (*files.libraries, *files.data_files)
         mounts += [_mount(name, file, _READ_ONLY, options) for file in named for name in file.names]
     if options.sockets:
         mounts += [_mount(file.path, file, (*_READ_ONLY, "noexec"), options) for file in files.sockets]

@@ -16,7 +16,7 @@ def conflicts(specs: Iterable[Spec]) -> Mapping[str, tuple[Problem, ...]]:
 
     A spec of a higher rank, which would win, does not end the conflict.
     """
-    found: dict[str, list[Problem]] = {}
+    by_path: dict[str, list[Problem]] = {}
     for name, by_rank in _holders(specs).items():
         for path, number, other in _pairs(by_rank.values()):
             problem = Problem(
@@ -25,8 +25,8 @@ def conflicts(specs: Iterable[Spec]) -> Mapping[str, tuple[Problem, ...]]:
                 "runtimes take neither: 'unresolvable CDI devices'",
                 "remove one of the two specs",
             )
-            found.setdefault(path, []).append(problem)
-    return {path: tuple(problems) for path, problems in found.items()}
+            by_path.setdefault(path, []).append(problem)
+    return {path: tuple(problems) for path, problems in by_path.items()}
 
 
 def conflicting(specs: Iterable[Spec]) -> frozenset[str]:

@@ -27,12 +27,12 @@ def common_hooks(files: DriverFiles, folders: Sequence[str], options: CdiOptions
     """For every container, in the order in which they run: what _COMPAT finds is for _CACHE to take up."""
     links = [
         argument
-        for file in (*files.libraries, *files.data)
+        for file in (*files.libraries, *files.data_files)
         for name in file.names
         for argument in ("--link", f"{_beside(file, name)}::{name}")
     ]
     caches = [argument for folder in folders for argument in ("--folder", folder)]
-    wanted: dict[str, Sequence[str] | None] = {
+    arguments_by_hook: dict[str, Sequence[str] | None] = {
         _LINKS: links or None,
         _COMPAT: [f"--host-driver-version={files.version}"] if files.version and folders else None,
         _CACHE: [*_ldconfig(options), *caches] if caches else None,
@@ -41,8 +41,8 @@ def common_hooks(files: DriverFiles, folders: Sequence[str], options: CdiOptions
     }
     return tuple(
         _hook(files.hook, hook, arguments)
-        for hook, arguments in wanted.items()
-        if arguments is not None and _known(hook, files, options)
+        for hook, arguments in arguments_by_hook.items()
+        if arguments is not None and _is_supported(hook, files, options)
     )
 
 
@@ -54,7 +54,7 @@ def device_hooks(paths: Iterable[str], files: DriverFiles, options: CdiOptions) 
         if path in files.by_path
         for argument in ("--link", f"{relpath(path, dirname(files.by_path[path]))}::{files.by_path[path]}")
     ]
-    return (_hook(files.hook, _LINKS, links),) if links and _known(_LINKS, files, options) else ()
+    return (_hook(files.hook, _LINKS, links),) if links and _is_supported(_LINKS, files, options) else ()
 
 
 def finds_libraries(hooks: Iterable[JsonObject]) -> bool:
@@ -67,7 +67,7 @@ def _words(hook: JsonObject) -> Sequence[JsonValue]:
     return args if isinstance(args, list) else ()
 
 
-def _known(hook: str, files: DriverFiles, options: CdiOptions) -> bool:
+def _is_supported(hook: str, files: DriverFiles, options: CdiOptions) -> bool:
     """Whether there is a program that knows the hook, and nobody does without."""
     if not files.hook or (hook in LATER_HOOKS and hook not in files.hooks):
         return False

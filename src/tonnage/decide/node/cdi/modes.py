@@ -30,21 +30,21 @@ def mode_spec(mode: CdiMode, nodes: DeviceNodes, files: DriverFiles, options: Cd
     For management it brings the driver's files as well: it is for programs that look after the driver.
     """
     there = sorted(nodes.own | nodes.driver)
-    found: dict[str, tuple[str, ...]] = {}
+    paths_by_name: dict[str, tuple[str, ...]] = {}
     match mode:
         case CdiMode.MANAGEMENT:
-            found[ALL] = tuple(path for path in there if not path.startswith(_NOT_MANAGED))
+            paths_by_name[ALL] = tuple(path for path in there if not path.startswith(_NOT_MANAGED))
         case CdiMode.IMEX:
-            found = _channels(there)
+            paths_by_name = _channels(there)
         case CdiMode.NVSWITCH:
-            found[ALL] = tuple(path for path in there if path.startswith(_SWITCHES))
+            paths_by_name[ALL] = tuple(path for path in there if path.startswith(_SWITCHES))
         case _:
-            found[ALL] = files.extras.get(ExtraDevice(mode), ())
-    if not any(found.values()):
+            paths_by_name[ALL] = files.extras.get(ExtraDevice(mode), ())
+    if not any(paths_by_name.values()):
         return spec_of(options.kind, [], {}, (_nothing(mode, options),))
     if mode is not CdiMode.MANAGEMENT:
-        return plain_spec(options.kind, found, nodes, options)
-    device: JsonObject = {"name": ALL, "containerEdits": device_edits(found[ALL], nodes, options)}
+        return plain_spec(options.kind, paths_by_name, nodes, options)
+    device: JsonObject = {"name": ALL, "containerEdits": device_edits(paths_by_name[ALL], nodes, options)}
     disabled = (*options.disabled_hooks, NO_NODES)  # who looks after the driver may make nodes
     common = common_edits(files, nodes, replace(options, disabled_hooks=disabled))
     common.pop("deviceNodes", None)  # they are among all
@@ -55,8 +55,8 @@ def _channels(there: list[str]) -> dict[str, tuple[str, ...]]:
     """IMEX channels by number, and all of them."""
     before = f"{IMEX_FOLDER}/channel"
     numbers = [path.removeprefix(before) for path in there if path.startswith(before)]
-    found = {number: (before + number,) for number in numbers if number.isdecimal()}
-    return {**found, ALL: tuple(path for paths in found.values() for path in paths)}
+    by_number = {number: (before + number,) for number in numbers if number.isdecimal()}
+    return {**by_number, ALL: tuple(path for paths in by_number.values() for path in paths)}
 
 
 def _nothing(mode: CdiMode, options: CdiOptions) -> Problem:
@@ -65,8 +65,8 @@ def _nothing(mode: CdiMode, options: CdiOptions) -> Problem:
         CdiMode.IMEX: (f"{IMEX_FOLDER}/channel*",),
         CdiMode.NVSWITCH: (f"{_SWITCHES}*",),
     }
-    wanted = patterns.get(mode) or EXTRA_NODES[ExtraDevice(mode)]
+    pattern = patterns.get(mode) or EXTRA_NODES[ExtraDevice(mode)]
     remedy = _REMEDIES.get(mode, "load its kernel module")
     return Problem(
-        f"{cdi_device(ALL, options.kind)} is nothing", "", f"there is no {' or '.join(wanted)}", remedy
+        f"{cdi_device(ALL, options.kind)} is nothing", "", f"there is no {' or '.join(pattern)}", remedy
     )

@@ -31,8 +31,8 @@ def spec_remarks(document: JsonValue) -> tuple[Problem, ...]:
     if not isinstance(document, dict):
         return ()
     owners = [("", document)]
-    owners += [(f"devices[{place}].", each) for place, each in _objects(document.get("devices"))]
-    paths = (found for before, owner in owners for found in _of(owner, before))
+    owners += [(f"devices[{place}].", device) for place, device in _objects(document.get("devices"))]
+    paths = (remark for before, owner in owners for remark in _of(owner, before))
     return tuple(islice(chain(_newer(document), paths), _MOST))
 
 
@@ -77,4 +77,4 @@ def _oddity(path: str) -> str:
 
 def _objects(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
     items = value if isinstance(value, list) else ()
-    yield from ((place, item) for place, item in enumerate(items) if isinstance(item, dict))
+    yield from ((place, element) for place, element in enumerate(items) if isinstance(element, dict))

@@ -29,14 +29,14 @@ def spec_problems(document: JsonValue) -> tuple[Problem, ...]:
     shape = tuple(islice(shape_problems(document), _MOST_PROBLEMS))
     if not isinstance(document, dict) or any(not problem.where for problem in shape):
         return shape  # it is no spec at all
-    known = normal_spec(document)
-    found = chain(
-        _head_problems(known),
-        _edits_problems(_object(known, "containerEdits"), "containerEdits"),
-        _devices_problems(known),
+    normal = normal_spec(document)
+    problems = chain(
+        _head_problems(normal),
+        _edits_problems(_object(normal, "containerEdits"), "containerEdits"),
+        _devices_problems(normal),
     )
     misshapen = {problem.where for problem in shape}
-    further = (problem for problem in found if not misshapen.intersection(_upwards(problem.where)))
+    further = (problem for problem in problems if not misshapen.intersection(_upwards(problem.where)))
     return (*shape, *islice(further, _MOST_PROBLEMS - len(shape)))
 
 
@@ -124,13 +124,13 @@ def _devices_problems(document: JsonObject) -> Iterator[Problem]:
     devices = _objects(document, "devices")
     if not devices:
         yield Problem("invalid spec, no devices", "devices")
-    seen: set[str] = set()
+    names: set[str] = set()
     for place, device in _numbered(document, "devices"):
         name = str(device.get("name") or "")
         yield from device_problems(device, f"devices[{place}]")
-        if name in seen:
+        if name in names:
             yield Problem(f'invalid spec, multiple device "{name[:100]}"', f"devices[{place}].name")
-        seen.add(name)
+        names.add(name)
 
 
 def _edits_problems(edits: JsonObject, where: str) -> Iterator[Problem]:
@@ -144,8 +144,8 @@ def _edits_problems(edits: JsonObject, where: str) -> Iterator[Problem]:
                 f'device "{path}": invalid type "{node["type"]}"', f"{at}.type", remedy="b, c, u or p"
             )
         if set(str(node.get("permissions") or "")) - set("rwm"):
-            what = f'device "{path}": invalid permissions "{node["permissions"]}"'
-            yield Problem(what, f"{at}.permissions", remedy="letters of rwm")
+            text = f'device "{path}": invalid permissions "{node["permissions"]}"'
+            yield Problem(text, f"{at}.permissions", remedy="letters of rwm")
     for place, hook in _numbered(edits, "hooks"):
         name, at = str(hook.get("hookName") or ""), f"{where}.hooks[{place}]"
         if name not in _HOOKS:
@@ -170,19 +170,19 @@ def _device_groups(edits: JsonObject, where: str) -> Iterator[Problem]:
     names: set[str] = set()
     for place, device in _numbered(edits, "netDevices"):
         host, name = str(device.get("hostInterfaceName") or ""), str(device.get("name") or "")
-        for word, text, seen in (("HostInterfaceName", host, hosts), ("Name", name, names)):
-            if not text or text in seen:
+        for word, text, earlier in (("HostInterfaceName", host, hosts), ("Name", name, names)):
+            if not text or text in earlier:
                 wrong = f'duplicate {word} "{text}"' if text else f"empty {word}"
                 yield Problem(f"invalid linux net device, {wrong}", f"{where}.netDevices[{place}]")
-            seen.add(text)
+            earlier.add(text)
 
 
 def _variables(owner: JsonObject, where: str, before: str) -> Iterator[Problem]:
     items = owner.get("env")
-    for place, item in enumerate(items if isinstance(items, list) else ()):
-        if str(item).find("=") <= 0:
-            what = f'{before}invalid environment variable "{str(item)[:100]}"'
-            yield Problem(what, f"{where}[{place}]", remedy="write NAME=value")
+    for place, variable in enumerate(items if isinstance(items, list) else ()):
+        if str(variable).find("=") <= 0:
+            text = f'{before}invalid environment variable "{str(variable)[:100]}"'
+            yield Problem(text, f"{where}[{place}]", remedy="write NAME=value")
 
 
 def _part_of_kind(text: str) -> str:
@@ -208,10 +208,10 @@ def _device_name(text: str) -> str:
     )
 
 
-def _inner(text: str, allowed: str, what: str) -> str:
+def _inner(text: str, allowed: str, noun: str) -> str:
     for character in text[1:-1]:
         if not _alphanumeric(character) and character not in allowed:
-            return f"invalid character '{character}' in {what} \"{text[:100]}\""
+            return f"invalid character '{character}' in {noun} \"{text[:100]}\""
     return ""
 
 
@@ -225,11 +225,11 @@ def _object(owner: JsonObject, key: str) -> JsonObject:
 
 
 def _objects(owner: JsonObject, key: str) -> list[JsonObject]:
-    return [item for _, item in _numbered(owner, key)]
+    return [element for _, element in _numbered(owner, key)]
 
 
 def _numbered(owner: JsonObject, key: str) -> list[tuple[int, JsonObject]]:
     """The objects of a list with their places in it."""
     value = owner.get(key)
     items = value if isinstance(value, list) else ()
-    return [(place, item) for place, item in enumerate(items) if isinstance(item, dict)]
+    return [(place, element) for place, element in enumerate(items) if isinstance(element, dict)]

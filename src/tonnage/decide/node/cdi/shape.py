@@ -62,7 +62,11 @@ def shape_problems(document: JsonValue) -> Iterator[Problem]:
     What has no field of a spec at all is some other file, of which nothing is told; of other unknown fields
     the first few are.
     """
-    if isinstance(document, dict) and document and not any(_known(key, _SPEC_FIELDS) for key in document):
+    if (
+        isinstance(document, dict)
+        and document
+        and not any(_field_name(key, _SPEC_FIELDS) for key in document)
+    ):
         why = f"it has none of the fields {', '.join(_SPEC_FIELDS)}"
         yield Problem("no mapping of CDI", "", why, "remove it, or the link to it, from the folder of specs")
         return
@@ -80,31 +84,31 @@ def normal_spec(document: JsonObject) -> JsonObject:
     >>> normal_spec({"Kind": "a.b/cd", "devices": [{"name": 0}]})
     {'kind': 'a.b/cd', 'devices': [{'name': '0'}]}
     """
-    found = _normal(document, _SPEC)
-    return found if isinstance(found, dict) else {}
+    normal = _normal(document, _SPEC)
+    return normal if isinstance(normal, dict) else {}
 
 
 def _normal(value: JsonValue, shape: Shape) -> JsonValue:
     if isinstance(shape, tuple) and isinstance(value, list):
-        return [_normal(item, shape[0]) for item in value]
+        return [_normal(element, shape[0]) for element in value]
     if isinstance(shape, Mapping) and isinstance(value, dict):
-        named = ((_known(key, shape), inner) for key, inner in value.items())
+        named = ((_field_name(key, shape), inner) for key, inner in value.items())
         return {key: _normal(inner, shape[key]) for key, inner in named if key}
     if shape == "text" and isinstance(value, int | float):
         return str(value).lower().removesuffix(".0")
     return value
 
 
-def _known(key: str, shape: Mapping[str, Shape]) -> str:
+def _field_name(key: str, shape: Mapping[str, Shape]) -> str:
     """The field that is meant; empty if there is none."""
     if key in shape:
         return key
     return next((name for name in shape if name.casefold() == key.casefold()), "")
 
 
-def _unknown(key: str, where: str, known: Sequence[str]) -> Problem:
-    near = get_close_matches(key, known, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+def _unknown(key: str, where: str, names: Sequence[str]) -> Problem:
+    near = get_close_matches(key, names, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     return Problem(f'unknown field "{key}"', where, remedy=remedy)
 
 
@@ -123,18 +127,18 @@ def _shape_problems(
     elif isinstance(shape, tuple):
         if not isinstance(value, list):
             yield Problem("no list", where)
-        for place, item in enumerate(value if isinstance(value, list) else ()):
-            if item is None:
+        for place, element in enumerate(value if isinstance(value, list) else ()):
+            if element is None:
                 yield Problem("nothing in a list", f"{where}[{place}]")
-            yield from _shape_problems(item, shape[0], f"{where}[{place}]")
+            yield from _shape_problems(element, shape[0], f"{where}[{place}]")
     elif not isinstance(value, dict):
         yield Problem("no object", where)
     else:
         for key, inner in value.items():
             path = f"{where}.{key[:100]}".lstrip(".")
-            known = _known(key, shape)
-            if known:
-                yield from _shape_problems(inner, shape[known], path)
+            field_name = _field_name(key, shape)
+            if field_name:
+                yield from _shape_problems(inner, shape[field_name], path)
                 continue
             yield key[:100], path, tuple(shape)
 
@@ -147,4 +151,6 @@ def _fits(value: JsonValue, kind: str) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case "bool":
             return isinstance(value, bool)
-    return isinstance(value, dict) and all(isinstance(item, str | int | float) for item in value.values())
+    return isinstance(value, dict) and all(
+        isinstance(element, str | int | float) for element in value.values()
+    )

@@ -14,8 +14,8 @@ from tonnage.decide.node.cdi.edits import (
     common_edits,
     device_edits,
     host_path,
+    nodes_scanned,
     plain_spec,
-    seen,
     spec_of,
 )
 from tonnage.decide.node.cdi.hooks import device_hooks
@@ -79,7 +79,7 @@ def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> C
     """
     nodes, made, left_out = inventory.nodes, list[JsonObject](), list[Problem]()
     everything: list[str] = []
-    for device, mig, names in _named(inventory, options):
+    for device, mig, names in _selected_devices(inventory, options):
         if not names:
             left_out.append(
                 Problem(f"device {device.index} is left out of the CDI spec", "", "its names are another's")
@@ -120,16 +120,16 @@ def spec_file(kind: str) -> str:
     return f"{kind.replace('/', '-')}.json"
 
 
-def _named(
+def _selected_devices(
     inventory: Inventory, options: CdiOptions
 ) -> Iterator[tuple[Device, MigDevice | None, tuple[str, ...]]]:
     """What is wanted, with its names, the uuid first; names that were given before are not given again."""
-    given = {ALL}
+    used = {ALL}
     for device, mig in _units(inventory, options):
         named = _names_of(device, mig)
-        names = [name for way, name in named.items() if way in options.names and name not in given]
+        names = [name for way, name in named.items() if way in options.names and name not in used]
         if not options.only or options.only.intersection((ALL, *named.values())):
-            given.update(names)
+            used.update(names)
             yield device, mig, tuple(dict.fromkeys(names))
 
 
@@ -153,10 +153,10 @@ def _names_of(device: Device, mig: MigDevice | None) -> dict[NameStrategy, str]:
 def _unknown(inventory: Inventory, options: CdiOptions) -> Iterator[Problem]:
     """What is asked for by a name that nothing has."""
     names = [name for unit in _units(inventory, options) for name in _names_of(*unit).values()]
-    for asked in sorted(options.only.difference(names, (ALL,))):
-        near = get_close_matches(asked[:100], names, n=1)
+    for unknown in sorted(options.only.difference(names, (ALL,))):
+        near = get_close_matches(unknown[:100], names, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(names[:_MOST_TOLD])}"
-        yield Problem(f"no device is named {asked[:100]}", remedy=remedy if names else "")
+        yield Problem(f"no device is named {unknown[:100]}", remedy=remedy if names else "")
 
 
 def _edits(paths: tuple[str, ...], files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
@@ -175,7 +175,7 @@ def _paths(
     for part in parts:
         for name in capabilities_of(device, part):
             number = nodes.capabilities.get(name)
-            if number is None and seen(nodes):
+            if number is None and nodes_scanned(nodes):
                 return (), f"the capability {name}"
             if number is not None:
                 paths.append(f"{CAPABILITY_FOLDER}/nvidia-cap{number}")

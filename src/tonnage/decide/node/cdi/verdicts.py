@@ -23,17 +23,17 @@ def spec_verdicts(files: Iterable[SpecFile]) -> tuple[SpecVerdict, ...]:
 
     Specs of folders that come later win. Contents are let go of one by one.
     """
-    found: list[SpecVerdict] = []
+    verdicts: list[SpecVerdict] = []
     valid: list[tuple[str, int, JsonObject]] = []
     ranks: dict[str, int] = {}
     for file in files:
         verdict, document = _judged(file)
-        found.append(verdict)
+        verdicts.append(verdict)
         rank = ranks.setdefault(file.folder, len(ranks))
         if document is not None:
             valid.append((file.path, rank, _names(document)))
     twice = conflicts(valid)
-    return tuple(replace(each, problems=(*each.problems, *twice.get(each.path, ()))) for each in found)
+    return tuple(replace(entry, problems=(*entry.problems, *twice.get(entry.path, ()))) for entry in verdicts)
 
 
 def _judged(file: SpecFile) -> tuple[SpecVerdict, JsonObject | None]:
@@ -43,11 +43,11 @@ def _judged(file: SpecFile) -> tuple[SpecVerdict, JsonObject | None]:
     if file.content is None:
         return SpecVerdict(file.path, file.problems, unreadable=file.named), None
     if not file.path.endswith(_ENDINGS):
-        what, why = "the name of a CDI spec ends in .json or .yaml", "runtimes read no other files"
-        return SpecVerdict(file.path, (Problem(what, file.path, why),)), None
+        message, why = "the name of a CDI spec ends in .json or .yaml", "runtimes read no other files"
+        return SpecVerdict(file.path, (Problem(message, file.path, why),)), None
     text = SpecText(file.content, file.path)
     if text.refusal:
-        whys = (replace(each, what=f"failed to parse CDI Spec: {each.what}") for each in text.refusal)
+        whys = (replace(fault, what=f"failed to parse CDI Spec: {fault.what}") for fault in text.refusal)
         return SpecVerdict(file.path, tuple(whys), _link(file)), None
     if text.value is None:
         problem = Problem("failed to parse CDI Spec, no Spec data", file.path)

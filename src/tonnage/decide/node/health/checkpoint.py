@@ -35,11 +35,12 @@ def remembered(state: HealthState, *, epoch: float) -> JsonObject:
             for fault in state.faults
         ],
         "sightings": [
-            [each.device, each.cause, each.times, round(each.last + epoch, 3)] for each in state.sightings
+            [entry.device, entry.cause, entry.times, round(entry.last + epoch, 3)]
+            for entry in state.sightings
         ],
         "baselines": [
-            [each.device, each.uncorrected, each.nvlinks]
-            for each in sorted(state.baselines, key=lambda each: each.device)
+            [entry.device, entry.uncorrected, entry.nvlinks]
+            for entry in sorted(state.baselines, key=lambda entry: entry.device)
         ],
     }
 

@@ -42,8 +42,8 @@ def looked(state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now:
     if reborn:
         state = _reborn(state)
     state = _under(state, policy)
-    vitals = {each.uuid: each for each in scanned.vitals}
-    baselines = {each.device: each for each in state.baselines}
+    vitals = {entry.uuid: entry for entry in scanned.vitals}
+    baselines = {entry.device: entry for entry in state.baselines}
     bad: dict[str, tuple[Sign, ...]] = {}
     resets: set[str] = set()
     for device in scanned.devices:
@@ -59,7 +59,7 @@ def looked(state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now:
         for sign in signs:
             state = _noted(state, uuid, sign, now)
     state = replace(state, faults=tuple(_awaiting_reset(fault, bad) for fault in state.faults))
-    return replace(state, sightings=tuple(each for each in state.sightings if now - each.last <= DAY_S))
+    return replace(state, sightings=tuple(entry for entry in state.sightings if now - entry.last <= DAY_S))
 
 
 def judged(scanned: Inventory, state: HealthState) -> Inventory:
@@ -79,14 +79,14 @@ def unreadable(last: Inventory, reason: str) -> Inventory:
 
 def next_look_s(state: HealthState, policy: HealthPolicy, *, now: float) -> float:
     """Seconds until the next look: soon when a fault began or is about to be over."""
-    wanted = CALM_S
+    pause = CALM_S
     for fault in state.faults:
         if fault.well_since is not None and curable(fault):
             left = fault.well_since + wait_s(fault, policy) - now
-            wanted = min(wanted, max(left, _SOON_S))
+            pause = min(pause, max(left, _SOON_S))
         elif fault.cause in (HANGS, UNREADABLE) and now - fault.since < _FRESH_S:
-            wanted = min(wanted, _LATELY_S)
-    return wanted
+            pause = min(pause, _LATELY_S)
+    return pause
 
 
 def curable(fault: Fault) -> bool:
@@ -107,20 +107,20 @@ def _reborn(state: HealthState) -> HealthState:
     Counters of the driver begin at zero, so that what they have counted by now is news.
     """
     faults = tuple(fault for fault in state.faults if fault.needs is FaultClass.REPLACE)
-    baselines = tuple(replace(each, uncorrected=0, nvlink_errors=None) for each in state.baselines)
+    baselines = tuple(replace(baseline, uncorrected=0, nvlink_errors=None) for baseline in state.baselines)
     return replace(state, faults=faults, baselines=baselines)
 
 
 def _under(state: HealthState, policy: HealthPolicy) -> HealthState:
     """The faults that count under this policy: a site may think again about what has happened already."""
-    kept: list[Fault] = []
+    faults: list[Fault] = []
     for fault in state.faults:
         xid = meant(fault, policy)
         if xid is not None:
-            kept.append(xid)
+            faults.append(xid)
         elif not is_xid(fault) and SIGNALS.get(fault.cause) in (None, *policy.signals):
-            kept.append(fault)
-    return replace(state, faults=tuple(kept))
+            faults.append(fault)
+    return replace(state, faults=tuple(faults))
 
 
 def _aged(
@@ -132,7 +132,7 @@ def _aged(
     now: float,
 ) -> HealthState:
     """The faults after this look, without those that are over."""
-    kept: list[Fault] = []
+    faults: list[Fault] = []
     for before in state.faults:
         device = devices.get(before.device)
         gone = device is None or (device.healthy and _part_is_gone(before, device))
@@ -144,8 +144,8 @@ def _aged(
         over = since is not None and now - since >= wait_s(fault, policy)
         forgotten = gone and now - fault.since > DAY_S and fault.needs is FaultClass.RESET
         if not (over and curable(fault)) and not forgotten:
-            kept.append(fault)
-    return replace(state, faults=tuple(kept))
+            faults.append(fault)
+    return replace(state, faults=tuple(faults))
 
 
 def _awaiting_reset(fault: Fault, bad: Mapping[str, tuple[Sign, ...]]) -> Fault:
@@ -172,7 +172,7 @@ def _noted(state: HealthState, uuid: str, sign: Sign, now: float) -> HealthState
 def _judged(device: Device, faults: Mapping[str, tuple[Fault, ...]]) -> Device:
     fault = worst(faults.get(device.uuid, ()))
     if fault is not None:
-        return _broken(device, _told(fault))
+        return _broken(device, _fault_text(fault))
     if not device.healthy:  # the look has not been counted yet
         return _broken(device, device.reason)
     return replace(device, migs=tuple(_judged_part(mig, faults) for mig in device.migs))
@@ -180,7 +180,7 @@ def _judged(device: Device, faults: Mapping[str, tuple[Fault, ...]]) -> Device:
 
 def _judged_part(mig: MigDevice, faults: Mapping[str, tuple[Fault, ...]]) -> MigDevice:
     fault = worst(faults.get(mig.uuid, ()))
-    return mig if fault is None else replace(mig, healthy=False, reason=_told(fault))
+    return mig if fault is None else replace(mig, healthy=False, reason=_fault_text(fault))
 
 
 def _broken(device: Device, reason: str) -> Device:
@@ -188,7 +188,7 @@ def _broken(device: Device, reason: str) -> Device:
     return replace(device, healthy=False, reason=reason, migs=migs)
 
 
-def _told(fault: Fault) -> str:
+def _fault_text(fault: Fault) -> str:
     return (
         f"{fault.reason} (over, being watched)"
         if fault.lasting and fault.well_since is not None

@@ -68,19 +68,22 @@ class HealthState:
 
 def seen_again(state: HealthState, device: str, cause: str, now: float) -> tuple[HealthState, int]:
     """The state with one more sighting, and how many there were, each within a day of the one before."""
-    before = next((each for each in state.sightings if (each.device, each.cause) == (device, cause)), None)
+    before = next(
+        (sighting for sighting in state.sightings if (sighting.device, sighting.cause) == (device, cause)),
+        None,
+    )
     times = 1
     if before is not None and now - before.last <= DAY_S:
         times = before.times + (now - before.last > _SAME_S)
-    others = tuple(each for each in state.sightings if each is not before)
+    others = tuple(sighting for sighting in state.sightings if sighting is not before)
     return replace(state, sightings=(*others, Sighting(device, cause, times, now))[-MOST:]), times
 
 
 def with_fault(state: HealthState, fault: Fault) -> HealthState:
     """The state with the fault, in the place of the same one from before."""
-    known = any(_same(each, fault) for each in state.faults)
-    faults = tuple(fault if _same(each, fault) else each for each in state.faults)
-    return replace(state, faults=faults if known else (*faults, fault)[-MOST:])
+    repeated = any(_same(earlier, fault) for earlier in state.faults)
+    faults = tuple(fault if _same(earlier, fault) else earlier for earlier in state.faults)
+    return replace(state, faults=faults if repeated else (*faults, fault)[-MOST:])
 
 
 def interrupted(state: HealthState) -> HealthState:
@@ -93,5 +96,5 @@ def worst(faults: tuple[Fault, ...]) -> Fault | None:
     return max(faults, key=lambda fault: (SEVERITY[fault.needs], -fault.since), default=None)
 
 
-def _same(one: Fault, other: Fault) -> bool:
-    return (one.subject, one.cause) == (other.subject, other.cause)
+def _same(fault: Fault, other: Fault) -> bool:
+    return (fault.subject, fault.cause) == (other.subject, other.cause)

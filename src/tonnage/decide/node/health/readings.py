@@ -64,8 +64,8 @@ def signs_of(
     if not device.healthy:
         cause = HANGS if vitals.hangs else UNREADABLE
         return (Sign(cause, device.reason or "the GPU cannot be read", _RESET),)
-    found = (*_memory(vitals, before), *_action(vitals), *_links(device, vitals, before, inventory, now))
-    return tuple(sign for sign in found if SIGNALS[sign.cause] in policy.signals)
+    signs = (*_memory(vitals, before), *_action(vitals), *_links(device, vitals, before, inventory, now))
+    return tuple(sign for sign in signs if SIGNALS[sign.cause] in policy.signals)
 
 
 def _memory(vitals: Vitals, before: Baseline | None) -> Iterator[Sign]:
@@ -84,8 +84,8 @@ def _memory(vitals: Vitals, before: Baseline | None) -> Iterator[Sign]:
 def _action(vitals: Vitals) -> Iterator[Sign]:
     action = vitals.recovery_action
     if action:  # 0 is none
-        what, needs = _ACTIONS.get(action, (f"recovery action {action}", _RESET))
-        yield Sign("recovery-action", f"the driver asks for {what}", needs)
+        action_text, needs = _ACTIONS.get(action, (f"recovery action {action}", _RESET))
+        yield Sign("recovery-action", f"the driver asks for {action_text}", needs)
 
 
 def _links(

@@ -59,8 +59,8 @@ def meant(fault: Fault, policy: HealthPolicy) -> Fault | None:
     needs = classes_of(code, policy)[fault.times > 1]
     if needs.harmless:
         return None
-    known = xids().get(code)
-    name = f"Xid {code}: {known.name}" if known else f"Xid {code}"
+    entry = xids().get(code)
+    name = f"Xid {code}: {entry.name}" if entry else f"Xid {code}"
     return replace(fault, needs=needs, reason=f"{name}; {NEEDS[needs]}")
 
 
@@ -74,8 +74,8 @@ def classes_of(code: int, policy: HealthPolicy) -> tuple[FaultClass, FaultClass]
         return policy.xids[code], policy.xids[code]
     if Signal.XID not in policy.signals:
         return FaultClass.INFORMATION, FaultClass.INFORMATION
-    known = xids().get(code)
-    first, again = (known.fault_class, known.again) if known else (UNLISTED, UNLISTED)
+    entry = xids().get(code)
+    first, again = (entry.fault_class, entry.again) if entry else (UNLISTED, UNLISTED)
     if policy.every_xid and first.harmless:
         first = FaultClass.RESET
     return first, max(first, again, key=SEVERITY.__getitem__)

@@ -71,13 +71,13 @@ def gpu_labels(
     devices = inventory.devices
     if not devices:
         return {}
-    told = _Told(inventory, config, plan)
-    labels = _versions(inventory) | told.whole()
+    sources = _LabelSources(inventory, config, plan)
+    labels = _versions(inventory) | sources.whole()
     # After the whole devices, whose labels MIG devices take over under `single`.
     if config.mig_strategy is MigStrategy.SINGLE:
-        labels |= told.single()
+        labels |= sources.single()
     elif config.mig_strategy is MigStrategy.MIXED:
-        labels |= told.mixed()
+        labels |= sources.mixed()
     if config.mig_strategy is not MigStrategy.NONE:
         labels["mig.strategy"] = config.mig_strategy.value
     uses_mps = bool(config.shared) and config.sharing_kind is SharingKind.MPS
@@ -95,7 +95,7 @@ def gpu_labels(
     return {f"{NVIDIA}/{key}": value for key, value in labels.items()} | _counts(devices)
 
 
-class _Told:
+class _LabelSources:
     """What is said of devices and their parts under a configuration; keys without `nvidia.com/`."""
 
     def __init__(self, inventory: Inventory, config: PluginConfig, plan: NodePlan) -> None:
@@ -227,16 +227,16 @@ def _versions(inventory: Inventory) -> dict[str, str]:
         major, minor, revision = (*driver, "")[:3]
         labels |= {
             "cuda.driver-version.full": inventory.driver_version,
-            **_named("cuda.driver-version", major=major, minor=minor, revision=revision),
-            **_named("cuda.driver", major=major, minor=minor, rev=revision),
+            **_with_parts("cuda.driver-version", major=major, minor=minor, revision=revision),
+            **_with_parts("cuda.driver", major=major, minor=minor, rev=revision),
         }
     runtime = _numbers(inventory.cuda_version, 2, 2)
     if runtime:
         major, minor = runtime
         labels |= {
             "cuda.runtime-version.full": inventory.cuda_version,
-            **_named("cuda.runtime-version", major=major, minor=minor),
-            **_named("cuda.runtime", major=major, minor=minor),
+            **_with_parts("cuda.runtime-version", major=major, minor=minor),
+            **_with_parts("cuda.runtime", major=major, minor=minor),
         }
     return labels
 
@@ -254,7 +254,7 @@ def _numbers(version: str, fewest: int, most: int) -> list[str]:
     return parts if sound else []
 
 
-def _named(key: str, **parts: str) -> Mapping[str, str]:
+def _with_parts(key: str, **parts: str) -> Mapping[str, str]:
     return {f"{key}.{name}": part for name, part in parts.items()}
 
 

@@ -39,8 +39,8 @@ def machine_labels(machine: Machine) -> dict[str, str]:
     >>> machine_labels(Machine(kernel="6.8.0-51-generic"))["feature.node.kubernetes.io/kernel-version.minor"]
     '8'
     """
-    found = (*_pci(machine.pci or ()), *_cpu(machine), *_kernel(machine.kernel), *_system(machine))
-    return {FEATURE + key: value for key, value in found if value}
+    pairs = (*_pci(machine.pci or ()), *_cpu(machine), *_kernel(machine.kernel), *_system(machine))
+    return {FEATURE + key: value for key, value in pairs if value}
 
 
 def gpus_on_the_bus(pci: Sequence[PciDevice] | None) -> tuple[PciDevice, ...]:
@@ -70,15 +70,15 @@ def vgpu_labels(pci: Sequence[PciDevice] | None) -> dict[str, str]:
     if not hosts:
         return {"vgpu.present": "false"}
     version, branch = hosts[0]
-    said = {"vgpu.host-driver-version": version, "vgpu.host-driver-branch": branch}
-    return {"vgpu.present": "true"} | {key: value for key, value in said.items() if value}
+    host_driver = {"vgpu.host-driver-version": version, "vgpu.host-driver-branch": branch}
+    return {"vgpu.present": "true"} | {key: value for key, value in host_driver.items() if value}
 
 
 def _host_driver(config: bytes) -> tuple[str, str] | None:
     """(version, branch) of the host's driver out of the capability signed `VF`; None if there is none."""
-    at, seen = config[_CAPABILITIES], set[int]()
-    while _FIRST_CAPABILITY <= at < _WHOLE_CONFIG - 4 and at not in seen:
-        seen.add(at)
+    at, visited = config[_CAPABILITIES], set[int]()
+    while _FIRST_CAPABILITY <= at < _WHOLE_CONFIG - 4 and at not in visited:
+        visited.add(at)
         if config[at] == _VENDOR_SPECIFIC and config[at + 3 : at + 5] == b"VF":
             return _record(config[at : min(at + config[at + 2], _WHOLE_CONFIG)])
         at = config[at + 1]
@@ -135,8 +135,8 @@ def _system(machine: Machine) -> Iterator[tuple[str, str]]:
 
 def _numbered(key: str, version: str, *names: str) -> Iterator[tuple[str, str]]:
     """The numbers at the beginning of a version, each under its name."""
-    found = _RELEASE.match(version)
-    for name, number in zip(names, found.groups() if found else (), strict=False):
+    match = _RELEASE.match(version)
+    for name, number in zip(names, match.groups() if match else (), strict=False):
         yield f"{key}.{name}", (number or "")[:LONGEST]
 
 

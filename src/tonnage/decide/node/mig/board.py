@@ -21,13 +21,15 @@ def resets_of(inventory: Inventory) -> Mapping[str, tuple[str, ...]]:
     Source: the driver's documentation of `nvidia-smi --gpu-reset`, and of MIG mode on Ampere and Hopper.
     """
     boards = _boards(inventory)
-    found: dict[str, tuple[str, ...]] = {}
+    by_uuid: dict[str, tuple[str, ...]] = {}
     for device in inventory.devices:
         major = device.compute_capability.partition(".")[0]
         if device.mig_enabled is not None and major.isdecimal() and int(major) <= _LAST:
             board = boards[device.uuid]
-            found[device.uuid] = tuple(each.uuid for each in inventory.devices if boards[each.uuid] == board)
-    return found
+            by_uuid[device.uuid] = tuple(
+                neighbour.uuid for neighbour in inventory.devices if boards[neighbour.uuid] == board
+            )
+    return by_uuid
 
 
 def _boards(inventory: Inventory) -> dict[str, str]:
@@ -40,9 +42,9 @@ def _boards(inventory: Inventory) -> dict[str, str]:
     ends += [
         (uuid, NVSWITCH) for uuid, product in products.items() if uuid not in linked and product in switched
     ]
-    for one, other in ends:
-        switches = f"switches of {products.get(one, '')}"  # a board has GPUs of one product
+    for end, other in ends:
+        switches = f"switches of {products.get(end, '')}"  # a board has GPUs of one product
         new = boards.setdefault(other or switches, other or switches)
-        old = boards.get(one, one)
+        old = boards.get(end, end)
         boards = {uuid: new if board == old else board for uuid, board in boards.items()}
     return boards

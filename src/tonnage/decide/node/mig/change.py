@@ -59,7 +59,7 @@ class MigChange:
     config: str
     goal: tuple[GpuShape, ...]
     before: tuple[GpuShape, ...]
-    kept: dict[str, tuple[int, ...]]
+    instances_left: dict[str, tuple[int, ...]]
     why: str = ""
     begun: bool = False
     resumed: int = 0
@@ -83,8 +83,14 @@ def gpu_of(gpu: DividedGpu, held: DeviceHolds) -> MigGpu:
     """The GPU as plans are made for it."""
     holders = _holders(gpu, held)
     now = tuple(
-        Instance(one.profile, one.start, "", tuple(sorted(holders.get(one.id, ()))), _split(one))
-        for one in gpu.instances
+        Instance(
+            instance.profile,
+            instance.start,
+            "",
+            tuple(sorted(holders.get(instance.id, ()))),
+            _split(instance),
+        )
+        for instance in gpu.instances
     )
     return MigGpu(gpu.index, gpu.product, gpu.uuid, now, gpu.enabled, gpu.device, profiles=gpu.profiles)
 
@@ -119,22 +125,22 @@ def change_to(
     """
     there = {gpu.uuid: gpu for gpu in gpus}
     goal: dict[str, GpuShape] = {}
-    kept: dict[str, tuple[int, ...]] = {}
-    for each in goals:
-        gpu = there.get(each.gpu.uuid)
-        if each.plan is None or gpu is None:
+    untouched: dict[str, tuple[int, ...]] = {}
+    for goal_of_gpu in goals:
+        gpu = there.get(goal_of_gpu.gpu.uuid)
+        if goal_of_gpu.plan is None or gpu is None:
             continue
-        enabled = (each.gpu.enabled or bool(each.gpu.now)) != each.mode
-        splits = {one.spot: one.split for one in each.plan.keep}
-        splits |= {spot: each.plan.splits.get(spot, ()) for spot in each.plan.create}
+        enabled = (goal_of_gpu.gpu.enabled or bool(goal_of_gpu.gpu.now)) != goal_of_gpu.mode
+        splits = {instance.spot: instance.split for instance in goal_of_gpu.plan.keep}
+        splits |= {spot: goal_of_gpu.plan.splits.get(spot, ()) for spot in goal_of_gpu.plan.create}
         spots = sorted(splits, key=lambda spot: spot[1])
         parts = (Part(*spot, tuple(sorted(splits[spot])) or (_slices(spot[0]),)) for spot in spots)
         shape = GpuShape(gpu.uuid, enabled, tuple(parts))
-        touched = {one.id for one in surplus(shape, gpu)}
+        touched = {instance.id for instance in surplus(shape, gpu)}
         if not touched and mode_step(shape, gpu) is None and create_step(shape, gpu) is None:
             continue
         goal[gpu.uuid] = shape
-        kept[gpu.uuid] = tuple(one.id for one in gpu.instances if one.id not in touched)
+        untouched[gpu.uuid] = tuple(instance.id for instance in gpu.instances if instance.id not in touched)
     turned = {uuid for uuid, shape in goal.items() if there[uuid].enabled != shape.enabled}
     together = {
         uuid: board
@@ -143,16 +149,16 @@ def change_to(
     }
     # A reset takes every instance of the board: GPUs beside are part of the change, and have a `before`.
     for uuid in (uuid for board in together.values() for uuid in board):
-        kept[uuid] = ()
+        untouched[uuid] = ()
         if uuid in there:
             goal.setdefault(uuid, shape_of(there[uuid]))
     before = tuple(shape_of(there[uuid]) for uuid in goal)
-    return MigChange(config, tuple(goal.values()), before, kept, resets=together) if goal else None
+    return MigChange(config, tuple(goal.values()), before, untouched, resets=together) if goal else None
 
 
 def shape_of(gpu: DividedGpu) -> GpuShape:
     """What the GPU is divided into now."""
-    parts = tuple(Part(one.profile, one.start, one.slices) for one in gpu.instances)
+    parts = tuple(Part(instance.profile, instance.start, instance.slices) for instance in gpu.instances)
     return GpuShape(gpu.uuid, gpu.enabled, parts)
 
 
@@ -165,33 +171,34 @@ def mode_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
 
 def create_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
     """Make the first instance that the GPU lacks; None: it lacks none."""
-    there = {(one.profile, one.start): one for one in gpu.instances}
+    there = {(instance.profile, instance.start): instance for instance in gpu.instances}
     for part in shape.parts:
-        one = there.get(part.spot)
-        if one is None:
+        instance = there.get(part.spot)
+        if instance is None:
             return CreateGpuInstance(gpu.uuid, part.profile, part.start)
-        missing = Counter(part.slices) - Counter(one.slices)
+        missing = Counter(part.slices) - Counter(instance.slices)
         if missing:
-            return CreateComputeInstance(gpu.uuid, one, max(missing))
+            return CreateComputeInstance(gpu.uuid, instance, max(missing))
     return None
 
 
 def surplus(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
     """Instances that are not as the shape has them, or not at all in it."""
     want = {part.spot: Counter(part.slices) for part in shape.parts}
-    for one in gpu.instances:
-        left = want.get((one.profile, one.start))
-        if left is None or not Counter(one.slices) <= left:
-            yield one
+    for instance in gpu.instances:
+        left = want.get((instance.profile, instance.start))
+        if left is None or not Counter(instance.slices) <= left:
+            yield instance
 
 
 def _holders(gpu: DividedGpu, held: DeviceHolds) -> dict[int, tuple[str, ...]]:
     """Pods, as `namespace/name`, by the id of the GPU instance that they use."""
     return {
-        one.id: tuple(
-            "/".join(filter(None, pod)) for pod in pods_with(held, {each.uuid for each in one.computes})
+        instance.id: tuple(
+            "/".join(filter(None, pod))
+            for pod in pods_with(held, {compute.uuid for compute in instance.computes})
         )
-        for one in gpu.instances
+        for instance in gpu.instances
     }
 
 

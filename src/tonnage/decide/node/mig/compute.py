@@ -19,20 +19,22 @@ _SIZES: Final[Mapping[int, tuple[int, ...]]] = {2: (1,), 3: (1, 2), 4: (1, 2), 7
 """What compute instances may have of a GPU instance's slices. Those that sum up to no more fit together."""
 
 
-def gpu_instances(wanted: Mapping[str, int]) -> dict[str, int] | MigLayoutReason:
+def gpu_instances(demand: Mapping[str, int]) -> dict[str, int] | MigLayoutReason:
     """The fewest GPU instances, by profile, that what is wanted takes.
 
     >>> gpu_instances({"1c.3g.40gb": 6}), gpu_instances({"1c.3g.40gb": 1, "2c.3g.40gb": 1, "1g.10gb": 1})
     ({'3g.40gb': 2}, {'3g.40gb': 1, '1g.10gb': 1})
     """
-    splits = splits_for(wanted)
+    splits = splits_for(demand)
     return (
-        splits if isinstance(splits, MigLayoutReason) else {name: len(each) for name, each in splits.items()}
+        splits
+        if isinstance(splits, MigLayoutReason)
+        else {name: len(instance_splits) for name, instance_splits in splits.items()}
     )
 
 
 def splits_for(
-    wanted: Mapping[str, int], there: Iterable[tuple[str, Split]] = ()
+    demand: Mapping[str, int], there: Iterable[tuple[str, Split]] = ()
 ) -> dict[str, tuple[Split, ...]] | MigLayoutReason:
     """How each GPU instance is split, by profile; as few as can be.
 
@@ -40,23 +42,23 @@ def splits_for(
     more GPU instances.
     """
     parts: dict[str, Counter[int]] = {}
-    found: dict[str, tuple[Split, ...]] = {}
-    for text, count in wanted.items():
+    by_profile: dict[str, tuple[Split, ...]] = {}
+    for text, count in demand.items():
         if not count:
             continue
         name = _parsed(text)
         if isinstance(name, MigLayoutReason):
             return name
         instance, compute = name
-        found.setdefault(instance, ())
+        by_profile.setdefault(instance, ())
         if compute is None:
-            found[instance] += ((),) * count
+            by_profile[instance] += ((),) * count
         else:
             parts.setdefault(instance, Counter())[compute] += count
     for instance, sizes in parts.items():
         able = [split for profile, split in there if profile == instance and split]
-        found[instance] += _splits(_slices(instance), sizes, able)
-    return found
+        by_profile[instance] += _splits(_slices(instance), sizes, able)
+    return by_profile
 
 
 def _parsed(text: str) -> tuple[str, int | None] | MigLayoutReason:
@@ -79,23 +81,23 @@ def _slices(instance: str) -> int:
 
 def _splits(slices: int, sizes: Counter[int], there: list[Split]) -> tuple[Split, ...]:
     fewest = len(_first_fit(slices, sizes))
-    kept: list[Split] = []
+    reused: list[Split] = []
     left = Counter(sizes)
     for split in there:
         rest = left - Counter(split)
-        if Counter(split) <= left and len(kept) + 1 + len(_first_fit(slices, rest)) <= fewest:
-            kept.append(split)
+        if Counter(split) <= left and len(reused) + 1 + len(_first_fit(slices, rest)) <= fewest:
+            reused.append(split)
             left = rest
-    return (*kept, *_first_fit(slices, left))
+    return (*reused, *_first_fit(slices, left))
 
 
 def _first_fit(slices: int, sizes: Counter[int]) -> tuple[Split, ...]:
     """The largest first. Of four slices at most, or of seven with one GPU instance, nothing takes fewer."""
     bins: list[list[int]] = []
     for size in sorted(sizes.elements(), reverse=True):
-        room = next((each for each in bins if sum(each) + size <= slices), None)
+        room = next((sizes_of_bin for sizes_of_bin in bins if sum(sizes_of_bin) + size <= slices), None)
         if room is None:
             bins.append([size])
         else:
             room.append(size)
-    return tuple(tuple(each) for each in bins)
+    return tuple(tuple(sizes_of_bin) for sizes_of_bin in bins)

@@ -52,11 +52,15 @@ def all_counts(board: MigBoard, names: Collection[str] = (), *, full: bool = Fal
     """
     order = [name for name in board.profiles if not names or name in names]
     layouts = ([name for name, _ in layout] for layout in all_layouts(board, names))
-    found = {tuple(layout.count(name) for name in order) for layout in layouts}
+    vectors = {tuple(layout.count(name) for name in order) for layout in layouts}
     if full:  # with some numbers all smaller ones are possible, so one more of each is enough to try
-        found = {one for one in found if not any(_one_more(one, place) in found for place in range(len(one)))}
-    ordered = sorted(found, key=lambda one: (-sum(one), one))
-    return tuple(tuple((n, c) for n, c in zip(order, one, strict=True) if c) for one in ordered)
+        vectors = {
+            vector
+            for vector in vectors
+            if not any(_one_more(vector, place) in vectors for place in range(len(vector)))
+        }
+    ordered = sorted(vectors, key=lambda vector: (-sum(vector), vector))
+    return tuple(tuple((n, c) for n, c in zip(order, vector, strict=True) if c) for vector in ordered)
 
 
 def _one_more(counts: Sequence[int], place: int) -> tuple[int, ...]:
@@ -66,11 +70,11 @@ def _one_more(counts: Sequence[int], place: int) -> tuple[int, ...]:
 class _State:
     """What some instances take of a GPU: slices as bits, numbers by profile, engines."""
 
-    __slots__ = ("board", "counts", "engines", "taken")
+    __slots__ = ("board", "counts", "engines", "occupied")
 
     def __init__(self, board: MigBoard) -> None:
         self.board = board
-        self.taken = 0
+        self.occupied = 0
         self.counts: dict[str, int] = {}
         self.engines = (0, 0)
 
@@ -79,10 +83,10 @@ class _State:
         mask = ((1 << profile.memory) - 1) << start
         count = self.counts.get(profile.name, 0) + 1
         media, flow = self.engines[0] + profile.media, self.engines[1] + profile.flow
-        if self.taken & mask or count > profile.most or media > self.board.media or flow > self.board.flow:
+        if self.occupied & mask or count > profile.most or media > self.board.media or flow > self.board.flow:
             return None
         other = _State(self.board)
-        other.taken, other.engines = self.taken | mask, (media, flow)
+        other.occupied, other.engines = self.occupied | mask, (media, flow)
         other.counts = {**self.counts, profile.name: count}
         return other
 

@@ -39,15 +39,17 @@ class MigGpu:
     holders: tuple[str, ...] = ()
     profiles: tuple[MigProfile, ...] = ()
 
-    def board(self, asked: Iterable[str] = ()) -> MigBoard | None:
+    def board(self, hints: Iterable[str] = ()) -> MigBoard | None:
         """What its driver told, filled up from the catalogue; None: neither knows what fits on it.
 
         What it is divided into tells boards of one product apart, else what is `asked` for.
         """
-        told = [one.name for one in self.profiles] or [one.profile for one in self.now] or asked
-        known = mig_board(self.product, told)
-        placed = [one for one in self.profiles if one.starts]
-        return told_board(self.product, known, placed) if placed else known
+        names = (
+            [profile.name for profile in self.profiles] or [profile.profile for profile in self.now] or hints
+        )
+        catalogued = mig_board(self.product, names)
+        placed = [profile for profile in self.profiles if profile.starts]
+        return told_board(self.product, catalogued, placed) if placed else catalogued
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,9 @@ def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tup
     strange = sorted({index for entry in entries for index in entry.devices or () if index not in there})
     goals = [_by_entries(gpu, entries) for gpu in gpus]
     for index in strange:
-        asked = tuple(entry.where for entry in entries if index in (entry.devices or ()))
+        places = tuple(entry.where for entry in entries if index in (entry.devices or ()))
         missing = MigGpuMissing(subject=f"GPU {index}", message="the node has no such GPU", index=index)
-        goals.append(GpuGoal(MigGpu(index, ""), refusal=missing, where=asked))
+        goals.append(GpuGoal(MigGpu(index, ""), refusal=missing, where=places))
     return tuple(goals)
 
 
@@ -91,14 +93,14 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
         if board is None:
             goals.append(GpuGoal(gpu, refusal=_indivisible(gpu)))
             continue
-        found = layout_of(board, layout)
-        if isinstance(found, MigLayoutReason):
-            goals.append(GpuGoal(gpu, refusal=found))
+        target = layout_of(board, layout)
+        if isinstance(target, MigLayoutReason):
+            goals.append(GpuGoal(gpu, refusal=target))
         else:
-            wanted: dict[str, int] = {}
-            for profile, _ in found.placed:
-                wanted[profile.name] = wanted.get(profile.name, 0) + 1
-            goals.append(_planned(gpu, board, wanted, enabled=not found.whole))
+            demand: dict[str, int] = {}
+            for profile, _ in target.placed:
+                demand[profile.name] = demand.get(profile.name, 0) + 1
+            goals.append(_planned(gpu, board, demand, enabled=not target.whole))
     return tuple(goals)
 
 
@@ -109,39 +111,46 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
         return GpuGoal(gpu)
     first = meant[0]
     where = tuple(entry.where for entry in meant)
-    board = gpu.board(first.wanted)
+    board = gpu.board(first.counts)
     if (unsure := _narrower(meant, gpu) or _unidentified(meant, gpu, board)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
-    if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
+    if any((entry.enabled, entry.counts) != (first.enabled, first.counts) for entry in meant):
         message = "two entries want it divided differently"
         differ = MigEntriesDiffer(subject=f"GPU {gpu.index}", message=message, entries=where)
         return GpuGoal(gpu, refusal=differ, where=where)
     if board is None:
         named = any(entry.enabled and entry.devices is not None for entry in meant)
         return GpuGoal(gpu, refusal=_indivisible(gpu) if named else None, where=where)
-    return replace(_planned(gpu, board, first.wanted, enabled=first.enabled), where=where)
+    return replace(_planned(gpu, board, first.counts, enabled=first.enabled), where=where)
 
 
 def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
     if entry.devices is not None and gpu.index not in entry.devices:
         return False
-    known = (gpu.device,) if gpu.device else board.devices if board is not None else ()
-    return not entry.filters or any(one.partition(":")[0] in known for one in entry.filters)
+    device_ids = (gpu.device,) if gpu.device else board.devices if board is not None else ()
+    return not entry.filters or any(
+        device_filter.partition(":")[0] in device_ids for device_filter in entry.filters
+    )
 
 
 def _narrower(entries: Sequence[MigEntry], gpu: MigGpu) -> MigLayoutReason | None:
     """A filter by the subsystem of a board: nobody here knows those, so neither yes nor no would be right."""
-    strange = next((one for entry in entries for one in entry.filters if ":" in one), "")
+    strange = next(
+        (device_filter for entry in entries for device_filter in entry.filters if ":" in device_filter), ""
+    )
     instead = ("a filter by the device alone", "its index")
     return _undecided(gpu, (strange,), "subsystem", instead) if strange else None
 
 
 def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> MigLayoutReason | None:
     """Filters that tell products of a board apart, where nobody told which of them this is."""
-    named = {one for entry in entries for one in entry.filters}
+    named = {entry_or_filter for entry in entries for entry_or_filter in entry.filters}
     if gpu.device or board is None or not named:
         return None
-    alike = all((one.enabled, one.wanted) == (entries[0].enabled, entries[0].wanted) for one in entries)
+    alike = all(
+        (entry_or_filter.enabled, entry_or_filter.counts) == (entries[0].enabled, entries[0].counts)
+        for entry_or_filter in entries
+    )
     if alike and (named >= {*board.devices} or not all(entry.filters for entry in entries)):
         return None
     return _undecided(gpu, tuple(sorted(named)), "PCI device id", ("its index",))
@@ -159,8 +168,8 @@ def _undecided(
     )
 
 
-def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:
-    plan = plan_gpu(board, gpu.now, wanted)
+def _planned(gpu: MigGpu, board: MigBoard, demand: Mapping[str, int], *, enabled: bool) -> GpuGoal:
+    plan = plan_gpu(board, gpu.now, demand)
     mode = enabled != (gpu.enabled or bool(gpu.now))
     if isinstance(plan, MigLayoutReason):
         return GpuGoal(gpu, refusal=plan)

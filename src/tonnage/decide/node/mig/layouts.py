@@ -24,7 +24,7 @@ DISABLED: Final = "all-disabled"
 ENABLED: Final = "all-enabled"
 BALANCED: Final = "all-balanced"
 _ALL: Final = "all-"
-_ITEM: Final = re.compile(r"(?P<name>[0-9a-z.+-]{1,24}?)\s*[:=x*]\s*(?P<count>[0-9]{1,3})")
+_PROFILE_COUNT: Final = re.compile(r"(?P<name>[0-9a-z.+-]{1,24}?)\s*[:=x*]\s*(?P<count>[0-9]{1,3})")
 _MOST_ALTERNATIVES: Final = 4
 
 
@@ -38,7 +38,7 @@ class Layout:
     @property
     def profiles(self) -> tuple[str, ...]:
         """Names of the profiles, in the order of their slices."""
-        return tuple(profile.name for profile, _ in sorted(self.placed, key=lambda one: one[1]))
+        return tuple(profile.name for profile, _ in sorted(self.placed, key=lambda placement: placement[1]))
 
 
 def layout_of(board: MigBoard, text: str) -> Layout | MigLayoutReason:
@@ -51,17 +51,17 @@ def layout_of(board: MigBoard, text: str) -> Layout | MigLayoutReason:
         return Layout(whole=True)
     if text == ENABLED:
         return Layout()
-    wanted = _wanted(board, text)
-    if isinstance(wanted, MigLayoutReason):
-        return wanted
-    placed = placements(board, wanted)
+    demand = _demand_of(board, text)
+    if isinstance(demand, MigLayoutReason):
+        return demand
+    placed = placements(board, demand)
     if placed is None:
-        return conflict(board, wanted)
+        return conflict(board, demand)
     return Layout(placed)
 
 
 def placements(
-    board: MigBoard, wanted: Mapping[str, int], *, beside: Iterable[tuple[str, int]] = ()
+    board: MigBoard, demand: Mapping[str, int], *, beside: Iterable[tuple[str, int]] = ()
 ) -> tuple[tuple[MigProfile, int], ...] | None:
     """Where each device goes, or None when they do not fit together, or `beside` (profile, first slice).
 
@@ -72,22 +72,22 @@ def placements(
     """
     table = board.profiles
     beside = tuple(beside)
-    if any(name not in table or count > table[name].most for name, count in wanted.items()):
+    if any(name not in table or count > table[name].most for name, count in demand.items()):
         return None
-    if _lacking(board, Counter(wanted) + Counter(name for name, _ in beside)):
+    if _lacking(board, Counter(demand) + Counter(name for name, _ in beside)):
         return None
-    order = sorted(wanted, key=lambda name: (len(table[name].starts), -table[name].memory, name))
-    taken = sum(_mask(table[name], start) for name, start in beside)
-    return _placed([table[name] for name in order for _ in range(wanted[name])], taken, ())
+    order = sorted(demand, key=lambda name: (len(table[name].starts), -table[name].memory, name))
+    occupied = sum(_mask(table[name], start) for name, start in beside)
+    return _placed([table[name] for name in order for _ in range(demand[name])], occupied, ())
 
 
-def _lacking(board: MigBoard, wanted: Mapping[str, int]) -> str:
+def _lacking(board: MigBoard, demand: Mapping[str, int]) -> str:
     """The engines of which the board has too few; empty where there are enough, or they limit nothing."""
-    media = sum(board.profiles[name].media * count for name, count in wanted.items())
-    flow = sum(board.profiles[name].flow * count for name, count in wanted.items())
-    for engine, taken, has in (("media", media, board.media), ("flow", flow, board.flow)):
-        if taken > has:
-            return f"they take {taken} {engine} engines, it has {has}"
+    media = sum(board.profiles[name].media * count for name, count in demand.items())
+    flow = sum(board.profiles[name].flow * count for name, count in demand.items())
+    for engine, used, has in (("media", media, board.media), ("flow", flow, board.flow)):
+        if used > has:
+            return f"they take {used} {engine} engines, it has {has}"
     return ""
 
 
@@ -97,32 +97,32 @@ def _mask(profile: MigProfile, start: int) -> int:
 
 
 def _placed(
-    left: list[MigProfile], taken: int, found: tuple[tuple[MigProfile, int], ...]
+    left: list[MigProfile], occupied: int, placed: tuple[tuple[MigProfile, int], ...]
 ) -> tuple[tuple[MigProfile, int], ...] | None:
     if not left:
-        return found
-    one, *others = left
-    least = found[-1][1] if found and found[-1][0] is one else -1
-    for start in one.starts:
-        mask = _mask(one, start)
-        if start > least and not taken & mask:
-            answer = _placed(others, taken | mask, (*found, (one, start)))
+        return placed
+    profile, *others = left
+    least = placed[-1][1] if placed and placed[-1][0] is profile else -1
+    for start in profile.starts:
+        mask = _mask(profile, start)
+        if start > least and not occupied & mask:
+            answer = _placed(others, occupied | mask, (*placed, (profile, start)))
             if answer is not None:
                 return answer
     return None
 
 
-def conflict(board: MigBoard, wanted: Mapping[str, int]) -> MigLayoutReason:
+def conflict(board: MigBoard, demand: Mapping[str, int]) -> MigLayoutReason:
     """Why these do not fit together on one GPU, and the largest parts of them that do."""
-    unknown = [name for name in wanted if name not in board.profiles]
+    unknown = [name for name in demand if name not in board.profiles]
     if unknown:
         message = f"there is no profile {' and no '.join(unknown)}"
         return MigProfileNotOffered(subject=board.name, message=message, instead=_offered(board, unknown))
     return MigLayoutTooLarge(
         subject=board.name,
-        message=f"{written(wanted)} do not fit together on one GPU: {_reason(board, wanted)}",
-        instead=nearest_layouts(board, wanted),
-        profiles=dict(wanted),
+        message=f"{written(demand)} do not fit together on one GPU: {_reason(board, demand)}",
+        instead=nearest_layouts(board, demand),
+        profiles=dict(demand),
     )
 
 
@@ -132,34 +132,34 @@ def _offered(board: MigBoard, unknown: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(board.profiles, key=lambda name: name not in near))
 
 
-def nearest_layouts(board: MigBoard, wanted: Mapping[str, int]) -> tuple[str, ...]:
+def nearest_layouts(board: MigBoard, demand: Mapping[str, int]) -> tuple[str, ...]:
     """The largest parts of what is wanted that fit, those that keep most devices first."""
-    return tuple(written(one) for one in _largest_parts(board, wanted))
+    return tuple(written(part) for part in _largest_parts(board, demand))
 
 
-def _largest_parts(board: MigBoard, wanted: Mapping[str, int]) -> list[dict[str, int]]:
-    names = list(wanted)
-    found: list[dict[str, int]] = []
-    for counts in sorted(_within(board, wanted, names, board.memory), key=lambda counts: -sum(counts)):
-        one = dict(zip(names, counts, strict=True))
-        covered = any(all(one[n] <= other[n] for n in names) for other in found)
-        if sum(counts) and not covered and placements(board, one) is not None:
-            found.append(one)
-            if len(found) == _MOST_ALTERNATIVES:
+def _largest_parts(board: MigBoard, demand: Mapping[str, int]) -> list[dict[str, int]]:
+    names = list(demand)
+    parts: list[dict[str, int]] = []
+    for counts in sorted(_within(board, demand, names, board.memory), key=lambda counts: -sum(counts)):
+        part = dict(zip(names, counts, strict=True))
+        covered = any(all(part[n] <= other[n] for n in names) for other in parts)
+        if sum(counts) and not covered and placements(board, part) is not None:
+            parts.append(part)
+            if len(parts) == _MOST_ALTERNATIVES:
                 break
-    return found
+    return parts
 
 
 def _within(
-    board: MigBoard, wanted: Mapping[str, int], names: Sequence[str], memory: int
+    board: MigBoard, demand: Mapping[str, int], names: Sequence[str], memory: int
 ) -> Iterator[tuple[int, ...]]:
     """Parts of what is wanted that take no more memory slices, by the numbers of the profiles named."""
     if not names:
         yield ()
         return
     first = board.profiles[names[0]]
-    for count in range(min(wanted[first.name], first.most, memory // first.memory), -1, -1):
-        for others in _within(board, wanted, names[1:], memory - count * first.memory):
+    for count in range(min(demand[first.name], first.most, memory // first.memory), -1, -1):
+        for others in _within(board, demand, names[1:], memory - count * first.memory):
             yield (count, *others)
 
 
@@ -172,37 +172,37 @@ def written(counts: Mapping[str, int]) -> str:
     return ",".join(f"{name}:{count}" for name, count in counts.items() if count)
 
 
-def _wanted(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
-    known = tuple(board.profiles)
+def _demand_of(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
+    profiles = tuple(board.profiles)
     mixed = (BALANCED,) if board.balanced else ()
-    layouts = (DISABLED, *mixed, *(f"{_ALL}{name}" for name in known))
+    layouts = (DISABLED, *mixed, *(f"{_ALL}{name}" for name in profiles))
     if text == BALANCED and board.balanced:
         return dict(board.balanced)
     if text.startswith(_ALL):
         name = profile_named(board, text.removeprefix(_ALL))
         if name is None:
-            offered = tuple(f"{_ALL}{one}" for one in _offered(board, [text.removeprefix(_ALL)]))
+            offered = tuple(f"{_ALL}{profile}" for profile in _offered(board, [text.removeprefix(_ALL)]))
             message = f"{board.name}: no layout {text[:60]}"
             instead = (*offered, DISABLED, *mixed)
             return MigProfileNotOffered(subject=board.name, message=message, instead=instead)
         return {
             name: next(n for n in range(board.profiles[name].most, 0, -1) if placements(board, {name: n}))
         }
-    wanted: dict[str, int] = {}
+    demand: dict[str, int] = {}
     for part in text.split(","):
-        match = _ITEM.fullmatch(part.strip())
+        match = _PROFILE_COUNT.fullmatch(part.strip())
         if match is None:
             message = (
                 f"{part.strip()[:60]} is no profile with a number" if part.strip() else "a profile is missing"
             )
-            instead = (f"{known[0]}:2,{known[-2]}:1", *layouts[:3])
+            instead = (f"{profiles[0]}:2,{profiles[-2]}:1", *layouts[:3])
             return MigLayoutInvalid(subject=board.name, message=message, instead=instead)
         name = profile_named(board, match["name"])
         if name is None:
             return _no_profile(board, match["name"])
-        wanted[name] = wanted.get(name, 0) + int(match["count"])
-    if any(wanted.values()):
-        return wanted
+        demand[name] = demand.get(name, 0) + int(match["count"])
+    if any(demand.values()):
+        return demand
     return MigLayoutInvalid(subject=board.name, message="no device is asked for", instead=layouts[:3])
 
 
@@ -221,35 +221,39 @@ def _no_profile(board: MigBoard, text: str) -> MigLayoutReason:
 def profile_named(board: MigBoard, text: str) -> str | None:
     """The driver's name of a profile; `.me` and `+me` are one, and `3g` names the first of its slices."""
     name = text.removeprefix("mig-").replace("+", ".")
-    same = (known for known in board.profiles if known.replace("+", ".") == name)
-    return next(same, next((known for known in board.profiles if known.partition(".")[0] == name), None))
+    same = (profile for profile in board.profiles if profile.replace("+", ".") == name)
+    return next(
+        same, next((profile for profile in board.profiles if profile.partition(".")[0] == name), None)
+    )
 
 
-def _reason(board: MigBoard, wanted: Mapping[str, int]) -> str:
+def _reason(board: MigBoard, demand: Mapping[str, int]) -> str:
     """What is too much, and in whose way the slices are."""
-    slices = _overlap(board, wanted)
-    for name, count in wanted.items():
+    slices = _overlap(board, demand)
+    for name, count in demand.items():
         if count > board.profiles[name].most:
             return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}; {slices}"
-    width = sum(board.profiles[name].memory * count for name, count in wanted.items())
+    width = sum(board.profiles[name].memory * count for name, count in demand.items())
     if width > board.memory:
         return f"they take {width} memory slices, it has {board.memory}; {slices}"
-    engines = _lacking(board, wanted)
+    engines = _lacking(board, demand)
     return f"{engines}; {slices}" if engines else slices
 
 
-def _overlap(board: MigBoard, wanted: Mapping[str, int]) -> str:
+def _overlap(board: MigBoard, demand: Mapping[str, int]) -> str:
     """Which device finds no place beside the others, and who has the slices at which it may begin."""
-    size = {name: board.profiles[name].memory for name in wanted}
-    part = max(_largest_parts(board, wanted), key=lambda one: sum(size[name] * one[name] for name in one))
+    size = {name: board.profiles[name].memory for name in demand}
+    part = max(
+        _largest_parts(board, demand), key=lambda entry: sum(size[name] * entry[name] for name in entry)
+    )
     placed = placements(board, part) or ()
-    left = board.profiles[next(name for name, count in wanted.items() if count > part[name])]
+    left = board.profiles[next(name for name, count in demand.items() if count > part[name])]
     there = ", ".join(
         f"{profile.name} on {_span(start, profile.memory)}"
-        for profile, start in sorted(placed, key=lambda one: one[1])
+        for profile, start in sorted(placed, key=lambda entry: entry[1])
     )
-    taken = sum(_mask(profile, start) for profile, start in placed)
-    if any(not taken & _mask(left, start) for start in left.starts):
+    occupied = sum(_mask(profile, start) for profile, start in placed)
+    if any(not occupied & _mask(left, start) for start in left.starts):
         return f"one more {left.name} beside {there} would find memory slices, and that is not enough"
     may = ", ".join(map(str, left.starts))
     return f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {there}"

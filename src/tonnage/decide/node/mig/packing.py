@@ -62,9 +62,9 @@ def pack(
             needed_mib=largest,
             most_mib=sizes[-1],
         )
-    wanted = tuple(sum(count for mib, count in demand.items() if mib > below) for below in (0, *sizes[:-1]))
+    target = tuple(sum(count for mib, count in demand.items() if mib > below) for below in (0, *sizes[:-1]))
     layouts = _layouts(board, tuple(sorted(memory_mib.items())))
-    chosen, least = _fewest(tuple(layouts), wanted)
+    chosen, least = _fewest(tuple(layouts), target)
     serves = {mib: _smallest(memory_mib, board, mib) for mib in sorted(demand)}
     gpus = tuple((dict(layouts[vector]), number) for vector, number in chosen)
     return Packing(gpus, serves, least)
@@ -81,65 +81,69 @@ def _layouts(
 ) -> dict[Vector, tuple[tuple[str, int], ...]]:
     """The layouts that no other surpasses, by how many of their devices have at least each amount."""
     sizes = sorted({mib for _, mib in memory})
-    found: dict[Vector, tuple[tuple[str, int], ...]] = {}
+    by_vector: dict[Vector, tuple[tuple[str, int], ...]] = {}
     for counts in product(*(range(board.profiles[name].most + 1) for name, _ in memory)):
         layout = tuple((name, count) for (name, _), count in zip(memory, counts, strict=True) if count)
         if placements(board, dict(layout)) is not None:
             many = zip((mib for _, mib in memory), counts, strict=True)
             pairs = list(many)
             vector = tuple(sum(count for mib, count in pairs if mib >= size) for size in sizes)
-            found.setdefault(vector, layout)
-    return {one: layout for one, layout in found.items() if not any(_surpasses(two, one) for two in found)}
+            by_vector.setdefault(vector, layout)
+    return {
+        candidate: layout
+        for candidate, layout in by_vector.items()
+        if not any(_surpasses(two, candidate) for two in by_vector)
+    }
 
 
-def _surpasses(one: Vector, other: Vector) -> bool:
-    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+def _surpasses(vector: Vector, other: Vector) -> bool:
+    return vector != other and all(a >= b for a, b in zip(vector, other, strict=True))
 
 
-def _fewest(vectors: tuple[Vector, ...], wanted: Vector) -> tuple[tuple[tuple[Vector, int], ...], bool]:
+def _fewest(vectors: tuple[Vector, ...], target: Vector) -> tuple[tuple[tuple[Vector, int], ...], bool]:
     """(layouts with their number, whether no fewer do).
 
     Of many GPUs most are divided as the linear solution has them, and only the last few are looked for: that
     solution rounded up is never many GPUs away from the least.
     """
     prices = _prices(vectors)
-    dearest = max(prices, key=lambda price: _worth(price, wanted))
-    least = ceil(_worth(dearest, wanted))
-    shares = _shares(vectors, dearest, wanted)
-    sure = Counter({one: floor(share) - _LOOKED_FOR for one, share in shares.items()})
+    dearest = max(prices, key=lambda price: _worth(price, target))
+    least = ceil(_worth(dearest, target))
+    shares = _shares(vectors, dearest, target)
+    sure = Counter({vector: floor(share) - _LOOKED_FOR for vector, share in shares.items()})
     sure = +sure
-    rounded = Counter({one: ceil(share) for one, share in shares.items() if share})
-    given = [sum(one[place] * number for one, number in sure.items()) for place in range(len(wanted))]
-    left = tuple(max(many - has, 0) for many, has in zip(wanted, given, strict=True))
+    rounded = Counter({vector: ceil(share) for vector, share in shares.items() if share})
+    covered = [sum(vector[place] * number for vector, number in sure.items()) for place in range(len(target))]
+    left = tuple(max(many - has, 0) for many, has in zip(target, covered, strict=True))
     search = _Search(prices, _MOST_STEPS)
     for count in range(least, rounded.total() + 1):
         answer = search.divided(sorted(vectors, reverse=True), left, count - sure.total())  # many small first
         if answer is not None:
-            found = sure + Counter(dict(answer))
-            return tuple(found.items()), count == least or not (sure or search.gave_up)
+            total = sure + Counter(dict(answer))
+            return tuple(total.items()), count == least or not (sure or search.gave_up)
         if search.gave_up:
             break
     return tuple(rounded.items()), rounded.total() == least
 
 
 def _shares(
-    vectors: tuple[Vector, ...], price: tuple[Fraction, ...], wanted: Vector
+    vectors: tuple[Vector, ...], price: tuple[Fraction, ...], target: Vector
 ) -> dict[Vector, Fraction]:
     """How many GPUs of each layout meet a demand where parts of a GPU count, and nothing takes fewer.
 
     Only layouts that cost a whole GPU at the dearest prices are in it, and more than wanted is had only of
     what costs nothing (complementary slackness).
     """
-    width = len(wanted)
+    width = len(target)
     free = [
         tuple(-int(place == other) for other in range(width)) for place in range(width) if not price[place]
     ]
-    columns = [*(one for one in vectors if _worth(price, one) == 1), *free]
+    columns = [*(vector for vector in vectors if _worth(price, vector) == 1), *free]
     for chosen in combinations(columns, width):
-        rows = [[Fraction(one[place]) for one in chosen] for place in range(width)]
-        solved = _solved(rows, [Fraction(number) for number in wanted])
+        rows = [[Fraction(vector[place]) for vector in chosen] for place in range(width)]
+        solved = _solved(rows, [Fraction(number) for number in target])
         if solved is not None and min(solved) >= 0:
-            return {one: share for one, share in zip(chosen, solved, strict=True) if min(one) >= 0}
+            return {vector: share for vector, share in zip(chosen, solved, strict=True) if min(vector) >= 0}
     raise AssertionError("what is dearest has a solution that costs as much")
 
 
@@ -147,15 +151,15 @@ def _shares(
 def _prices(vectors: tuple[Vector, ...]) -> tuple[tuple[Fraction, ...], ...]:
     """Corners of the prices at which no GPU is worth more than 1: a demand's worth bounds its GPUs below."""
     width = len(vectors[0])
-    found = set[tuple[Fraction, ...]]()
+    prices = set[tuple[Fraction, ...]]()
     walls = [*vectors, *(tuple(int(i == j) for i in range(width)) for j in range(width))]
     for chosen in combinations(range(len(walls)), width):
         rows = [[Fraction(number) for number in walls[place]] for place in chosen]
         sides = [Fraction(int(place < len(vectors))) for place in chosen]
         price = _solved(rows, sides)
-        if price is not None and min(price) >= 0 and all(_worth(price, one) <= 1 for one in vectors):
-            found.add(price)
-    return tuple(sorted(found))
+        if price is not None and min(price) >= 0 and all(_worth(price, vector) <= 1 for vector in vectors):
+            prices.add(price)
+    return tuple(sorted(prices))
 
 
 def _worth(price: tuple[Fraction, ...], vector: Vector) -> Fraction:
@@ -186,24 +190,24 @@ class _Search:
         self.gave_up = False
 
     def divided(
-        self, vectors: list[Vector], wanted: Vector, count: int
+        self, vectors: list[Vector], target: Vector, count: int
     ) -> tuple[tuple[Vector, int], ...] | None:
-        if not any(number > 0 for number in wanted):
+        if not any(number > 0 for number in target):
             return ()
-        if not vectors or count <= 0 or any(_worth(price, wanted) > count for price in self._prices):
+        if not vectors or count <= 0 or any(_worth(price, target) > count for price in self._prices):
             return None
-        one, *others = vectors
-        for number in self._numbers(one, wanted, count):
+        vector, *others = vectors
+        for number in self._numbers(vector, target, count):
             self._steps -= 1
             if self._steps < 0:
                 self.gave_up = True
                 return None
-            left = tuple(max(w - number * v, 0) for w, v in zip(wanted, one, strict=True))
+            left = tuple(max(w - number * v, 0) for w, v in zip(target, vector, strict=True))
             rest = self.divided(others, left, count - number)
             if rest is not None:
-                return ((one, number), *rest) if number else rest
+                return ((vector, number), *rest) if number else rest
         return None
 
-    def _numbers(self, one: Vector, wanted: Vector, count: int) -> Iterator[int]:
-        most = max((ceil(Fraction(w, v)) for w, v in zip(wanted, one, strict=True) if v), default=0)
+    def _numbers(self, vector: Vector, target: Vector, count: int) -> Iterator[int]:
+        most = max((ceil(Fraction(w, v)) for w, v in zip(target, vector, strict=True) if v), default=0)
         yield from range(min(most, count), -1, -1)

@@ -44,16 +44,16 @@ class NodeNow:
     def paused(self) -> Paused:
         """What the annotation says; what somebody else wrote into it counts only where it makes sense."""
         try:
-            said = parsed_json(self.annotations.get(ANNOTATION, "{}"))
+            recorded = parsed_json(self.annotations.get(ANNOTATION, "{}"))
         except ValueError:
             return Paused()
-        if not isinstance(said, dict):
+        if not isinstance(recorded, dict):
             return Paused()
-        labels = said.get("labels")
-        kept = labels if isinstance(labels, dict) else {}
+        labels = recorded.get("labels")
+        operands = labels if isinstance(labels, dict) else {}
         return Paused(
-            said.get("cordoned") is True,
-            {key: value for key, value in kept.items() if key in OPERANDS and isinstance(value, str)},
+            recorded.get("cordoned") is True,
+            {key: value for key, value in operands.items() if key in OPERANDS and isinstance(value, str)},
         )
 
 
@@ -96,7 +96,10 @@ def restore(node: NodeNow) -> JsonObject | None:
     return patch | {"spec": {"unschedulable": None}} if before.cordoned and node.unschedulable else patch
 
 
-def _patch(node: NodeNow, labels: Mapping[str, str], said: str | None) -> JsonObject:
+def _patch(node: NodeNow, labels: Mapping[str, str], annotation: str | None) -> JsonObject:
     """Only of the Node as it was seen."""
-    metadata: dict[str, JsonValue] = {"annotations": {ANNOTATION: said}, "resourceVersion": node.version}
+    metadata: dict[str, JsonValue] = {
+        "annotations": {ANNOTATION: annotation},
+        "resourceVersion": node.version,
+    }
     return {"metadata": metadata | ({"labels": dict(labels)} if labels else {})}

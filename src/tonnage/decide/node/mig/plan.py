@@ -65,7 +65,7 @@ class _Kind:
 
 
 def plan_gpu(
-    board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, int]
+    board: MigBoard, now: tuple[Instance, ...], demand: Mapping[str, int]
 ) -> MigPlan | MigLayoutReason:
     """The way to `wanted` that evicts the fewest holders, then destroys the fewest instances.
 
@@ -73,19 +73,30 @@ def plan_gpu(
     smaller compute instances stand together is settled before, by what is held most. An instance that the
     board does not know is destroyed: nobody can tell what fits beside it.
     """
-    held = sorted(now, key=lambda each: -len(each.holders))
-    splits = splits_for(wanted, [(each.profile, each.split) for each in held])
+    held = sorted(now, key=lambda instance: -len(instance.holders))
+    splits = splits_for(demand, [(instance.profile, instance.split) for instance in held])
     if isinstance(splits, MigLayoutReason):
         return splits
-    counts = {name: len(each) for name, each in splits.items()}
+    counts = {name: len(instance) for name, instance in splits.items()}
     if placements(board, counts) is None:
         return conflict(board, counts)
-    kinds = Counter(_Kind(name, split) for name, each in splits.items() for split in each)
+    kinds = Counter(_Kind(name, split) for name, instance in splits.items() for split in instance)
     numbers: dict[str, int] = {}
-    users = (sum({1 << numbers.setdefault(one, len(numbers)) for one in each.holders}) for each in now)
-    there = ((_Kind(one.profile, one.split), one.start, user) for one, user in zip(now, users, strict=True))
-    places, made = _kept(board, tuple(there), tuple(sorted(kinds.items())))
-    gone = tuple(each for place, each in enumerate(now) if place not in places)
+    users = (
+        sum(
+            {
+                1 << numbers.setdefault(instance_or_holder, len(numbers))
+                for instance_or_holder in instance.holders
+            }
+        )
+        for instance in now
+    )
+    there = (
+        (_Kind(instance_or_holder.profile, instance_or_holder.split), instance_or_holder.start, user)
+        for instance_or_holder, user in zip(now, users, strict=True)
+    )
+    places, made = _kept_places(board, tuple(there), tuple(sorted(kinds.items())))
+    gone = tuple(instance for place, instance in enumerate(now) if place not in places)
     return MigPlan(
         tuple(now[place] for place in places),
         gone,
@@ -95,20 +106,22 @@ def plan_gpu(
 
 
 @lru_cache(maxsize=4096)
-def _kept(
+def _kept_places(
     board: MigBoard, now: tuple[tuple[_Kind, int, int], ...], goal: tuple[tuple[_Kind, int], ...]
 ) -> tuple[tuple[int, ...], tuple[tuple[_Kind, int], ...]]:
     """(places in `now` to keep, what is made beside them). `now` is kind, start, and holders as bits.
 
     Fleets have few patterns and many GPUs, so answers are remembered.
     """
-    wanted = Counter(dict(goal))
-    useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(board, kind, start, wanted)]
-    choices = [one for size in range(len(useful), -1, -1) for one in combinations(useful, size)]
-    for places in sorted(choices, key=lambda one: _evicted(now, one)):  # of equals the larger stays first
-        kept = Counter(now[place][0] for place in places)
-        if kept <= wanted:
-            made = _made(board, wanted - kept, [(now[place][0].profile, now[place][1]) for place in places])
+    demand = Counter(dict(goal))
+    useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(board, kind, start, demand)]
+    choices = [choice for size in range(len(useful), -1, -1) for choice in combinations(useful, size)]
+    for places in sorted(
+        choices, key=lambda choice: _evicted(now, choice)
+    ):  # of equals the larger stays first
+        kinds = Counter(now[place][0] for place in places)
+        if kinds <= demand:
+            made = _made(board, demand - kinds, [(now[place][0].profile, now[place][1]) for place in places])
             if made is not None:
                 return places, made
     raise AssertionError("to keep nothing is a choice, and the goal alone fits")
@@ -124,23 +137,23 @@ def _made(board: MigBoard, kinds: Counter[_Kind], beside: list[Spot]) -> tuple[t
         return None
     left = sorted(kinds.elements(), reverse=True)
     made: list[tuple[_Kind, int]] = []
-    for profile, start in sorted(placed, key=lambda one: one[1]):
-        kind = next(each for each in left if each.profile == profile.name)
+    for profile, start in sorted(placed, key=lambda placement: placement[1]):
+        kind = next(kind_left for kind_left in left if kind_left.profile == profile.name)
         left.remove(kind)
         made.append((kind, start))
     return tuple(made)
 
 
-def _evicted(now: tuple[tuple[_Kind, int, int], ...], kept: tuple[int, ...]) -> int:
+def _evicted(now: tuple[tuple[_Kind, int, int], ...], places: tuple[int, ...]) -> int:
     """How many holders lose an instance."""
     lost = 0
     for place, (_, _, users) in enumerate(now):
-        if place not in kept:
+        if place not in places:
             lost |= users
     return lost.bit_count()
 
 
-def _is_useful(board: MigBoard, kind: _Kind, start: int, wanted: Mapping[_Kind, int]) -> bool:
+def _is_useful(board: MigBoard, kind: _Kind, start: int, demand: Mapping[_Kind, int]) -> bool:
     """An instance that the goal has, too."""
     name = kind.profile
-    return bool(wanted.get(kind)) and name in board.profiles and start in board.profiles[name].starts
+    return bool(demand.get(kind)) and name in board.profiles and start in board.profiles[name].starts

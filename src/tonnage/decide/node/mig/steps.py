@@ -63,7 +63,9 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
             return gpu_gone(uuid)
     for uuid in shapes:
         board = next((board for board in change.resets.values() if uuid in board), (uuid,))
-        step = _step(change, [(shapes[each], there[each]) for each in board if each in shapes])
+        step = _step(
+            change, [(shapes[gpu_uuid], there[gpu_uuid]) for gpu_uuid in board if gpu_uuid in shapes]
+        )
         if step is not None:
             return step
     return None
@@ -71,8 +73,12 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
 
 def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     for shape, gpu in board:
-        gone = [one for one in surplus(shape, gpu) if one.id not in change.kept.get(gpu.uuid, ())]
-        own = [one for one in gone if (one.profile, one.start) in change.spots(gpu.uuid)]
+        gone = [
+            instance
+            for instance in surplus(shape, gpu)
+            if instance.id not in change.instances_left.get(gpu.uuid, ())
+        ]
+        own = [instance for instance in gone if (instance.profile, instance.start) in change.spots(gpu.uuid)]
         if own:
             return _destroyed(gpu, own[0])
     turns = [turn for shape, gpu in board if (turn := mode_step(shape, gpu)) is not None]
@@ -89,14 +95,14 @@ def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigSte
 def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     """What a reset would destroy is destroyed before, so that nobody's is; None: nothing is left of it."""
     for _, gpu in board:
-        for one in gpu.instances:
-            if (one.profile, one.start) not in change.spots(gpu.uuid):
-                return foreign_instance(gpu.uuid, one.profile, one.start)
-            return _destroyed(gpu, one)
+        for instance in gpu.instances:
+            if (instance.profile, instance.start) not in change.spots(gpu.uuid):
+                return foreign_instance(gpu.uuid, instance.profile, instance.start)
+            return _destroyed(gpu, instance)
     return None
 
 
-def _destroyed(gpu: DividedGpu, one: GpuInstance) -> MigStep:
-    if one.computes:
-        return DestroyComputeInstance(gpu.uuid, one, one.computes[-1].id)
-    return DestroyGpuInstance(gpu.uuid, one)
+def _destroyed(gpu: DividedGpu, instance: GpuInstance) -> MigStep:
+    if instance.computes:
+        return DestroyComputeInstance(gpu.uuid, instance, instance.computes[-1].id)
+    return DestroyGpuInstance(gpu.uuid, instance)

@@ -18,20 +18,20 @@ def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], held: DeviceHolds)
         for shape in change.goal
         if shape.uuid in there and there[shape.uuid].enabled != shape.enabled
     }
-    turned |= {each for uuid in turned for each in change.resets.get(uuid, ())}
-    found: dict[MigUser, None] = {}
+    turned |= {neighbour for uuid in turned for neighbour in change.resets.get(uuid, ())}
+    users: dict[MigUser, None] = {}
     for shape in change.goal:
         if (gpu := there.get(shape.uuid)) is not None:
-            found |= dict.fromkeys(_in_the_way(shape, gpu, held, turned=shape.uuid in turned))
-    return tuple(found)
+            users |= dict.fromkeys(_in_the_way(shape, gpu, held, turned=shape.uuid in turned))
+    return tuple(users)
 
 
 def _in_the_way(shape: GpuShape, gpu: DividedGpu, held: DeviceHolds, *, turned: bool) -> Iterator[MigUser]:
     touched = gpu.instances if turned else tuple(surplus(shape, gpu))
-    for one in touched:
-        name = one.computes[0].uuid if one.computes else f"{one.profile} of {gpu.uuid}"
-        uuids = {each.uuid for each in one.computes}
-        yield from _users(name, pods_with(held, uuids), [pid for gi, pid in gpu.users if gi == one.id])
+    for instance in touched:
+        name = instance.computes[0].uuid if instance.computes else f"{instance.profile} of {gpu.uuid}"
+        uuids = {compute.uuid for compute in instance.computes}
+        yield from _users(name, pods_with(held, uuids), [pid for gi, pid in gpu.users if gi == instance.id])
     if turned or touched:
         pids = [pid for gi, pid in gpu.users if gi is None]
         yield from _users(gpu.uuid, pods_with(held, {gpu.uuid}), pids)

@@ -38,12 +38,12 @@ class MigWish:
 
 def wish_for(label: str, configs: MigConfigs | None, where: str) -> MigWish:
     """The wish of a label. `configs` are what `where` has; None: it is not there."""
-    known = configs or {}
-    if label in known:
-        return MigWish(label, known[label])
+    by_name = configs or {}
+    if label in by_name:
+        return MigWish(label, by_name[label])
     if label.startswith("all-"):
         return MigWish(label)
-    others = tuple(sorted(known))
+    others = tuple(sorted(by_name))
     there = f"it has {', '.join(others[:20])}" if others else "there is none"
     reason = MigConfigurationMissing(
         subject=where,
@@ -110,7 +110,7 @@ def _refused(wish: MigWish, refusals: Sequence[tuple[str, MigLayoutReason]]) -> 
         alike.setdefault(why.in_short, []).append(index)
     return MigLayoutRefused(
         subject=f"MIG layout {wish.config}",
-        message="; ".join(f"GPU {', '.join(each)}: {why}" for why, each in alike.items()),
+        message="; ".join(f"GPU {', '.join(indices)}: {why}" for why, indices in alike.items()),
         gpus={index: why.message for index, why in refusals},
     )
 

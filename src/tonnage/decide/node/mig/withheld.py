@@ -11,16 +11,18 @@ from tonnage.model.devices.inventory import Device, Inventory
 CHANGING: Final = "its MIG layout is being changed"
 
 
-def withheld(inventory: Inventory, kept: Mapping[str, tuple[int, ...]]) -> Inventory:
+def withheld(inventory: Inventory, instances_left: Mapping[str, tuple[int, ...]]) -> Inventory:
     """The same with these GPUs (by uuid) not to be used, but for the GPU instances that stay, by their ids.
 
     >>> withheld(Inventory((Device("GPU-0", 0, "x", 1),)), {"GPU-0": ()}).devices[0].healthy
     False
     """
-    if not kept:
+    if not instances_left:
         return inventory
     devices = tuple(
-        _without(device, frozenset(kept[device.uuid])) if device.uuid in kept and device.healthy else device
+        _without(device, frozenset(instances_left[device.uuid]))
+        if device.uuid in instances_left and device.healthy
+        else device
         for device in inventory.devices
     )
     return replace(inventory, devices=devices)

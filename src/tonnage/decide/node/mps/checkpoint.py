@@ -36,10 +36,10 @@ def recalled(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file holds: i
     """
     return tuple(
         MpsDaemon(
-            parse_resource_name(str(each["resource"])),
-            str(each["root"]),
-            int(each["threads"]),
-            tuple(MpsDevice(str(uuid), int(limit)) for uuid, limit in each["devices"][:_MOST]),
+            parse_resource_name(str(entry["resource"])),
+            str(entry["root"]),
+            int(entry["threads"]),
+            tuple(MpsDevice(str(uuid), int(limit)) for uuid, limit in entry["devices"][:_MOST]),
         )
-        for each in payload["daemons"][:_MOST]
+        for entry in payload["daemons"][:_MOST]
     )

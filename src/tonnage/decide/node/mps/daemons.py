@@ -95,14 +95,14 @@ def daemons_of(plan: NodePlan, inventory: Inventory, config: PluginConfig) -> tu
 
 def gated(plan: NodePlan, daemons: Iterable[MpsDaemon], states: Mapping[ResourceName, MpsState]) -> NodePlan:
     """The plan with devices unhealthy that no daemon serves now with the limits that they should have."""
-    wanted = {daemon.resource: daemon for daemon in daemons}
-    if not wanted:
+    by_resource = {daemon.resource: daemon for daemon in daemons}
+    if not by_resource:
         return plan
     return replace(
         plan,
         resources=tuple(
-            _gated(resource, wanted[resource.name], states.get(resource.name))
-            if resource.name in wanted
+            _gated(resource, by_resource[resource.name], states.get(resource.name))
+            if resource.name in by_resource
             else resource
             for resource in plan.resources
         ),
@@ -130,8 +130,8 @@ def _healthy_first(resource: PlannedResource) -> Iterator[str]:
     yield from (uuid for uuid, healthy in health.items() if not healthy)
 
 
-def _gated(resource: PlannedResource, wanted: MpsDaemon, state: MpsState | None) -> PlannedResource:
-    served = () if state is None or state.why else _served(state.daemon, wanted)
+def _gated(resource: PlannedResource, daemon: MpsDaemon, state: MpsState | None) -> PlannedResource:
+    served = () if state is None or state.why else _served(state.daemon, daemon)
     if state is None:
         why = "the MPS control daemon is not started yet"
     elif state.why:
@@ -142,11 +142,11 @@ def _gated(resource: PlannedResource, wanted: MpsDaemon, state: MpsState | None)
     return replace(resource, slots=slots)
 
 
-def _served(standing: MpsDaemon, wanted: MpsDaemon) -> frozenset[str]:
+def _served(standing: MpsDaemon, target: MpsDaemon) -> frozenset[str]:
     """Devices that are served as they should be."""
-    if (standing.root, standing.threads_percent) != (wanted.root, wanted.threads_percent):
+    if (standing.root, standing.threads_percent) != (target.root, target.threads_percent):
         return frozenset()
-    return frozenset(device.uuid for device in standing.devices if device in wanted.devices)
+    return frozenset(device.uuid for device in standing.devices if device in target.devices)
 
 
 def _without(slot: Slot, why: str) -> Slot:

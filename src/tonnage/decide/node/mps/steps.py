@@ -57,7 +57,7 @@ Step: TypeAlias = StartDaemon | Ask | StopDaemon
 
 
 def next_steps(
-    wanted: tuple[MpsDaemon, ...], standing: Mapping[ResourceName, Standing], held: Set[str], *, now: float
+    targets: tuple[MpsDaemon, ...], standing: Mapping[ResourceName, Standing], held: Set[str], *, now: float
 ) -> tuple[Step, ...]:
     """At most one step for each resource; those of different resources may be taken at the same time.
 
@@ -65,38 +65,38 @@ def next_steps(
     (`held`): its end would be theirs. One that died, or is silent, serves nobody and is replaced at once. No
     daemon starts on a device that another still has.
     """
-    return tuple(_steps({daemon.resource: daemon for daemon in wanted}, standing, held, now))
+    return tuple(_steps({daemon.resource: daemon for daemon in targets}, standing, held, now))
 
 
 def _steps(
-    wanted: Mapping[ResourceName, MpsDaemon],
+    targets: Mapping[ResourceName, MpsDaemon],
     standing: Mapping[ResourceName, Standing],
     held: Set[str],
     now: float,
 ) -> Iterator[Step]:
-    for resource, one in standing.items():
-        if one.busy:
+    for resource, state in standing.items():
+        if state.busy:
             continue
-        right = resource in wanted and wanted[resource].like(one.daemon)
-        if one.alive and (right or resource in held):
-            if now >= one.due_at:
-                yield Ask(one.daemon)
+        right = resource in targets and targets[resource].like(state.daemon)
+        if state.alive and (right or resource in held):
+            if now >= state.due_at:
+                yield Ask(state.daemon)
         elif not right:
-            if now >= one.due_at or one.alive:
-                yield StopDaemon(one.daemon)
-        elif now >= one.due_at and not _taken(wanted[resource], standing):
-            yield StartDaemon(wanted[resource])
-    for resource, daemon in wanted.items():
-        if resource not in standing and not _taken(daemon, standing):
+            if now >= state.due_at or state.alive:
+                yield StopDaemon(state.daemon)
+        elif now >= state.due_at and not _is_occupied(targets[resource], standing):
+            yield StartDaemon(targets[resource])
+    for resource, daemon in targets.items():
+        if resource not in standing and not _is_occupied(daemon, standing):
             yield StartDaemon(daemon)
 
 
-def _taken(daemon: MpsDaemon, standing: Mapping[ResourceName, Standing]) -> bool:
+def _is_occupied(daemon: MpsDaemon, standing: Mapping[ResourceName, Standing]) -> bool:
     """Whether a device of it is still another daemon's."""
     uuids = {device.uuid for device in daemon.devices}
     return any(
-        resource != daemon.resource and any(device.uuid in uuids for device in one.daemon.devices)
-        for resource, one in standing.items()
+        resource != daemon.resource and any(device.uuid in uuids for device in other.daemon.devices)
+        for resource, other in standing.items()
     )
 
 
@@ -109,31 +109,38 @@ def pause_s(failures: int) -> float:
     return BACK_OFF_S[min(failures, len(BACK_OFF_S)) - 1]
 
 
-def started(one: Standing, *, now: float) -> Standing:
+def started(state: Standing, *, now: float) -> Standing:
     """After a start that succeeded."""
     return replace(
-        one, alive=True, ready=True, why="", silences=0, starts=one.starts + 1, since=now, due_at=now + ASK_S
+        state,
+        alive=True,
+        ready=True,
+        why="",
+        silences=0,
+        starts=state.starts + 1,
+        since=now,
+        due_at=now + ASK_S,
     )
 
 
-def answered(one: Standing, *, now: float) -> Standing:
+def answered(state: Standing, *, now: float) -> Standing:
     """After a question that was answered."""
-    failures = 0 if now - one.since >= FORGIVEN_S else one.failures
-    return replace(one, ready=True, why="", silences=0, failures=failures, due_at=now + ASK_S)
+    failures = 0 if now - state.since >= FORGIVEN_S else state.failures
+    return replace(state, ready=True, why="", silences=0, failures=failures, due_at=now + ASK_S)
 
 
-def silent(one: Standing, why: str, *, now: float) -> Standing:
+def silent(state: Standing, why: str, *, now: float) -> Standing:
     """After a question that was not answered: after some in a row it counts as dead."""
-    silences = one.silences + 1
+    silences = state.silences + 1
     if silences >= MOST_SILENCES:
-        return died(one, why, now=now)
-    return replace(one, ready=False, why=why, silences=silences, due_at=now + ASK_AGAIN_S)
+        return died(state, why, now=now)
+    return replace(state, ready=False, why=why, silences=silences, due_at=now + ASK_AGAIN_S)
 
 
-def died(one: Standing, why: str, *, now: float) -> Standing:
+def died(state: Standing, why: str, *, now: float) -> Standing:
     """After its end, or a start that failed. One that served long is started again at once."""
-    failures = 0 if one.ready and now - one.since >= FORGIVEN_S else one.failures
+    failures = 0 if state.ready and now - state.since >= FORGIVEN_S else state.failures
     pause = pause_s(failures) if failures else 0.0
     return replace(
-        one, alive=False, ready=False, why=why, silences=0, failures=failures + 1, due_at=now + pause
+        state, alive=False, ready=False, why=why, silences=0, failures=failures + 1, due_at=now + pause
     )

@@ -71,28 +71,28 @@ class Joined:
 def board_of(devices: Iterable[Device], links: Iterable[Link]) -> Board:
     """The board of these devices; never fails, whatever the links say."""
     order = tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
-    known = links_by_ends(links)
+    by_ends = links_by_ends(links)
     nvlinks = tuple(
-        tuple(0 if one is other else nvlinks_between(one.uuid, other.uuid, known) for other in order)
-        for one in order
+        tuple(0 if left is other else nvlinks_between(left.uuid, other.uuid, by_ends) for other in order)
+        for left in order
     )
     ways = tuple(
         tuple(
-            _way(one, other, nvlinks[i][j], PCI_WORDS[pci_level(one, other, known)])
+            _way(left, other, nvlinks[i][j], PCI_WORDS[pci_level(left, other, by_ends)])
             for j, other in enumerate(order)
         )
-        for i, one in enumerate(order)
+        for i, left in enumerate(order)
     )
-    up = (known.get((device.uuid, NVSWITCH)) for device in order)
+    up = (by_ends.get((device.uuid, NVSWITCH)) for device in order)
     switched = tuple(link.nvlinks if link is not None else 0 for link in up)
-    return Board(order, ways, nvlinks, switched, topology_of(link_matrix(order, known.values())))
+    return Board(order, ways, nvlinks, switched, topology_of(link_matrix(order, by_ends.values())))
 
 
-def _way(one: Device, other: Device, nvlinks: int, pci: str) -> str:
-    if one is other:
+def _way(left: Device, other: Device, nvlinks: int, pci: str) -> str:
+    if left is other:
         return "X"
     if nvlinks:
-        return "XGMI" if all(is_amd(device) for device in (one, other)) else f"NV{nvlinks}"
+        return "XGMI" if all(is_amd(device) for device in (left, other)) else f"NV{nvlinks}"
     return pci
 
 
@@ -103,8 +103,8 @@ def is_amd(device: Device) -> bool:
 
 def joined(board: Board, indices: Iterable[int]) -> Joined:
     """How well the devices with these indices are joined; indices that the board lacks do not count."""
-    wanted = frozenset(indices)
-    places = [place for place, device in enumerate(board.devices) if device.index in wanted]
+    chosen = frozenset(indices)
+    places = [place for place, device in enumerate(board.devices) if device.index in chosen]
     pairs = list(combinations(places, 2))
     slowest = min(pairs, key=lambda pair: board.tenths(*pair), default=None)
     numa = {board.devices[place].numa_node for place in places}

@@ -97,11 +97,11 @@ def class_tables(pairs: Pairs, kinds: tuple[tuple[int, ...], ...]) -> Generator[
     return replace(tables, future=tuple(future))
 
 
-def _alike(rows: Sequence[Sequence[int]], one: int, other: int) -> bool:
+def _alike(rows: Sequence[Sequence[int]], place: int, other: int) -> bool:
     """Whether exchanging two places leaves all rows as they are."""
     exchanged = list(rows[other])
-    exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
-    return tuple(exchanged) == tuple(rows[one])
+    exchanged[place], exchanged[other] = exchanged[other], exchanged[place]
+    return tuple(exchanged) == tuple(rows[place])
 
 
 def _lowest(ordered: Sequence[Sequence[int]], counts: Counts) -> tuple[int, ...]:

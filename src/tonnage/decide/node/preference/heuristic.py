@@ -112,29 +112,29 @@ class _Search:
         while better and steps > 0:
             better = False
             places = tuple(-place for place in best[2])
-            taken, moved = self._others(places), self._movable(places, required)
-            singles, couples = [(place,) for place in taken], self._couples(taken)
-            for given in (*((place,) for place in moved), *combinations(moved, 2)):
-                if steps <= 0 or (better and len(given) == 2):
+            addable, moved = self._others(places), self._movable(places, required)
+            singles, couples = [(place,) for place in addable], self._couples(addable)
+            for removed in (*((place,) for place in moved), *combinations(moved, 2)):
+                if steps <= 0 or (better and len(removed) == 2):
                     break
-                rest = tuple(place for place in places if place not in given)
-                groups = singles if len(given) == 1 else couples
-                steps -= len(rest) * (len(rest) + 2 * len(groups) * len(given))
-                found = max((best, *self._with(rest, groups)))
-                if found > best:
-                    best, better = found, True
+                rest = tuple(place for place in places if place not in removed)
+                groups = singles if len(removed) == 1 else couples
+                steps -= len(rest) * (len(rest) + 2 * len(groups) * len(removed))
+                candidate = max((best, *self._with(rest, groups)))
+                if candidate > best:
+                    best, better = candidate, True
         return tuple(-place for place in best[2])
 
     def _others(self, places: Sequence[int]) -> list[int]:
         """The lowest free places of each kind that are not chosen, two of each: a couple may need them."""
-        return [place for sort in self.sorts for place in [each for each in sort if each not in places][:2]]
+        return [place for sort in self.sorts for place in [free for free in sort if free not in places][:2]]
 
     def _movable(self, places: Sequence[int], required: frozenset[int]) -> list[int]:
         """The highest chosen places of each kind that are not required, two of each."""
         return [
             place
             for sort in self.sorts
-            for place in [each for each in sort if each in places and each not in required][-2:]
+            for place in [chosen for chosen in sort if chosen in places and chosen not in required][-2:]
         ]
 
     def _couples(self, others: Sequence[int]) -> list[tuple[int, ...]]:
@@ -142,7 +142,9 @@ class _Search:
         couples = set[tuple[int, ...]]()
         for place in others:
             row = self.pairs.sums[place]
-            partner = max((each for each in others if each != place), key=row.__getitem__, default=None)
+            partner = max(
+                (candidate for candidate in others if candidate != place), key=row.__getitem__, default=None
+            )
             if partner is not None:
                 couples.add((min(place, partner), max(place, partner)))
         return sorted(couples)

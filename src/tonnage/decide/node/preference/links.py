@@ -49,49 +49,49 @@ def link_matrix(devices: Sequence[Device], links: Iterable[Link]) -> LinkMatrix:
     one side knows nothing of do not count. Without a PCI level, two devices of one NUMA node are NUMA_NODE,
     others SYSTEM.
     """
-    known = links_by_ends(links)
+    by_ends = links_by_ends(links)
     order = sorted(devices, key=lambda device: (device.index, device.uuid))
     per_link = [_per_link(device) for device in order]
     best = [[0] * len(order) for _ in order]
     pci = [[0] * len(order) for _ in order]
-    for i, one in enumerate(order):
+    for i, left in enumerate(order):
         for j in range(i):
-            slow = PCI_TENTHS[pci_level(one, order[j], known)]
-            fast = nvlinks_between(one.uuid, order[j].uuid, known) * min(per_link[i], per_link[j])
+            slow = PCI_TENTHS[pci_level(left, order[j], by_ends)]
+            fast = nvlinks_between(left.uuid, order[j].uuid, by_ends) * min(per_link[i], per_link[j])
             pci[i][j] = pci[j][i] = slow
             best[i][j] = best[j][i] = min(MOST_TENTHS, max(slow, fast))
     uuids = tuple(device.uuid for device in order)
     return LinkMatrix(uuids, tuple(map(tuple, best)), tuple(map(tuple, pci)))
 
 
-Known = Mapping[tuple[str, str], Link]
+LinksByEnds = Mapping[tuple[str, str], Link]
 """Links by source and target."""
 
 
-def links_by_ends(links: Iterable[Link]) -> Known:
+def links_by_ends(links: Iterable[Link]) -> LinksByEnds:
     """The links by their two ends; those from a device to itself are none."""
     return {(link.source, link.target): link for link in links if link.source != link.target}
 
 
-def pci_level(one: Device, other: Device, known: Known) -> PciLevel:
+def pci_level(device: Device, other: Device, by_ends: LinksByEnds) -> PciLevel:
     """What is nearest above two devices; where no driver says, it follows from their NUMA nodes."""
-    stated = [known.get((one.uuid, other.uuid)), known.get((other.uuid, one.uuid))]
+    stated = [by_ends.get((device.uuid, other.uuid)), by_ends.get((other.uuid, device.uuid))]
     levels = [link.level for link in stated if link is not None and link.level is not None]
     if levels:
         return max(levels)
-    same = one.numa_node is not None and one.numa_node == other.numa_node
+    same = device.numa_node is not None and device.numa_node == other.numa_node
     return PciLevel.NUMA_NODE if same else PciLevel.SYSTEM
 
 
-def nvlinks_between(one: str, other: str, known: Known) -> int:
+def nvlinks_between(uuid: str, other: str, by_ends: LinksByEnds) -> int:
     """How many NVLinks join the two, straight or through switches."""
-    straight = _fewer(known, (one, other), (other, one))
-    return max(straight, _fewer(known, (one, NVSWITCH), (other, NVSWITCH)))
+    straight = _fewer(by_ends, (uuid, other), (other, uuid))
+    return max(straight, _fewer(by_ends, (uuid, NVSWITCH), (other, NVSWITCH)))
 
 
-def _fewer(known: Known, here: tuple[str, str], there: tuple[str, str]) -> int:
-    one, other = known.get(here), known.get(there)
-    return min(one.nvlinks, other.nvlinks) if one is not None and other is not None else 0
+def _fewer(by_ends: LinksByEnds, here: tuple[str, str], there: tuple[str, str]) -> int:
+    link, other = by_ends.get(here), by_ends.get(there)
+    return min(link.nvlinks, other.nvlinks) if link is not None and other is not None else 0
 
 
 def _per_link(device: Device) -> int:

@@ -34,21 +34,21 @@ def prefer_replicas(
     """
     device_of = partial(_device_of, resource)
     chosen, others = in_order(resource, available, required, size)
-    wanted = max(size, 0) - len(chosen)
+    lacking = max(size, 0) - len(chosen)
     free: dict[str, deque[str]] = {}
     for slot in others:
         free.setdefault(device_of(slot), deque()).append(slot)
     # After the required ones have left `others`: they count as taken, like those of other pods.
-    taken = Counter([_device(resource, slot) for slot in resource.slots])
-    taken.subtract({device: len(slots) for device, slots in free.items()})
+    in_use = Counter([_device(resource, slot) for slot in resource.slots])
+    in_use.subtract({device: len(slots) for device, slots in free.items()})
     here = Counter(map(device_of, chosen))
     strict = policy is SharedPolicy.SPREAD_STRICT and resource.shared
     spread = policy in (SharedPolicy.SPREAD, SharedPolicy.SPREAD_STRICT)
     step = -1 if policy is SharedPolicy.PACKED else 1
     heap = [
         (
-            step * (here if spread else taken)[device],
-            step * (taken if spread else here)[device],
+            step * (here if spread else in_use)[device],
+            step * (in_use if spread else here)[device],
             place,
             device,
         )
@@ -56,10 +56,10 @@ def prefer_replicas(
         if not (strict and here[device])
     ]
     heapify(heap)
-    while wanted and heap:
+    while lacking and heap:
         first, second, place, device = heappop(heap)
         chosen.append(free[device].popleft())
-        wanted -= 1
+        lacking -= 1
         # Only after its replica is out: a device that is in the heap twice would be chosen by its old counts.
         if free[device] and not strict:
             heappush(heap, (first + step, second + step, place, device))
@@ -73,8 +73,8 @@ def in_order(
     left = set(available)
     chosen = [slot for slot in dict.fromkeys(required) if slot in left][: max(size, 0)]
     left.difference_update(chosen)
-    known = [slot for slot in resource.by_id if slot in left]
-    return chosen, known + sorted(left.difference(known))
+    advertised = [slot for slot in resource.by_id if slot in left]
+    return chosen, advertised + sorted(left.difference(advertised))
 
 
 def _device_of(resource: PlannedResource, text: str) -> str:

@@ -145,8 +145,8 @@ def _spread_up(table: array[int]) -> Generator[None, None, None]:
         step *= 2
 
 
-def _greater(one: array[int], other: array[int]) -> array[int]:
-    pairwise = zip(one, other, strict=True)
+def _greater(row: array[int], other: array[int]) -> array[int]:
+    pairwise = zip(row, other, strict=True)
     return array("q", [a if a > b else b for a, b in pairwise])  # noqa: FURB136 - max() takes twice as long
 
 

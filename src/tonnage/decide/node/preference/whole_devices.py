@@ -66,8 +66,8 @@ def finished(work: Generator[None, None, T]) -> T:
         try:
             next(work)
         except StopIteration as end:
-            result: T = end.value
-            return result
+            answer: T = end.value
+            return answer
 
 
 def prefer_whole(
@@ -84,8 +84,8 @@ def prefer_whole(
     strange = sorted(offered.difference(places, must))
     free = sorted(places[uuid] for uuid in offered.difference(strange) if uuid in places)
     needed = [places[uuid] for uuid in must if uuid in places]
-    wanted = min(size - (len(must) - len(needed)), len(free))
-    chosen = [topology.matrix.uuids[place] for place in _best(topology, free, needed, wanted)]
+    number = min(size - (len(must) - len(needed)), len(free))
+    chosen = [topology.matrix.uuids[place] for place in _best(topology, free, needed, number)]
     answer = [*chosen, *(uuid for uuid in must if uuid not in places)]
     return (*answer, *strange[: max(size - len(answer), 0)])
 

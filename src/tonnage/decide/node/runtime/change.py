@@ -32,27 +32,27 @@ _BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container to
 _AS_THE_NODE: Final = "--runtime containerd://2.1.4 (kubectl get node -o wide)"
 
 
-def cdi_plan(seen: RuntimeSeen) -> RuntimePlan:
+def cdi_plan(runtime: RuntimeSeen) -> RuntimePlan:
     """What has to be done so that the runtime gives containers the CDI devices that kubelet names."""
-    version = version_of(seen.version)
-    if seen.problems:
-        return refused(*seen.problems)
-    if seen.kind is None or version is None:
-        return refused(unknown(seen))
-    plan = _planned(seen, seen.kind, version)
-    return replace(plan, inventory=inventory(seen))
+    version = version_of(runtime.version)
+    if runtime.problems:
+        return refused(*runtime.problems)
+    if runtime.kind is None or version is None:
+        return refused(unknown(runtime))
+    plan = _planned(runtime, runtime.kind, version)
+    return replace(plan, inventory=inventory(runtime))
 
 
-def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
+def undo_plan(runtime: RuntimeSeen) -> RuntimePlan:
     """What takes everything out again that was put in, and nothing that somebody changed since."""
-    if seen.kind is None:
-        return refused(unknown(seen))
+    if runtime.kind is None:
+        return refused(unknown(runtime))
     edits: list[FileEdit] = []
-    problems = [*seen.problems]
-    for file in (*seen.templates, *seen.files):
+    problems = [*runtime.problems]
+    for file in (*runtime.templates, *runtime.files):
         if file.text is None or not has_block(file.text):
             continue
-        after = without_template(file) if file in seen.templates else without_blocks(file.path, file.text)
+        after = without_template(file) if file in runtime.templates else without_blocks(file.path, file.text)
         if isinstance(after, Problem):
             problems.append(after)
         elif file.link:
@@ -66,32 +66,32 @@ def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
     return RuntimePlan(Standing.CHANGE, "takes out what Tonnage put in", tuple(edits))
 
 
-def inventory(seen: RuntimeSeen) -> RuntimeInventory:
+def inventory(runtime: RuntimeSeen) -> RuntimeInventory:
     """CDI and NRI of the runtime, as the node's status tells them."""
-    main = seen.files[0].path if seen.files else ""
-    config = _read(seen)
+    main = runtime.files[0].path if runtime.files else ""
+    config = _read(runtime)
     config = replace(config, files=config.files or (main,))
-    name = seen.kind.value if seen.kind is not None else ""
+    name = runtime.kind.value if runtime.kind is not None else ""
     return node_software(
-        NodeRuntime(runtime=f"{name}://{seen.version}", configs=(config,)), KubeletPolicies()
+        NodeRuntime(runtime=f"{name}://{runtime.version}", configs=(config,)), KubeletPolicies()
     ).runtime
 
 
-def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimePlan:
-    name = f"{kind.value} {seen.version}"
+def _planned(runtime: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimePlan:
+    name = f"{kind.value} {runtime.version}"
     if not can_cdi(kind, version):
         remedy = f"upgrade the runtime, {_BY_VARIABLES}"
-        return refused(Problem(f"{name} has no CDI", seen.told_by, f"it needs {CDI_NEEDS}", remedy))
-    read = _read(seen)
+        return refused(Problem(f"{name} has no CDI", runtime.told_by, f"it needs {CDI_NEEDS}", remedy))
+    read = _read(runtime)
     if read.cdi_elsewhere and kind is RuntimeKind.CRIO:
         return refused(_elsewhere(name, read.cdi_elsewhere))
     if not kubelet_cdi(kind, version):
-        what, why = f"{name} takes no CDI devices from kubelet", "names from kubelet need 1.28"
+        text, why = f"{name} takes no CDI devices from kubelet", "names from kubelet need 1.28"
         remedy = "upgrade the runtime, or deviceListStrategy: cdi-annotations, which needs no more of it"
-        return refused(Problem(what, seen.told_by, why, remedy))
+        return refused(Problem(text, runtime.told_by, why, remedy))
     if kind is RuntimeKind.CRIO:
         return _nothing(f"{name} has CDI without a switch")
-    files, problems = containerd_files(seen.files, version, seen.templates)
+    files, problems = containerd_files(runtime.files, version, runtime.templates)
     if problems:
         return refused(*problems)
     disabled = without_cri(files)
@@ -99,19 +99,19 @@ def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimeP
         return refused(disabled)
     if read.cdi_elsewhere:
         return refused(_elsewhere(name, read.cdi_elsewhere))
-    if files.strangers and any(_KEY in (each.cri or {}) for each in files.said):
+    if files.strangers and any(_KEY in (file.cri or {}) for file in files.configs):
         return refused(stranger(files))
-    said = files.cri().get(_KEY)
-    if said is True:
+    setting = files.cri().get(_KEY)
+    if setting is True:
         return _nothing(f"{name} has CDI: {_KEY} = true in {_speaker(files)}")
-    if said is None and cdi_by_default(kind, version):
+    if setting is None and cdi_by_default(kind, version):
         return _nothing(f"{name} has CDI by default, and {files.main.file.path} does not say otherwise")
     return _switched_on(files, version, name)
 
 
-def _read(seen: RuntimeSeen) -> RuntimeConfig:
-    texts = [(file.path, file.text) for file in seen.files if file.text is not None]
-    return crio_config(texts) if seen.kind is RuntimeKind.CRIO else containerd_config(texts)
+def _read(runtime: RuntimeSeen) -> RuntimeConfig:
+    texts = [(file.path, file.text) for file in runtime.files if file.text is not None]
+    return crio_config(texts) if runtime.kind is RuntimeKind.CRIO else containerd_config(texts)
 
 
 def _elsewhere(name: str, where: str) -> Problem:
@@ -125,7 +125,11 @@ def _elsewhere(name: str, where: str) -> Problem:
 
 def _speaker(files: ContainerdFiles) -> str:
     return next(
-        (each.file.path for each in reversed(files.said) if each.cri is not None and _KEY in each.cri),
+        (
+            config.file.path
+            for config in reversed(files.configs)
+            if config.cri is not None and _KEY in config.cri
+        ),
         files.main.file.path,
     )
 
@@ -155,22 +159,24 @@ def refused(*problems: Problem) -> RuntimePlan:
     return RuntimePlan(Standing.REFUSED, problems[0].what, problems=problems)
 
 
-def unknown(seen: RuntimeSeen) -> Problem:
+def unknown(runtime: RuntimeSeen) -> Problem:
     """What is missing to plan anything."""
-    if seen.kind is None and seen.name:
+    if runtime.kind is None and runtime.name:
         docker = (
-            "nvidia-ctk runtime configure --runtime=docker is for Docker; " if "docker" in seen.name else ""
+            "nvidia-ctk runtime configure --runtime=docker is for Docker; "
+            if "docker" in runtime.name
+            else ""
         )
         return Problem(
-            f"{seen.name} {seen.version}".strip() + ": neither containerd nor CRI-O",
-            seen.told_by,
+            f"{runtime.name} {runtime.version}".strip() + ": neither containerd nor CRI-O",
+            runtime.told_by,
             "no other runtime is configured here",
             f"{docker}for kubelet's, say what its Node says: {_AS_THE_NODE}",
         )
-    said = f"{seen.kind.value if seen.kind else 'a runtime'} {seen.version}".strip()
+    name = f"{runtime.kind.value if runtime.kind else 'a runtime'} {runtime.version}".strip()
     return Problem(
-        f"which container runtime this is, is not known: {said[:100]}",
-        seen.told_by,
+        f"which container runtime this is, is not known: {name[:100]}",
+        runtime.told_by,
         "what has to be written depends on its version, so nothing is guessed",
         f"say it as its Node does: {_AS_THE_NODE}",
     )
@@ -178,7 +184,7 @@ def unknown(seen: RuntimeSeen) -> Problem:
 
 def without_cri(files: ContainerdFiles) -> Problem | None:
     """What is wrong where containerd's part for Kubernetes is switched off."""
-    where = containerd_config([(each.file.path, each.text) for each in files.said]).cri_disabled
+    where = containerd_config([(config.file.path, config.text) for config in files.configs]).cri_disabled
     if not where:
         return None
     return Problem(

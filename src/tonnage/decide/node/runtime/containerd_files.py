@@ -57,13 +57,13 @@ class ContainerdFiles:
     `template` is what k3s or RKE2 makes the main one from, if somebody wrote one.
     """
 
-    said: tuple[Said, ...]
+    configs: tuple[Said, ...]
     merging: bool
     template: ConfigFile | None = None
 
     @property
     def main(self) -> Said:
-        return self.said[0]
+        return self.configs[0]
 
     @property
     def plugin(self) -> tuple[str, str]:
@@ -73,26 +73,30 @@ class ContainerdFiles:
     @property
     def last(self) -> Said | None:
         """The last file that speaks of the CRI plugin."""
-        return next((each for each in reversed(self.said) if each.cri is not None), None)
+        return next((config for config in reversed(self.configs) if config.cri is not None), None)
 
     @property
     def strangers(self) -> tuple[Said, ...]:
         """Files of another version than the main one that speak of the CRI plugin."""
-        return tuple(each for each in self.said if each.cri is not None and each.version != self.main.version)
+        return tuple(
+            config
+            for config in self.configs
+            if config.cri is not None and config.version != self.main.version
+        )
 
     def cri(self) -> dict[str, object]:
         """The table of the CRI plugin as containerd has it, without its defaults."""
         made: dict[str, object] = {}
-        for each in self.said:
-            if each.cri is not None:
-                made = _merged(made, each.cri) if self.merging else each.cri
+        for config in self.configs:
+            if config.cri is not None:
+                made = _merged(made, config.cri) if self.merging else config.cri
         return made
 
     def generator(self) -> str:
         """Who writes the main file anew at each start; empty if nobody does."""
-        found = _GENERATED.search(self.main.text[:2000])
-        if found is not None:
-            return found[1] or found[2]
+        match = _GENERATED.search(self.main.text[:2000])
+        if match is not None:
+            return match[1] or match[2]
         place = _RANCHER.fullmatch(self.main.file.path)
         return (place["product"] or "k3s") if place else ""
 
@@ -105,8 +109,8 @@ class ContainerdFiles:
         """The last folder whose files the main one imports; empty if there is none."""
         folders = [
             match["folder"]
-            for each in imports_of(self.main.text)
-            if (match := _PATTERN.fullmatch(join(dirname(self.main.file.path), each))) is not None
+            for pattern in imports_of(self.main.text)
+            if (match := _PATTERN.fullmatch(join(dirname(self.main.file.path), pattern))) is not None
         ]
         return folders[-1] if folders else ""
 
@@ -125,13 +129,13 @@ def containerd_files(
 ) -> tuple[ContainerdFiles, tuple[Problem, ...]]:
     """The files, of which at least the main one is named, and what is wrong with them."""
     problems: list[Problem] = []
-    said = tuple(_said(file, version, problems) for file in files)
+    configs = tuple(_config_of(file, version, problems) for file in files)
     main = files[0].path
-    problems += [_importing(each.file.path, main) for each in said[1:] if imports_of(each.text)]
-    problems += [_starred(each, main) for each in imports_of(said[0].text) if "*" in dirname(each)]
+    problems += [_importing(entry.file.path, main) for entry in configs[1:] if imports_of(entry.text)]
+    problems += [_starred(entry, main) for entry in imports_of(configs[0].text) if "*" in dirname(entry)]
     merging = version >= _MERGING
-    known = (each for each in templates if merging or not each.path.endswith(TEMPLATES[0]))
-    return ContainerdFiles(said, merging, next(known, None)), tuple(problems)
+    usable = (entry for entry in templates if merging or not entry.path.endswith(TEMPLATES[0]))
+    return ContainerdFiles(configs, merging, next(usable, None)), tuple(problems)
 
 
 def _importing(path: str, main: str) -> Problem:
@@ -144,7 +148,7 @@ def _starred(pattern: str, main: str) -> Problem:
     return Problem(f"{main} imports {pattern}", main, why, "name the folders one by one")
 
 
-def _said(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
+def _config_of(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
     if file.trouble:
         denied = file.trouble.startswith(_DENIED)
         remedy = "run it as root" if denied else "let it be a file as containerd reads it, or none"
@@ -172,6 +176,8 @@ def _said(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
 def _merged(old: dict[str, object], new: dict[str, object]) -> dict[str, object]:
     made = dict(old)
     for key, value in new.items():
-        known = made.get(key)
-        made[key] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        existing = made.get(key)
+        made[key] = (
+            _merged(existing, value) if isinstance(existing, dict) and isinstance(value, dict) else value
+        )
     return made

@@ -35,12 +35,16 @@ def runtime_seen(
     >>> runtime_seen(RuntimeFacts(), runtime="containerd://2.1.4").files
     (ConfigFile(path='/etc/containerd/config.toml', text=None, link='', trouble=''),)
     """
-    kind, version, told_by = _told(facts, runtime)
+    kind, version, told_by = _reported_runtime(facts, runtime)
     if kind is None:
         name = runtime.partition("://")[0] if runtime else facts.name
         return RuntimeSeen(None, version, told_by, name=name[:_LONGEST])
-    known = [each for each in facts.configs if each.kind is kind and each.files]
-    chosen = [each for each in known if each.files[0] == config] if config else _likely(known, facts)
+    candidates = [candidate for candidate in facts.configs if candidate.kind is kind and candidate.files]
+    chosen = (
+        [candidate for candidate in candidates if candidate.files[0] == config]
+        if config
+        else _likely(candidates, facts)
+    )
     if len(chosen) > 1:
         return RuntimeSeen(kind, version, told_by, problems=(_several(chosen),))
     paths = chosen[0].files if chosen else (config or _MAIN[kind],)
@@ -48,31 +52,31 @@ def runtime_seen(
     return RuntimeSeen(kind, version, told_by, tuple(ConfigFile(path) for path in paths), unit)
 
 
-def _told(facts: RuntimeFacts, runtime: str) -> tuple[RuntimeKind | None, str, str]:
+def _reported_runtime(facts: RuntimeFacts, runtime: str) -> tuple[RuntimeKind | None, str, str]:
     """(kind, version, who says so)."""
     if runtime:
         name, _, version = runtime.partition("://")
         return runtime_kind(name), version[:_LONGEST].removeprefix("v"), "--runtime"
     if facts.name:
         return runtime_kind(facts.name), facts.version, "the runtime itself"
-    found = [
+    answers = [
         (kind, facts.packages[name], f"package {name}")
         for kind, names in _PACKAGES.items()
         for name in names
         if name in facts.packages
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(answers) == 1:
+        return answers[0]
     kinds = {config.kind for config in facts.configs}
-    return (kinds.pop() if len(kinds) == 1 and not found else None), "", "no runtime answers"
+    return (kinds.pop() if len(kinds) == 1 and not answers else None), "", "no runtime answers"
 
 
-def _likely(known: list[RuntimeConfig], facts: RuntimeFacts) -> list[RuntimeConfig]:
+def _likely(candidates: list[RuntimeConfig], facts: RuntimeFacts) -> list[RuntimeConfig]:
     """Of several places, k3s' or RKE2's where its runtime listens."""
-    rancher = [each for each in known if each.files[0].startswith(_RANCHER)]
-    if len(known) < 2 or not rancher:
-        return known
-    return rancher if _RANCHER_SOCKET in facts.sockets else known
+    rancher = [candidate for candidate in candidates if candidate.files[0].startswith(_RANCHER)]
+    if len(candidates) < 2 or not rancher:
+        return candidates
+    return rancher if _RANCHER_SOCKET in facts.sockets else candidates
 
 
 def _unit(kind: RuntimeKind, main: str, units: tuple[str, ...]) -> str:

@@ -41,43 +41,43 @@ _CLASS: Final = "pods reach it by a RuntimeClass with handler nvidia"
 _BY_CDI: Final = "or deviceListStrategy: cdi-cri, which needs no handler"
 
 
-def handler_plan(seen: RuntimeSeen, program: str, there: Iterable[str] = ()) -> RuntimePlan:
+def handler_plan(runtime: RuntimeSeen, program: str, there: Iterable[str] = ()) -> RuntimePlan:
     """What has to be done so that handler `nvidia` runs that program; `there` are others on the node.
 
     It never becomes the default one: then any pod could see every GPU by a variable.
     """
-    version = version_of(seen.version)
-    if seen.problems:
-        return refused(*seen.problems)
-    if seen.kind is None or version is None:
-        return refused(unknown(seen))
+    version = version_of(runtime.version)
+    if runtime.problems:
+        return refused(*runtime.problems)
+    if runtime.kind is None or version is None:
+        return refused(unknown(runtime))
     if not program.startswith("/") or _PLAIN.fullmatch(program) is None:
         return refused(_strange(program))
-    crio = seen.kind is RuntimeKind.CRIO
-    plan = _crio(seen, program) if crio else _containerd(seen, version, program, (program, *there))
-    return replace(plan, inventory=inventory(seen))
+    crio = runtime.kind is RuntimeKind.CRIO
+    plan = _crio(runtime, program) if crio else _containerd(runtime, version, program, (program, *there))
+    return replace(plan, inventory=inventory(runtime))
 
 
-def nvidia_program(programs: Iterable[str], wanted: str, there: Callable[[str], bool]) -> str | Problem:
+def nvidia_program(programs: Iterable[str], path_or_name: str, there: Callable[[str], bool]) -> str | Problem:
     """NVIDIA's runtime on the node: the one that is `wanted`, else the first of those that are found.
 
     >>> nvidia_program(["/usr/bin/nvidia-container-runtime"], "", lambda path: True)
     '/usr/bin/nvidia-container-runtime'
     """
-    found = wanted or next((path for path in programs if path.endswith(f"/{_PROGRAM}")), "")
-    if found and (not wanted or not wanted.startswith("/") or there(wanted)):
-        return found  # one that is no path is refused for what it is
+    program = path_or_name or next((path for path in programs if path.endswith(f"/{_PROGRAM}")), "")
+    if program and (not path_or_name or not path_or_name.startswith("/") or there(path_or_name)):
+        return program  # one that is no path is refused for what it is
     return Problem(
-        f"no such program: {wanted[:200]}" if wanted else f"no {_PROGRAM} is found",
+        f"no such program: {path_or_name[:200]}" if path_or_name else f"no {_PROGRAM} is found",
         "--nvidia-runtime",
         "every container with that handler would stay in ContainerCreating",
         "install nvidia-container-toolkit, or do without it: deviceListStrategy cdi-cri",
     )
 
 
-def _containerd(seen: RuntimeSeen, version: Version, program: str, programs: Iterable[str]) -> RuntimePlan:
-    name = f"containerd {seen.version}"
-    files, problems = containerd_files(seen.files, version, seen.templates)
+def _containerd(runtime: RuntimeSeen, version: Version, program: str, programs: Iterable[str]) -> RuntimePlan:
+    name = f"containerd {runtime.version}"
+    files, problems = containerd_files(runtime.files, version, runtime.templates)
     disabled = without_cri(files)
     if problems or disabled is not None:
         return refused(*problems, *([disabled] if disabled is not None else []))
@@ -87,7 +87,7 @@ def _containerd(seen: RuntimeSeen, version: Version, program: str, programs: Ite
         texts = {template.path: template.text or ""} if template is not None else {}
         if (doubled := handler_twice(texts, programs)) is not None:
             return refused(_doubled(files.generator(), *doubled))
-        return _known(name, there, program, (files.last or files.main).file.path)
+        return _existing_handler(name, there, program, (files.last or files.main).file.path)
     change = _change(files, program)
     edit = placed(files, version, change)
     if isinstance(edit, FileEdit) and edit.path.endswith(".tmpl") and (twice := _twice(files, programs)):
@@ -134,20 +134,20 @@ def _twice(files: ContainerdFiles, programs: Iterable[str]) -> Problem | None:
     )
 
 
-def _crio(seen: RuntimeSeen, program: str) -> RuntimePlan:
-    name = f"CRI-O {seen.version}"
-    texts = [(file.path, file.text) for file in seen.files if file.text is not None]
+def _crio(runtime: RuntimeSeen, program: str) -> RuntimePlan:
+    name = f"CRI-O {runtime.version}"
+    texts = [(file.path, file.text) for file in runtime.files if file.text is not None]
     config = crio_config(texts)
-    unread = [file for file in seen.files if file.trouble]
+    unread = [file for file in runtime.files if file.trouble]
     troubles = [Problem(f"{file.path} cannot be read", file.path, file.trouble) for file in unread]
     if config.problems or troubles:
         return refused(*config.problems, *troubles)
     handler = config.handlers.get(HANDLER)
     if handler is not None:
-        return _known(name, handler.program, program, handler.where)
+        return _existing_handler(name, handler.program, program, handler.where)
     settings = {"runtime_path": f'"{program}"', "runtime_type": '"oci"'}
     tables: Settings = {("crio", "runtime", "runtimes", HANDLER): settings}
-    there = next((file for file in seen.files if file.path == _CRIO_FILE and file.text is not None), None)
+    there = next((file for file in runtime.files if file.path == _CRIO_FILE and file.text is not None), None)
     if there is None:
         return _done(name, FileEdit(_CRIO_FILE, None, whole_file(tables_body(tables))))
     after = linked(there) if there.link else with_tables(_CRIO_FILE, there.text or "", tables)
@@ -156,7 +156,7 @@ def _crio(seen: RuntimeSeen, program: str) -> RuntimePlan:
     return _done(name, FileEdit(_CRIO_FILE, there.text, after))
 
 
-def _known(name: str, there: str, program: str, where: str) -> RuntimePlan:
+def _existing_handler(name: str, there: str, program: str, where: str) -> RuntimePlan:
     if there == program:
         return RuntimePlan(Standing.NOTHING, f"{name} has handler {HANDLER}, which runs {program}; {_CLASS}")
     return refused(

@@ -21,7 +21,7 @@ from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, 
 _LONGEST: Final = 60
 _LONGEST_REASON: Final = 500
 _SILENT: Final = "the Node does not say yet which container runtime it has"
-Said = tuple[Switch, str]
+SwitchAndPlace = tuple[Switch, str]
 
 
 def node_software(node: NodeRuntime, policies: KubeletPolicies) -> NodeSoftware:
@@ -34,20 +34,20 @@ def node_software(node: NodeRuntime, policies: KubeletPolicies) -> NodeSoftware:
 
 
 def _runtime(node: NodeRuntime) -> RuntimeInventory:
-    name, _, told = node.runtime.partition("://")
-    if not name or not told:
+    name, _, version_text = node.runtime.partition("://")
+    if not name or not version_text:
         return RuntimeInventory(cdi_reason=_SILENT, nri_reason=_SILENT)
-    kind, version = runtime_kind(name), version_of(told)
+    kind, version = runtime_kind(name), version_of(version_text)
     if kind is None or version is None:
-        strange = f"what {name[:_LONGEST]} {_shown(told)} does is not known here"
-        return RuntimeInventory(name[:_LONGEST], _shown(told), cdi_reason=strange, nri_reason=strange)
+        strange = f"what {name[:_LONGEST]} {_shown(version_text)} does is not known here"
+        return RuntimeInventory(name[:_LONGEST], _shown(version_text), cdi_reason=strange, nri_reason=strange)
     configs = [config for config in node.configs if config.kind is kind]
     cdi, cdi_reason = _cdi(kind, version, configs)
     nri, nri_reason = _nri(kind, version, configs)
-    return RuntimeInventory(name[:_LONGEST], _shown(told), cdi, cdi_reason, nri, nri_reason)
+    return RuntimeInventory(name[:_LONGEST], _shown(version_text), cdi, cdi_reason, nri, nri_reason)
 
 
-def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> Said:
+def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> SwitchAndPlace:
     if not can_cdi(kind, version):
         return Switch.OFF, f"it is older than {CDI_NEEDS}"
     elsewhere = next((config.cdi_elsewhere for config in configs if config.cdi_elsewhere), "")
@@ -56,21 +56,21 @@ def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> S
     if kind is RuntimeKind.CRIO:
         late = "" if kubelet_cdi(kind, version) else "; names from kubelet need 1.28"
         return Switch.ON, f"CRI-O has it since 1.23, without a switch{late}"
-    said = [(cdi_said(config, version), config.cdi_where) for config in configs]
+    settings = [(cdi_said(config, version), config.cdi_where) for config in configs]
     silent = next((config.cdi_replaced for config in configs), "")
-    return _configured(said, cdi_by_default(kind, version), configs, silent)
+    return _configured(settings, cdi_by_default(kind, version), configs, silent)
 
 
-def _nri(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> Said:
+def _nri(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> SwitchAndPlace:
     if version < ((1, 7, 0) if kind is RuntimeKind.CONTAINERD else (1, 26, 0)):
         return Switch.OFF, "it is older than containerd 1.7 or CRI-O 1.26"
-    said = [(config.nri, config.nri_where) for config in configs]
-    return _configured(said, nri_by_default(kind, version), configs)
+    settings = [(config.nri, config.nri_where) for config in configs]
+    return _configured(settings, nri_by_default(kind, version), configs)
 
 
 def _configured(
-    said: list[tuple[bool | None, str]], by_default: bool, configs: list[RuntimeConfig], silent: str = ""
-) -> Said:
+    settings: list[tuple[bool | None, str]], by_default: bool, configs: list[RuntimeConfig], silent: str = ""
+) -> SwitchAndPlace:
     """What the files say, each (on or off, where); where none does the default, once that was seen.
 
     `silent` is the file that decides by saying nothing, empty if it is the main one.
@@ -86,10 +86,10 @@ def _configured(
         )
     if not configs:
         return Switch.UNKNOWN, f"{default}, but its configuration, which may say otherwise, is not seen"
-    told = {on: where for on, where in said if on is not None}
-    if len(told) > 1:
-        return Switch.UNKNOWN, f"two configurations disagree: {told[True]}, {told[False]}"
-    for on, where in told.items():
+    places = {on: where for on, where in settings if on is not None}
+    if len(places) > 1:
+        return Switch.UNKNOWN, f"two configurations disagree: {places[True]}, {places[False]}"
+    for on, where in places.items():
         return _switch(on), where
     return _switch(by_default), f"by default, and {silent or configs[0].files[0]} does not say otherwise"
 

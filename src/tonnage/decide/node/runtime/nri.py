@@ -20,25 +20,25 @@ _SWITCH: Final = {
 }
 
 
-def nri_answer(seen: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
+def nri_answer(runtime: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
     """By version and configuration; `plugins` are what asks for NRI on the node (RUN-3)."""
-    version, asking = version_of(seen.version), tuple(plugins)
-    if seen.problems:
-        return NriAnswer("", asking, seen.problems)
-    if seen.kind is None or version is None:
-        return NriAnswer("", asking, (unknown(seen),))
-    name = f"{seen.kind.value} {seen.version}"
-    by_cdi = kubelet_cdi(seen.kind, version)
+    version, asking = version_of(runtime.version), tuple(plugins)
+    if runtime.problems:
+        return NriAnswer("", asking, runtime.problems)
+    if runtime.kind is None or version is None:
+        return NriAnswer("", asking, (unknown(runtime),))
+    name = f"{runtime.kind.value} {runtime.version}"
+    by_cdi = kubelet_cdi(runtime.kind, version)
     without = _BY_CDI if by_cdi else _BY_VARIABLES
-    if not can_nri(seen.kind, version):
+    if not can_nri(runtime.kind, version):
         operator = "; where the GPU operator asks for it: cdi.nriPluginEnabled=false for this node"
         remedy = f"upgrade the runtime, or {without}{operator if asking else ''}"
-        what = f"{name} does not support NVIDIA's NRI plugin"
-        problem = Problem(what, seen.told_by, f"it works with {NRI_NEEDS}", remedy)
+        text = f"{name} does not support NVIDIA's NRI plugin"
+        problem = Problem(text, runtime.told_by, f"it works with {NRI_NEEDS}", remedy)
         return NriAnswer("", asking, (problem,), by_cdi)
-    found = inventory(seen)
-    if found.nri is Switch.ON:
-        return NriAnswer(found.nri_reason, asking)
-    words = "is off" if found.nri is Switch.OFF else "may be off"
-    remedy = f"{_SWITCH[seen.kind]}, then restart it; {without}"
-    return NriAnswer("", asking, (Problem(f"NRI {words} in {name}", found.nri_reason, remedy=remedy),))
+    switches = inventory(runtime)
+    if switches.nri is Switch.ON:
+        return NriAnswer(switches.nri_reason, asking)
+    words = "is off" if switches.nri is Switch.OFF else "may be off"
+    remedy = f"{_SWITCH[runtime.kind]}, then restart it; {without}"
+    return NriAnswer("", asking, (Problem(f"NRI {words} in {name}", switches.nri_reason, remedy=remedy),))

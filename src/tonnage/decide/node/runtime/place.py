@@ -56,7 +56,7 @@ def placed(files: ContainerdFiles, version: Version, change: Change) -> FileEdit
 
 
 def _drop_in(files: ContainerdFiles, path: str, change: Change) -> FileEdit | Problem:
-    there = next((each for each in files.said if each.file.path == path), None)
+    there = next((config for config in files.configs if config.file.path == path), None)
     return FileEdit(path, None, _fresh(files, change)) if there is None else _edited(there.file, change)
 
 
@@ -79,7 +79,7 @@ def _by_template(
         )
     path, block = files.new_template(), whole_file(change.body)
     main = replace(files.main.file, text=files.main.text.rstrip("\n") + "\n" + block)
-    then, problems = containerd_files([main, *(each.file for each in files.said[1:])], version)
+    then, problems = containerd_files([main, *(config.file for config in files.configs[1:])], version)
     if not path or problems or not change.holds(then):
         return _no_place(files, generator, files.drop_in_folder(), change)
     return FileEdit(path, None, _BASE + block)
@@ -104,7 +104,7 @@ def _edited(file: ConfigFile, change: Change) -> FileEdit | Problem:
 
 def _after(files: ContainerdFiles, edit: FileEdit) -> list[ConfigFile]:
     """The files as containerd reads them afterwards; a new one stands by its name among its neighbours."""
-    there = [each.file for each in files.said]
+    there = [config.file for config in files.configs]
     if any(file.path == edit.path for file in there):
         return [replace(file, text=edit.after) if file.path == edit.path else file for file in there]
     folder = edit.path.rpartition("/")[0]
@@ -149,11 +149,11 @@ def _no_place(files: ContainerdFiles, generator: str, folder: str, change: Chang
 def _own_template(files: ContainerdFiles, template: ConfigFile, generator: str, change: Change) -> Problem:
     main = files.main.file.path
     if template.text is not None and has_block(template.text):
-        what, why = (
+        text, why = (
             f"{main} is not yet what {template.path} makes of it",
             f"{generator} makes it as it starts",
         )
-        return Problem(what, template.path, why, f"restart {generator}")
+        return Problem(text, template.path, why, f"restart {generator}")
     why = f"it is somebody's own, and a template: what comes of it is {generator}'s to say"
     lines = " ".join(change.body.split())
     remedy = f"write there: {lines}; then restart {generator}"

@@ -23,7 +23,7 @@ _BLOCK: Final = re.compile(
     re.MULTILINE,
 )
 _MARK: Final = re.compile(r"^# (?:>>>|<<<) tonnage\b", re.MULTILINE)
-_KEPT: Final = "#~ "
+_COMMENTED: Final = "#~ "
 _JOINED: Final = " joined"
 """Says that the line before the block ended without a line's end, which it got."""
 _LONGEST_LINE: Final = 2000
@@ -63,7 +63,7 @@ def with_flag(path: str, text: str, table: Path, key: str, value: str) -> str | 
     if at is None:
         at, replaced = section.header, ""
     else:
-        replaced = f"{_KEPT}{lines[at]}\n"
+        replaced = f"{_COMMENTED}{lines[at]}\n"
     last = at == len(lines) - 1
     head = lines[: at + 1] if not replaced else lines[:at]
     indented = f"{_indent(lines[at])}{setting}"
@@ -88,29 +88,31 @@ def tables_body(tables: Settings) -> str:
 
 def with_tables(path: str, text: str, tables: Settings) -> str | Problem:
     """The text with new tables at its end."""
-    wanted: dict[str, object] | Problem | None = _table(path, text)
+    expected: dict[str, object] | Problem | None = _table(path, text)
     for table, settings in tables.items():
-        if isinstance(wanted, Problem):
-            return wanted
-        wanted = None if wanted is None else _set(wanted, table, settings)
+        if isinstance(expected, Problem):
+            return expected
+        expected = None if expected is None else _set(expected, table, settings)
     after = _appended(text, tables_body(tables))
-    return after if _table(path, after) == wanted else _rewrite(path, header(next(iter(tables))))
+    return after if _table(path, after) == expected else _rewrite(path, header(next(iter(tables))))
 
 
 def without_blocks(path: str, text: str) -> str | Problem | None:
     """The text as it was before, None for a file that was not there; a problem where a block was changed."""
     out, at, made = "", 0, False
-    for found in _BLOCK.finditer(text):
-        if _sum(found["body"]) != found["sum"]:
+    for match in _BLOCK.finditer(text):
+        if _sum(match["body"]) != match["sum"]:
             continue
-        kept = "".join(
-            line[len(_KEPT) :] for line in found["body"].splitlines(keepends=True) if line.startswith(_KEPT)
+        restored = "".join(
+            line[len(_COMMENTED) :]
+            for line in match["body"].splitlines(keepends=True)
+            if line.startswith(_COMMENTED)
         )
-        out += text[at : found.start()] + kept
-        at = found.end()
-        if found["flag"] == _JOINED and at == len(text):
+        out += text[at : match.start()] + restored
+        at = match.end()
+        if match["flag"] == _JOINED and at == len(text):
             out = out.removesuffix("\n")
-        made = made or found["flag"] == " file"
+        made = made or match["flag"] == " file"
     out += text[at:]
     left = _MARK.search(out)
     if left is not None:
@@ -156,12 +158,12 @@ def _section(lines: Sequence[str], table: Path) -> _Section | None:
             continue
         if start is not None:
             return _Section(start, number)
-        if _named(line) == table:
+        if _table_path(line) == table:
             start = number
     return None if start is None else _Section(start, len(lines))
 
 
-def _named(line: str) -> Path | None:
+def _table_path(line: str) -> Path | None:
     """The table that a header begins; None of anything else."""
     if line.lstrip().startswith("[[") or line.count(".") > _MOST_DOTS:
         return None

@@ -21,8 +21,8 @@ def version_of(text: str) -> Version | None:
     >>> version_of("1.7.24~ds1-6"), version_of("v2.1.4-k3s1"), version_of("new")
     ((1, 7, 24), (2, 1, 4), None)
     """
-    found = _NUMBERS.search(text)
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    match = _NUMBERS.search(text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def runtime_kind(name: str) -> RuntimeKind | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission.chain import Admission, admission_of
 from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
-from tonnage.decide.kubernetes.admission.webhooks import asked
+from tonnage.decide.kubernetes.admission.webhooks import matching_webhooks
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
@@ -59,17 +59,17 @@ def explain_forbidden(attempt: Attempt, subject: Subject, admission: Admission, 
     manifest = attempt.manifest
     reasons = tuple(refusal.reason for refusal in admission.refusals)
     first = reasons[0]
-    told = "the API server refuses its pods" if manifest.pod.owner else "the API server refuses it"
+    opening = "the API server refuses its pods" if manifest.pod.owner else "the API server refuses it"
     return Explanation(
         subject=subject,
         verdict=Verdict.NEVER if any(reason.lasting for reason in reasons) else Verdict.NOT_NOW,
         layer=first.layer,
         phase="",
         needs=device_needs(manifest.pod),
-        message=f"{told}: {'; '.join(reason.message for reason in reasons)}",
+        message=f"{opening}: {'; '.join(reason.message for reason in reasons)}",
         upstream_message=_words(admission.refusals[0], manifest, early=bool(admission.early)),
         reasons=reasons,
-        remedies=tuple(_remedies(attempt, admission.refusals, later)) or _said(reasons),
+        remedies=tuple(_remedies(attempt, admission.refusals, later)) or _advice(reasons),
     )
 
 
@@ -161,21 +161,24 @@ def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Ex
 
 def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]:
     """Webhooks that will see the pod: what they say cannot be known."""
-    found = list(asked(manifest.pod, snapshot))
-    if not found:
+    webhooks = list(matching_webhooks(manifest.pod, snapshot))
+    if not webhooks:
         return ()
     names = [
-        f"{'the policy ' if one.policy else ''}{one.name}{' (under conditions)' if one.conditional else ''}"
-        for one in found
+        f"{'the policy ' if webhook.policy else ''}{webhook.name}"
+        f"{' (under conditions)' if webhook.conditional else ''}"
+        for webhook in webhooks
     ]
     shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
-    told = f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
+    message = (
+        f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
+    )
     aside = WebhookMayRefuse(
         subject="Webhooks",
-        message=told,
+        message=message,
         remedy="kubectl apply --dry-run=server -f FILE asks them without making anything",
         source="webhook configurations",
-        webhooks=tuple(one.name for one in found),
+        webhooks=tuple(webhook.name for webhook in webhooks),
     )
     return (aside,)
 
@@ -204,10 +207,10 @@ def _effect(fix: Fix, reason: Reason, attempt: Attempt, later: Later) -> str:
         return ""
     if against:
         return f"helps against this; then: {against[0].reason.message}"
-    told = later(fix.manifest, fix.snapshot)
-    if told.verdict is Verdict.NEVER:
-        return f"{NOT_ENOUGH}: the API server lets the pod exist; {told.verdict}: {told.message}"
-    fits = told.message if told.verdict is Verdict.FITS else f"{told.verdict}: {told.message}"
+    outcome = later(fix.manifest, fix.snapshot)
+    if outcome.verdict is Verdict.NEVER:
+        return f"{NOT_ENOUGH}: the API server lets the pod exist; {outcome.verdict}: {outcome.message}"
+    fits = outcome.message if outcome.verdict is Verdict.FITS else f"{outcome.verdict}: {outcome.message}"
     return f"the API server lets the pod exist; {fits}"
 
 
@@ -231,7 +234,7 @@ def _key(reason: Reason) -> tuple[str, str]:
     return reason.code, ""
 
 
-def _said(reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+def _advice(reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     """Where nothing can be tried, what the reasons themselves advise."""
     return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)
 
@@ -247,5 +250,5 @@ def with_claim_limits(explanation: Explanation, reasons: tuple[Reason, ...]) -> 
         layer=Layer.QUOTA,
         message="; ".join(reason.message for reason in reasons),
         reasons=(*reasons, *explanation.reasons),
-        remedies=_said(reasons),
+        remedies=_advice(reasons),
     )

@@ -43,7 +43,7 @@ def explain_refused(
             ),
             error.reason,
         )
-    known = all(error.text for error in errors)
+    complete = all(error.text for error in errors)
     first = errors[0].reason
     kinds = {type(reason) for reason in reasons.values()}
     return Explanation(
@@ -54,7 +54,7 @@ def explain_refused(
         needs={} if ResourceNotInteger in kinds else device_needs(manifest.pod),
         message=f"the API server refuses it: {first.message}",
         upstream_message=words
-        or (f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else ""),
+        or (f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if complete else ""),
         reasons=tuple(reasons.values()),
         remedies=_remedies(reasons.values(), manifest, view, later),
     )
@@ -91,15 +91,15 @@ def _remedies(
     alike: dict[str, list[Reason]] = {}
     for reason in reasons:
         alike.setdefault(reason.remedy, []).append(reason)
-    found = []
+    remedies = []
     for action, those in alike.items():
-        known = amended(manifest, those) if later else None
-        if later is None or known is None:
-            told = dict.fromkeys(_what_is_there(view, reason) for reason in those)
-            found.append(Remedy(action, "; ".join(told)))
+        amendment = amended(manifest, those) if later else None
+        if later is None or amendment is None:
+            present = dict.fromkeys(_what_is_there(view, reason) for reason in those)
+            remedies.append(Remedy(action, "; ".join(present)))
         else:
-            found.append(Remedy(action, _effect(later(known[0])), known[1]))
-    return tuple(found)
+            remedies.append(Remedy(action, _effect(later(amendment[0])), amendment[1]))
+    return tuple(remedies)
 
 
 def _effect(after: Explanation) -> str:

@@ -33,7 +33,7 @@ class ObjectRefusal:
 
     def fields(self, *, amounts_changed: bool) -> tuple[FieldError, ...]:
         """The fields beyond; a LimitRange that gives amounts comes before validation."""
-        return tuple(one for one in self.beyond if not (amounts_changed and _RESOURCES in one.path))
+        return tuple(error for error in self.beyond if not (amounts_changed and _RESOURCES in error.path))
 
 
 def refusal_of(
@@ -43,11 +43,11 @@ def refusal_of(
     answer = server(manifest.document, manifest.pod.namespace) if server and manifest.document else None
     if answer is None or not answer.message:
         return None
-    said = {error.path for error in ruled}
+    paths = {error.path for error in ruled}
     beyond = tuple(
         FieldError(fault.field, fault.text, _reason(subject, fault))
         for fault in answer.faults
-        if fault.field not in said
+        if fault.field not in paths
     )
     return ObjectRefusal(answer.message, beyond, bool(answer.faults))
 
@@ -90,16 +90,16 @@ def explain_answer(subject: Subject, answer: ApiAnswer) -> Explanation:
         message=f"the API server refuses it: {reasons[0].message}",
         upstream_message=answer.message,
         reasons=reasons,
-        remedies=tuple(Remedy(action, "") for action in dict.fromkeys(one.remedy for one in reasons)),
+        remedies=tuple(Remedy(action, "") for action in dict.fromkeys(reason.remedy for reason in reasons)),
     )
 
 
 def _reason(subject: Subject, fault: ApiFault) -> Reason:
-    told = f"{fault.field}: {fault.text}"
+    message = f"{fault.field}: {fault.text}"
     remedy = f"correct {fault.field}: {field_help(subject.kind, fault.field)}"
     return ObjectRefused(
         subject=str(subject),
-        message=told,
+        message=message,
         remedy=remedy,
         source=_SOURCE,
         field=fault.field,
@@ -107,11 +107,11 @@ def _reason(subject: Subject, fault: ApiFault) -> Reason:
 
 
 def _undecoded(subject: Subject, answer: ApiAnswer) -> Reason:
-    told = answer.message.partition(": ")[2] or answer.message
+    message = answer.message.partition(": ")[2] or answer.message
     remedy = f"correct it: {kind_help(subject.kind)} lists fields and their types"
     return ObjectRefused(
         subject=str(subject),
-        message=told,
+        message=message,
         remedy=remedy,
         source=_SOURCE,
     )

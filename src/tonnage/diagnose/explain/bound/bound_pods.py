@@ -48,7 +48,7 @@ def explain_bound(pod: Pod, subject: Subject, view: View, later: Callable[[Pod],
 
 def rejection_to_come(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """Why the kubelet will fail a pod that it was given and has not looked at, beside those that it runs."""
-    node = next((one for one in snapshot.nodes if one.name == pod.node_name), None)
+    node = next((candidate for candidate in snapshot.nodes if candidate.name == pod.node_name), None)
     if (
         node is None
         or not node.allocatable
@@ -71,9 +71,9 @@ def _nowhere(pod: Pod, snapshot: Snapshot) -> Reason | None:
     gone = node_gone(pod, snapshot)
     if gone is None or isinstance(gone, KindNotRead):
         return gone
-    told = f"there is no node {pod.node_name}, which it names itself: no kubelet will start it"
+    message = f"there is no node {pod.node_name}, which it names itself: no kubelet will start it"
     return NodeNameMismatch(
-        subject=gone.subject, message=told, remedy=_LET_GO, source=gone.source, node=pod.node_name
+        subject=gone.subject, message=message, remedy=_LET_GO, source=gone.source, node=pod.node_name
     )
 
 
@@ -109,10 +109,10 @@ def _reasons(pod: Pod, node: NodeView, view: View) -> Iterator[Reason]:
 
 
 def _rejected(pod: Pod, node: NodeView, turned: Turned) -> Reason:
-    told, remedy = _told(pod, node, turned)
+    message, remedy = _turned_text(pod, node, turned)
     return KubeletRejected(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=f"the kubelet of {node.name} fails it ({turned.reason}): {told}",
+        message=f"the kubelet of {node.name} fails it ({turned.reason}): {message}",
         remedy=remedy,
         source=ADMISSION,
         lasting=turned.lasting,
@@ -121,15 +121,15 @@ def _rejected(pod: Pod, node: NodeView, turned: Turned) -> Reason:
     )
 
 
-def _told(pod: Pod, node: NodeView, turned: Turned) -> tuple[str, str]:
+def _turned_text(pod: Pod, node: NodeView, turned: Turned) -> tuple[str, str]:
     name = turned.resource
     if name and turned.lasting:
-        wanted, there = written_apart(name, turned.wanted, turned.there)
-        return f"asks {wanted} {name}, the node has {there}", f"ask for at most {there} {name}"
+        requested, there = written_apart(name, turned.requested, turned.there)
+        return f"asks {requested} {name}, the node has {there}", f"ask for at most {there} {name}"
     if name:
-        wanted, free = written_apart(name, turned.wanted, turned.there - turned.used)
+        requested, free = written_apart(name, turned.requested, turned.there - turned.used)
         there = written_amount(name, turned.there)
-        return f"asks {wanted} {name}, {free} of {there} are free", "wait for a pod there to end"
+        return f"asks {requested} {name}, {free} of {there} are free", "wait for a pod there to end"
     match turned.reason:
         case "NodeAffinity":
             return "its node selector or affinity leaves the node out", _LET_GO

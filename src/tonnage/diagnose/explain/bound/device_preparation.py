@@ -19,9 +19,9 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """
     if pod.status.phase != "Pending" or not pod.claims or _SLICES in snapshot.missing:
         return None
-    pools = {(each.driver, each.pool) for each in snapshot.slices}
-    known = {claim.key: claim for claim in snapshot.claims}
-    for claim in claims_of(pod, known).claims:
+    pools = {(resource_slice.driver, resource_slice.pool) for resource_slice in snapshot.slices}
+    claims_by_key = {claim.key: claim for claim in snapshot.claims}
+    for claim in claims_of(pod, claims_by_key).claims:
         for device in claim.allocation.devices if claim.allocation is not None else ():
             driver, pool = device.id.driver, device.id.pool
             if (driver, pool) not in pools:
@@ -43,18 +43,18 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
 
 def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """Why a bound pod gets no sandbox: its RuntimeClass's handler is none that the node's runtime has."""
-    named = next((one for one in snapshot.runtime_classes if one.name == pod.runtime_class), None)
-    node = next((one for one in snapshot.nodes if one.name == pod.node_name), None)
+    named = next((entry for entry in snapshot.runtime_classes if entry.name == pod.runtime_class), None)
+    node = next((entry for entry in snapshot.nodes if entry.name == pod.node_name), None)
     if pod.status.phase != "Pending" or named is None or node is None or not node.handlers:
         return None
     if not named.handler or named.handler in node.handlers:
         return None
-    known = ", ".join(handler for handler in node.handlers if handler)
+    handlers = ", ".join(handler for handler in node.handlers if handler)
     return RuntimeHandlerMissing(
         subject=f"Node {node.name}",
         message=f"on {node.name}, it gets no sandbox: the container runtime is not configured with the "
         "handler "
-        f"{named.handler} of the RuntimeClass {named.name}; it has {known or 'none with a name'}",
+        f"{named.handler} of the RuntimeClass {named.name}; it has {handlers or 'none with a name'}",
         remedy=f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
         "runtimeClassName out where CDI is used",
         source="RuntimeClass handler, Node status.runtimeHandlers",

@@ -36,7 +36,7 @@ class Held:
         return {**joined_json(self.chosen), "best": joined_json(self.best)}
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """A few words for a pod that has nothing better to hope for on its node."""
         if self.chosen.worth < self.best.worth:
             return ""
@@ -52,19 +52,21 @@ def held_by(pod: Pod, snapshot: Snapshot, boards: Boards) -> Held | None:
     status = snapshot.gpu.get(pod.node_name)
     if status is None or pod.finished:
         return None
-    found = {
+    indices_by_uuid = {
         device.index: holder.resource
         for device in status.devices
         for holder in device.holders
         if (holder.namespace, holder.pod) == pod.key and device.uuid in holder.ids
     }
-    indices = [index for index in found if index is not None]
+    indices = [index for index in indices_by_uuid if index is not None]
     if len(indices) < 2:
         return None
     topology = topology_of_status(status, boards)
     chosen = joined(topology.board, indices)
     best = best_set(topology.board, len(indices))
-    return Held(pod, topology, chosen, max(chosen, best, key=lambda j: j.worth), next(iter(found.values())))
+    return Held(
+        pod, topology, chosen, max(chosen, best, key=lambda j: j.worth), next(iter(indices_by_uuid.values()))
+    )
 
 
 def link_reasons(held: Held, snapshot: Snapshot, boards: Boards) -> Iterator[tuple[Reason, Remedy]]:
@@ -78,8 +80,8 @@ def link_reasons(held: Held, snapshot: Snapshot, boards: Boards) -> Iterator[tup
 
 def _below_best(held: Held) -> tuple[Reason, Remedy]:
     chosen, best = held.chosen, held.best
-    taken = {name for row in held.topology.rows if row.index in best.indices for name in row.holders}
-    others = sorted(taken - {f"{held.pod.namespace}/{held.pod.name}"})
+    holders = {name for row in held.topology.rows if row.index in best.indices for name in row.holders}
+    others = sorted(holders - {f"{held.pod.namespace}/{held.pod.name}"})
     when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
     reason = LinksBelowBest(
         subject=f"Pod {held.pod.namespace}/{held.pod.name}",
@@ -97,7 +99,7 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
 def _elsewhere(held: Held, snapshot: Snapshot, boards: Boards) -> tuple[Joined, list[str]] | None:
     """The fastest set of as many GPUs on other nodes that offer the resource, and the nodes that have it."""
     size, more, less = len(held.chosen.indices), *FASTER
-    found: dict[tuple[int, str], tuple[Joined, list[str]]] = {}
+    by_quality: dict[tuple[int, str], tuple[Joined, list[str]]] = {}
     best_of: dict[int, Joined] = {}
     for name, status in sorted(snapshot.gpu.items()):
         if name == held.topology.node or held.resource not in status.replicas:
@@ -108,8 +110,8 @@ def _elsewhere(held: Held, snapshot: Snapshot, boards: Boards) -> tuple[Joined, 
         best = best_of.get(id(board)) or best_set(board, size)
         best_of[id(board)] = best
         if best.slowest * less >= held.chosen.slowest * more:
-            found.setdefault((best.slowest, best.way), (best, []))[1].append(name)
-    return max(found.values(), key=lambda entry: entry[0].slowest, default=None)
+            by_quality.setdefault((best.slowest, best.way), (best, []))[1].append(name)
+    return max(by_quality.values(), key=lambda entry: entry[0].slowest, default=None)
 
 
 def _below_family(
@@ -118,19 +120,19 @@ def _below_family(
     chosen, size = held.chosen, len(held.chosen.indices)
     family = family_of(board_of_status(numbered(snapshot.gpu[nodes[0]]), boards))
     products = {node.name: node.labels.get(PRODUCT_LABEL, "") for node in snapshot.nodes}
-    wanted = {products.get(name, "") for name in nodes}
+    own_products = {products.get(name, "") for name in nodes}
     others = {product for name, product in products.items() if name not in nodes}
     patch: JsonObject = {}
-    if len(wanted) == 1 and not wanted & {"", *others}:
-        patch = {"spec": {"nodeSelector": {PRODUCT_LABEL: next(iter(wanted))}}}
-        action = f"select those nodes: nodeSelector {PRODUCT_LABEL}: {next(iter(wanted))}"
+    if len(own_products) == 1 and not own_products & {"", *others}:
+        patch = {"spec": {"nodeSelector": {PRODUCT_LABEL: next(iter(own_products))}}}
+        action = f"select those nodes: nodeSelector {PRODUCT_LABEL}: {next(iter(own_products))}"
     else:
         action = "label nodes by how their GPUs are joined, and let the pod select the label"
     reason = LinksBelowFamily(
         subject=f"Node {held.topology.node}",
-        message=f"{held.topology.node} is of another family ({held.topology.family.told}) than "
+        message=f"{held.topology.node} is of another family ({held.topology.family.summary}) than "
         f"{listed(nodes)} "
-        f"({family.told}): the slowest pair of its {size} GPUs has {link_told(chosen)}, "
+        f"({family.summary}): the slowest pair of its {size} GPUs has {link_told(chosen)}, "
         f"there it has {link_told(best)}; {_FIRST}",
         remedy=action,
         source="NodeGPUStatus; NCCL's bandwidths",

@@ -15,11 +15,11 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     Where the nodes were not read, or none was given, nothing is known of it: `kind-not-read`.
     """
     node = pod.node_name
-    if not node or pod.finished or any(one.name == node for one in snapshot.nodes):
+    if not node or pod.finished or any(candidate.name == node for candidate in snapshot.nodes):
         return None
     subject = f"Pod {pod.namespace}/{pod.name}"
-    known = "Node" in snapshot.complete or bool(snapshot.nodes)
-    if "Node" in snapshot.missing or not known:
+    nodes_read = "Node" in snapshot.complete or bool(snapshot.nodes)
+    if "Node" in snapshot.missing or not nodes_read:
         return KindNotRead(
             subject=subject,
             message=f"objects of kind Node were not read: whether its node {node} is there is not known",
@@ -29,7 +29,7 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
             kind="Node",
         )
     runs = pod.status.phase == "Running" or pod.status.terminating
-    told = (
+    message = (
         f"its node {node} is gone: the pod garbage collector will remove it"
         if runs
         else f"no node {node}: no kubelet will start it"
@@ -37,7 +37,7 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     remedy = "delete the pod so that its owner makes another"
     return NodeMissing(
         subject=subject,
-        message=told,
+        message=message,
         remedy=remedy,
         source="nodes, spec.nodeName",
         node=node,

@@ -30,36 +30,36 @@ def with_node_facts(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:
     status = snapshot.gpu.get(pod.node_name)
     if status is None:
         return _with_xid(reason)
-    mine = _devices_of(pod, status)
-    told: list[str] = []
+    devices = _devices_of(pod, status)
+    sentences: list[str] = []
     match reason:
         case CudaOutOfMemory():
-            told += _neighbours(pod, mine)
-            reason = replace(reason, neighbours=tuple(_others(pod, mine)))
+            sentences += _neighbours(pod, devices)
+            reason = replace(reason, neighbours=tuple(_others(pod, devices)))
         case VersionSymptom() | ImageNeedsNewerDriver() | ImageNeedsOtherGpu():
-            told += _versions(status, mine)
+            sentences += _versions(status, devices)
             reason = replace(reason, driver=status.driver, cuda=status.cuda)
         case CdiDeviceUnresolvable() | NoGpuInjected():
-            told += _runtime(status)
+            sentences += _runtime(status)
         case MpsNotServing():
-            told += [
+            sentences += [
                 f"MPS of {name} does not serve: {why}" for name, why in sorted(status.mps.items()) if why
             ]
         case _ if reason.layer is Layer.HARDWARE or isinstance(reason, CudaProgramError):
-            told += _ill(status, mine)
+            sentences += _ill(status, devices)
         case _:
             pass
-    return _with_xid(replace(reason, message="; ".join([reason.message, *told])))
+    return _with_xid(replace(reason, message="; ".join([reason.message, *sentences])))
 
 
 def _with_xid(reason: Reason) -> Reason:
     """What the catalogue of Xids says of the number that a message names."""
     number = reason.xid if isinstance(reason, GpuXid) else None
-    known = xids().get(whole_number(number) or 0) if number is not None else None
-    if known is None:
+    xid = xids().get(whole_number(number) or 0) if number is not None else None
+    if xid is None:
         return reason
-    told = f"Xid {known.code}: {known.name} ({known.fault_class.value})"
-    return replace(reason, message=f"{reason.message}; {told}")
+    xid_text = f"Xid {xid.code}: {xid.name} ({xid.fault_class.value})"
+    return replace(reason, message=f"{reason.message}; {xid_text}")
 
 
 def _devices_of(pod: Pod, status: GpuStatus) -> tuple[GpuDevice, ...]:
@@ -69,8 +69,8 @@ def _devices_of(pod: Pod, status: GpuStatus) -> tuple[GpuDevice, ...]:
 
 
 def _others(pod: Pod, devices: tuple[GpuDevice, ...]) -> list[str]:
-    found = {f"{h.namespace}/{h.pod}" for d in devices for h in d.holders if (h.namespace, h.pod) != pod.key}
-    return sorted(found)
+    names = {f"{h.namespace}/{h.pod}" for d in devices for h in d.holders if (h.namespace, h.pod) != pod.key}
+    return sorted(names)
 
 
 def _neighbours(pod: Pod, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
@@ -88,12 +88,12 @@ def _neighbours(pod: Pod, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
 
 
 def _versions(status: GpuStatus, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
-    known = [f"driver {status.driver}"] if status.driver else []
-    known += [f"CUDA up to {status.cuda}"] if status.cuda else []
+    parts = [f"driver {status.driver}"] if status.driver else []
+    parts += [f"CUDA up to {status.cuda}"] if status.cuda else []
     capable = sorted({d.compute_capability for d in devices or status.devices if d.compute_capability})
-    known += [f"compute capability {', '.join(capable)}"] if capable else []
-    if known:
-        yield f"the node has {', '.join(known)}"
+    parts += [f"compute capability {', '.join(capable)}"] if capable else []
+    if parts:
+        yield f"the node has {', '.join(parts)}"
 
 
 def _ill(status: GpuStatus, devices: tuple[GpuDevice, ...]) -> Iterator[str]:

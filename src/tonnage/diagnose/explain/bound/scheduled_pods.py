@@ -52,10 +52,10 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         layer=reason.layer if reason else None,
         phase=pod.status.phase,
         needs=device_needs(pod),
-        message=reason.message if reason else _told(pod, placement) + (held.told if held else ""),
+        message=reason.message if reason else _state_text(pod, placement) + (held.summary if held else ""),
         upstream_message=pod.status.message or next((w.message for w in pod.status.waiting if w.message), ""),
         placement=placement,
-        reasons=(reason,) if reason else tuple(found for found, _ in besides),
+        reasons=(reason,) if reason else tuple(aside for aside, _ in besides),
         remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in besides),
     )
 
@@ -71,12 +71,12 @@ def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...
 def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
     """Ids of the devices that the node's agent says the pod holds, by resource."""
     status = snapshot.gpu.get(pod.node_name)
-    found: dict[str, tuple[str, ...]] = {}
+    by_resource: dict[str, tuple[str, ...]] = {}
     for device in status.devices if status is not None else ():
         for holder in device.holders:
             if (holder.namespace, holder.pod) == pod.key:
-                found[holder.resource] = (*found.get(holder.resource, ()), *holder.ids)
-    return found
+                by_resource[holder.resource] = (*by_resource.get(holder.resource, ()), *holder.ids)
+    return by_resource
 
 
 def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
@@ -89,7 +89,7 @@ def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
     return Verdict.NEVER if pod.status.phase == "Failed" else Verdict.NOT_NOW
 
 
-def _told(pod: Pod, placement: Placement) -> str:
+def _state_text(pod: Pod, placement: Placement) -> str:
     node = pod.node_name or "no node"
     if pod.status.phase == "Succeeded":
         return f"ended well on {node}"
@@ -103,8 +103,8 @@ def _told(pod: Pod, placement: Placement) -> str:
 def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """What the layers below the scheduler say in the pod's own status."""
     if pod.status.phase == "Failed":
-        found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
-        return found or _known(pod, snapshot) or _failed(pod)
+        reason = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
+        return reason or _status_trouble(pod, snapshot) or _failed(pod)
     gone = node_gone(pod, snapshot)
     if gone is not None and isinstance(gone, NodeMissing):
         return gone
@@ -113,16 +113,16 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
         return unstarted
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
     if stuck is not None:
-        return _known(pod, snapshot) or _stuck(pod, stuck)
+        return _status_trouble(pod, snapshot) or _stuck(pod, stuck)
     waits = pod.status.phase == "Pending" and not pod.status.ended
     event = known_event(pod, snapshot.happenings) if waits else None
     return event or gone or (rejection_to_come(pod, snapshot) if waits else None)
 
 
-def _known(pod: Pod, snapshot: Snapshot) -> Reason | None:
+def _status_trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """What the catalogue of messages makes of the pod's status, with what the node's agent adds to it."""
-    found = known_trouble(pod)
-    return with_node_facts(found, pod, snapshot) if found is not None else None
+    reason = known_trouble(pod)
+    return with_node_facts(reason, pod, snapshot) if reason is not None else None
 
 
 def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
@@ -131,10 +131,10 @@ def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
         return None
     status = snapshot.gpu.get(pod.node_name)
     named = f" by the device-plugin configuration {status.config}" if status and status.config else ""
-    asked = ", ".join(f"{n} {name}" for name, n in device_needs(pod).items())
+    requested = ", ".join(f"{n} {name}" for name, n in device_needs(pod).items())
     return SharedRequestTooLarge(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=f"failed on {pod.node_name} ({pod.status.reason}): asks {asked}, and the device plugin "
+        message=f"failed on {pod.node_name} ({pod.status.reason}): asks {requested}, and the device plugin "
         "gives a "
         f"container one at most ({STRICT_KEY} is true there{named})",
         remedy="ask for one (more replicas of one device give no more compute), then delete the pod",
@@ -147,13 +147,13 @@ def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
 def _failed(pod: Pod) -> Reason:
     """A pod that failed with words that nobody knows here."""
     reason, message = pod.status.reason, pod.status.message
-    told = f"failed on {pod.node_name or 'its node'}"
+    text = f"failed on {pod.node_name or 'its node'}"
     detail = ": ".join(part for part in (reason, message) if part)
-    told = f"{told}: {detail}" if detail else f"{told}: its containers ended with an error{_ends(pod)}"
+    text = f"{text}: {detail}" if detail else f"{text}: its containers ended with an error{_ends(pod)}"
     subject, source = f"Pod {pod.namespace}/{pod.name}", "Pod status.reason and status.message"
     if not reason:
         remedy = f"kubectl logs -n {pod.namespace} {pod.name} --previous"
-        return ContainerFailed(subject=subject, message=told, remedy=remedy, source=source, reason=reason)
+        return ContainerFailed(subject=subject, message=text, remedy=remedy, source=source, reason=reason)
     layer, remedy = (
         Layer.KUBELET,
         "delete the pod (its controller makes a new one); kubelet never takes it back",
@@ -161,13 +161,13 @@ def _failed(pod: Pod) -> Reason:
     if reason == _UNEXPECTED and any(word in message for word in _PLUGIN_WORDS):
         layer, remedy = Layer.PLUGIN, "do what the plugin's words say, then delete the pod"
     return KubeletRejected(
-        subject=subject, message=told, remedy=remedy, source=source, layer=layer, reason=reason
+        subject=subject, message=text, remedy=remedy, source=source, layer=layer, reason=reason
     )
 
 
 def _ends(pod: Pod) -> str:
-    told = [f"{end.container} with exit code {end.exit_code}" for end in pod.status.ended if end.exit_code]
-    return f" ({listed(told)})" if told else ""
+    exits = [f"{end.container} with exit code {end.exit_code}" for end in pod.status.ended if end.exit_code]
+    return f" ({listed(exits)})" if exits else ""
 
 
 def _stuck(pod: Pod, wait: ContainerWait) -> Reason:

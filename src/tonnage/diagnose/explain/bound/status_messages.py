@@ -53,51 +53,53 @@ def known_trouble(pod: Pod) -> Reason | None:
 
 def known_event(pod: Pod, events: Iterable[Happening]) -> Reason | None:
     """A known message in Events about a pod that waits on its node: of sandboxes no object tells."""
-    mine = [one for one in events if one.about == WorkloadKey("Pod", pod.namespace, pod.name)]
-    mine.sort(key=lambda one: (one.last is not None, one.last), reverse=True)
+    own_events = [event for event in events if event.about == WorkloadKey("Pod", pod.namespace, pod.name)]
+    own_events.sort(key=lambda event: (event.last is not None, event.last), reverse=True)
     subject = f"Pod {pod.namespace}/{pod.name}"
-    said = (
-        Said(subject, f"on {pod.node_name}, it waits ({one.reason})", one.reason, one.message)
-        for one in mine[:_MOST_EVENTS]
+    words = (
+        Said(subject, f"on {pod.node_name}, it waits ({event.reason})", event.reason, event.message)
+        for event in own_events[:_MOST_EVENTS]
     )
-    return _most_telling(pod, said)
+    return _most_telling(pod, words)
 
 
 def _most_telling(pod: Pod, words: Iterable[Said]) -> Reason | None:
     order = {id(message): number for number, message in enumerate(messages())}
-    found: list[tuple[int, int, Said, Heard]] = []
-    for place, said in enumerate(words):
-        heard = list(heard_in(said.text))
-        by_reason = heard_by_reason(said.reason)
-        if by_reason is not None and by_reason not in (one.message for one in heard):
-            heard.append(Heard(by_reason, said.text, by_reason.symptom({})))
-        found += [(order[id(one.message)], place, said, one) for one in heard]
-    if not found:
+    candidates: list[tuple[int, int, Said, Heard]] = []
+    for place, text_heard in enumerate(words):
+        heard = list(heard_in(text_heard.text))
+        by_reason = heard_by_reason(text_heard.reason)
+        if by_reason is not None and by_reason not in (message_heard.message for message_heard in heard):
+            heard.append(Heard(by_reason, text_heard.text, by_reason.symptom({})))
+        candidates += [
+            (order[id(message_heard.message)], place, text_heard, message_heard) for message_heard in heard
+        ]
+    if not candidates:
         return None
-    _, _, said, one = min(found, key=lambda each: each[:2])
-    return _reason(pod, said, one)
+    _, _, text_heard, message_heard = min(candidates, key=lambda candidate: candidate[:2])
+    return _reason(pod, text_heard, message_heard)
 
 
-def _reason(pod: Pod, said: Said, heard: Heard) -> Reason:
+def _reason(pod: Pod, text_heard: Said, heard: Heard) -> Reason:
     message = heard.message
     quoted = f": {heard.words}" if heard.words else ""
-    quoted += _before(pod, said) if said.reason == _CRASHING else ""
+    quoted += _before(pod, text_heard) if text_heard.reason == _CRASHING else ""
     return replace(
         heard.symptom,
-        subject=said.subject,
-        message=f"{said.where}: {message.meaning}{quoted}",
+        subject=text_heard.subject,
+        message=f"{text_heard.where}: {message.meaning}{quoted}",
         remedy=in_words(message.remedy, pod),
         lasting=pod.status.phase == "Failed",
-        reason=said.reason,
+        reason=text_heard.reason,
         words=heard.words,
         check=in_words(message.check, pod),
-        container=said.container or None,
+        container=text_heard.container or None,
     )
 
 
-def _before(pod: Pod, said: Said) -> str:
+def _before(pod: Pod, text_heard: Said) -> str:
     """How a container that crashes again and again ended last, with the last line that it left."""
-    end = next((end for end in pod.status.ended if end.container == said.container), None)
+    end = next((end for end in pod.status.ended if end.container == text_heard.container), None)
     if end is None:
         return ""
     lines = end.message.strip().splitlines()

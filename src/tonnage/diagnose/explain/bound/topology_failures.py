@@ -8,7 +8,7 @@ from dataclasses import replace
 from tonnage.decide.kubernetes.kubelet.admission import Untold, devices_of, layout_of, needs_of
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON
 from tonnage.decide.kubernetes.view import view_of
-from tonnage.diagnose.explain.nodes.alignment import aligned_remedies, asked
+from tonnage.diagnose.explain.nodes.alignment import aligned_remedies, requested_devices
 from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import TopologyAffinity
@@ -33,7 +33,7 @@ def not_aligned(pod: Pod, snapshot: Snapshot) -> Reason | None:
     return TopologyAffinity(
         subject=f"Pod {pod.namespace}/{pod.name}",
         message=f"failed on {pod.node_name} ({REASON}): kubelet's topology manager{policy} could not align "
-        f"{asked(pod) or 'its CPUs and memory'} on the node's NUMA nodes{shown}. "
+        f"{requested_devices(pod) or 'its CPUs and memory'} on the node's NUMA nodes{shown}. "
         f"It is not scheduled again: {after}",
         remedy="ask for as many devices and CPUs as one NUMA node has, or relax the node's "
         "topologyManagerPolicy; "

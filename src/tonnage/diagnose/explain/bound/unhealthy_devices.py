@@ -21,7 +21,7 @@ def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
     own = []
     for device in status.devices:
         held = [holder for holder in device.holders if (holder.namespace, holder.pod) == pod.key]
-        ids = {each for holder in held for each in holder.ids}
+        ids = {device_id for holder in held for device_id in holder.ids}
         parts = tuple(part for part in device.parts if part.uuid in ids)
         if held:
             own.append(replace(device, parts=parts))

@@ -47,12 +47,12 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[TopologyAffin
     if not isinstance(answer, NotAligned):
         return ()
     layout = ("so were the node idle", *answer.layout) if idle else answer.layout
-    told = f"its kubelet would fail the pod with {REASON}: {asked(pod)} {_in_vain(answer)}"
+    message = f"its kubelet would fail the pod with {REASON}: {requested_devices(pod)} {_in_vain(answer)}"
     remedy = "ask for as many as one NUMA node has, or relax kubelet's topologyManagerPolicy there"
     return (
         TopologyAffinity(
             subject=f"Node {node.name}",
-            message=f"{told}; {'; '.join(layout)}",
+            message=f"{message}; {'; '.join(layout)}",
             remedy=remedy,
             source="NodeGPUStatus, kubelet's topology manager",
             lasting=answer.lasting,
@@ -74,11 +74,11 @@ def refuses(pod: Pod, node: NodeView, view: View) -> bool:
 
 def behind(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
     """Why the kubelet would not take the pod either, once the node is free."""
-    found = kubelet_reasons(pod, NodeView(node.node), view)
-    return tuple(replace(reason, hidden=True) for reason in found)
+    reasons = kubelet_reasons(pod, NodeView(node.node), view)
+    return tuple(replace(reason, hidden=True) for reason in reasons)
 
 
-def asked(pod: Pod) -> str:
+def requested_devices(pod: Pod) -> str:
     """The devices that a pod's containers ask for, in words: `4 nvidia.com/gpu`, `2 + 2 nvidia.com/gpu`."""
     amounts: dict[str, list[int]] = {}
     for need in needs_of(pod):
@@ -102,9 +102,9 @@ def untold(pod: Pod, node: NodeView, status: GpuStatus | None) -> str:
         return ""
     match ask_kubelet(pod, node, status):
         case Untold(why):
-            return f"whether its kubelet can align {asked(pod)} on NUMA nodes is not known: {why}"
+            return f"whether its kubelet can align {requested_devices(pod)} on NUMA nodes is not known: {why}"
         case Aligned(unless) if unless:
-            return f"its kubelet can align {asked(pod)}; what its {unless} says is not known"
+            return f"its kubelet can align {requested_devices(pod)}; what its {unless} says is not known"
         case _:
             return ""
 
@@ -143,8 +143,8 @@ def _elsewhere(pod: Pod, node: str, view: View) -> Remedy | None:
     for name in takers(pod, tuple(n for n in feasible if n != node), view):
         pinned = _pinned(pod, name)
         if view.nodes[name].node.labels.get(HOSTNAME) and _placed(pinned, view) == name:
-            told = f"require the node {name}, whose kubelet can align them"
-            return Remedy(told, f"fits {name}", patch_of(pod, pinned))
+            action = f"require the node {name}, whose kubelet can align them"
+            return Remedy(action, f"fits {name}", patch_of(pod, pinned))
     return None
 
 

@@ -34,18 +34,18 @@ def with_survey(reason: ClaimNotAllocatable, pod: Pod, node: NodeView, view: Vie
     claims = claims_of(pod, view.supply.claims).waiting
     if len(view.nodes) > _MOST_NODES and node.name not in view.supply.by_node:
         return replace(reason, message=_nothing(claims))
-    found = survey(claims, node.node, view.supply)
-    if found is None:
+    surveyed = survey(claims, node.node, view.supply)
+    if surveyed is None:
         return reason
     return replace(
         reason,
-        message=_told(found, view, claims),
-        causes=tuple(_words(found)),
-        requests=tuple(_fact(one) for one in found.requests),
-        devices=found.reached,
-        pools=tuple(found.pools),
-        remedy=_remedy(found, reason.remedy),
-        lasting=not (found.in_time or found.incomplete),
+        message=_survey_text(surveyed, view, claims),
+        causes=tuple(_words(surveyed)),
+        requests=tuple(_fact(request) for request in surveyed.requests),
+        devices=surveyed.reached,
+        pools=tuple(surveyed.pools),
+        remedy=_remedy(surveyed, reason.remedy),
+        lasting=not (surveyed.in_time or surveyed.incomplete),
     )
 
 
@@ -53,55 +53,60 @@ def devices_for(pod: Pod, node: NodeView, view: View) -> dict[str, tuple[str, ..
     """The devices that the pod's claims have, or would be given on a node, by `resourceclaims/NAME`."""
     claims = claims_of(pod, view.supply.claims)
     waiting = claims.waiting
-    given = view.allocator.on(node.node, waiting).devices if waiting else ()
-    found = {
+    allocated = view.allocator.on(node.node, waiting).devices if waiting else ()
+    by_claim = {
         claim.name: [device.id for device in claim.allocation.devices]
         for claim in claims.claims
         if claim.allocation is not None
     }
-    found |= {c.name: [one.id for one in part] for c, part in zip(waiting, given or (), strict=False)}
-    return {f"resourceclaims/{name}": tuple(map(str, ids)) for name, ids in found.items()}
+    by_claim |= {
+        c.name: [picked.id for picked in part] for c, part in zip(waiting, allocated or (), strict=False)
+    }
+    return {f"resourceclaims/{name}": tuple(map(str, ids)) for name, ids in by_claim.items()}
 
 
-def _words(found: Survey) -> list[str]:
+def _words(surveyed: Survey) -> list[str]:
     """What excludes devices there, in few words."""
-    if not found.reached and not found.pools:
+    if not surveyed.reached and not surveyed.pools:
         return ["none published"]
-    short = [one for one in found.requests if not one.met]
-    causes = [_SHORT[why] for why in Why if any(one.exclusions_of(why) for one in short)]
-    causes += ["too few"] if any(not one.exclusions for one in short) else []
+    short = [request for request in surveyed.requests if not request.met]
+    causes = [_SHORT[why] for why in Why if any(request.exclusions_of(why) for request in short)]
+    causes += ["too few"] if any(not request.exclusions for request in short) else []
     causes += ["not together"] if not short else []
-    return [*causes, *(["pool unusable"] if found.pools else [])]
+    return [*causes, *(["pool unusable"] if surveyed.pools else [])]
 
 
 def _nothing(claims: tuple[ResourceClaim, ...]) -> str:
     return f"no driver publishes devices that the node reaches; it cannot meet {listed(map(str, claims))}"
 
 
-def _told(found: Survey, view: View, claims: tuple[ResourceClaim, ...]) -> str:
-    parts = [f"the pool {pool}" for pool in found.pools]
-    if not found.reached and not parts:
+def _survey_text(surveyed: Survey, view: View, claims: tuple[ResourceClaim, ...]) -> str:
+    parts = [f"the pool {pool}" for pool in surveyed.pools]
+    if not surveyed.reached and not parts:
         return _nothing(claims)
-    short = [one for one in found.requests if not one.met]
-    parts += [_one(one, view) for one in short]
-    if not short and found.constraint is not None:
-        name = "distinctAttribute" if found.constraint.distinct else "matchAttribute"
-        parts.append(f"no devices that are free together meet {name} {found.constraint.attribute}")
+    short = [request for request in surveyed.requests if not request.met]
+    parts += [_request_text(request, view) for request in short]
+    if not short and surveyed.constraint is not None:
+        name = "distinctAttribute" if surveyed.constraint.distinct else "matchAttribute"
+        parts.append(f"no devices that are free together meet {name} {surveyed.constraint.attribute}")
     elif not short:
         parts.append("each request alone could be met, not all of them at once")
     return "; ".join(parts)
 
 
-def _one(one: RequestSurvey, view: View) -> str:
-    wanted = "all devices" if one.wants_all else f"{one.needs}"
-    head = f"claim {one.claim}, request {one.request}: wants {wanted} of class {one.cls}, {one.left} left"
-    causes = list(_causes(one, view))
+def _request_text(request: RequestSurvey, view: View) -> str:
+    amount = "all devices" if request.wants_all else f"{request.needs}"
+    head = (
+        f"claim {request.claim}, request {request.request}: "
+        f"wants {amount} of class {request.cls}, {request.left} left"
+    )
+    causes = list(_causes(request, view))
     return f"{head} ({'; '.join(causes)})" if causes else head
 
 
-def _causes(one: RequestSurvey, view: View) -> Iterator[str]:
+def _causes(request: RequestSurvey, view: View) -> Iterator[str]:
     for why in Why:
-        excluded = one.exclusions_of(why)
+        excluded = request.exclusions_of(why)
         if not excluded:
             continue
         names = listed(exclusion.device.device for exclusion in excluded)
@@ -136,26 +141,28 @@ def _holder(exclusion: Exclusion, view: View) -> str:
     return f"claim {exclusion.detail} of {listed(users)}" if users else f"claim {exclusion.detail}"
 
 
-def _remedy(found: Survey, otherwise: str) -> str:
-    if found.in_time:
-        holders = dict.fromkeys(e.detail for one in found.requests for e in one.exclusions_of(Why.IN_USE))
+def _remedy(surveyed: Survey, otherwise: str) -> str:
+    if surveyed.in_time:
+        holders = dict.fromkeys(
+            e.detail for request in surveyed.requests for e in request.exclusions_of(Why.IN_USE)
+        )
         return f"wait until the pods with {listed(holders)} have ended" if holders else "wait for devices"
-    if found.pools:
+    if surveyed.pools:
         return "look at the driver: it is replacing its slices, or publishes them wrongly"
-    if found.constraint is not None:
-        return f"leave the constraint on {found.constraint.attribute} out, or ask for fewer devices"
-    return "ask for fewer devices, or widen the selectors" if found.reached else otherwise
+    if surveyed.constraint is not None:
+        return f"leave the constraint on {surveyed.constraint.attribute} out, or ask for fewer devices"
+    return "ask for fewer devices, or widen the selectors" if surveyed.reached else otherwise
 
 
-def _fact(one: RequestSurvey) -> RequestShortage:
+def _fact(request: RequestSurvey) -> RequestShortage:
     return RequestShortage(
-        claim=str(one.claim),
-        request=one.request,
-        class_=one.cls,
-        wants="all" if one.wants_all else one.needs,
-        left=one.left,
+        claim=str(request.claim),
+        request=request.request,
+        class_=request.cls,
+        wants="all" if request.wants_all else request.needs,
+        left=request.left,
         excluded=tuple(
-            ExcludedDevice(str(each.device), each.why.value, each.detail, each.owner)
-            for each in one.exclusions[:_MOST_DEVICES]
+            ExcludedDevice(str(exclusion.device), exclusion.why.value, exclusion.detail, exclusion.owner)
+            for exclusion in request.exclusions[:_MOST_DEVICES]
         ),
     )

@@ -41,14 +41,14 @@ def why_none(pod: Pod, view: View) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, reasons in _refused(pod, view):
         groups.setdefault(tuple(reason.message for reason in reasons), []).append(name)
-    told = [f"{listed(names)}: {', '.join(said)}" for said, names in groups.items() if said]
-    more = "; …" if len(told) > _MOST_TOLD else ""
-    return "; ".join(told[:_MOST_TOLD]) + more
+    sentences = [f"{listed(names)}: {', '.join(phrases)}" for phrases, names in groups.items() if phrases]
+    more = "; …" if len(sentences) > _MOST_TOLD else ""
+    return "; ".join(sentences[:_MOST_TOLD]) + more
 
 
 def ways_to_some(pod: Pod, view: View) -> Iterator[Remedy]:
     """Changes with which the controller makes a pod for a node, each tried on its rules; no two alike."""
-    found: dict[str, Remedy] = {}
+    by_action: dict[str, Remedy] = {}
     for name, reasons in _refused(pod, view):
         edits = edits_for(pod, view.nodes[name], reasons, view.snapshot.now) if reasons else None
         if not edits:
@@ -59,8 +59,8 @@ def ways_to_some(pod: Pod, view: View) -> Iterator[Remedy]:
         if _keeping_out(_daemon(changed), cluster.nodes[name], cluster):
             continue
         action = "; and ".join(edit.action for edit in edits)
-        found.setdefault(action, Remedy(action, f"a pod is made for {name}", patch_of(pod, changed)))
-    yield from islice(found.values(), _MOST_TOLD)
+        by_action.setdefault(action, Remedy(action, f"a pod is made for {name}", patch_of(pod, changed)))
+    yield from islice(by_action.values(), _MOST_TOLD)
 
 
 def _refused(pod: Pod, view: View) -> Iterator[tuple[str, tuple[Reason, ...]]]:
@@ -70,9 +70,9 @@ def _refused(pod: Pod, view: View) -> Iterator[tuple[str, tuple[Reason, ...]]]:
 
 
 def _keeping_out(daemon: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
-    told = NodeVerdicts(daemon, view).of(node.name)
+    verdict = NodeVerdicts(daemon, view).of(node.name)
     return tuple(
-        reason for reason in told.reasons if isinstance(reason, TaintNotTolerated | NodeAffinityMismatch)
+        reason for reason in verdict.reasons if isinstance(reason, TaintNotTolerated | NodeAffinityMismatch)
     )
 
 

@@ -43,9 +43,9 @@ class _Part:
         for key, pieces in self.named:
             body[key] = name.join(pieces)
         if self.resource:
-            holders, told = held(name, self.resource)
+            holders, ending = held(name, self.resource)
             body["facts"] = {**self.facts, "holders": [holder.to_json() for holder in holders]}
-            body["message"] = name.join(self.message) + told
+            body["message"] = name.join(self.message) + ending
         return body
 
 
@@ -56,21 +56,21 @@ def entries_of(
     held: Held,
 ) -> list[JsonValue]:
     """An entry a node in the order of `names`; `classes` have each name once."""
-    found: dict[str, JsonObject] = {}
+    by_name: dict[str, JsonObject] = {}
     for members in classes:
         entries = _copied(members, ask, held) if len(members) > _FEW else None
         for name in members:
-            found[name] = entries[name] if entries is not None else ask(name).to_json()
-    return [found[name] for name in names]
+            by_name[name] = entries[name] if entries is not None else ask(name).to_json()
+    return [by_name[name] for name in names]
 
 
 def _copied(
     members: Sequence[str], ask: Callable[[str], NodeVerdict], held: Held
 ) -> dict[str, JsonObject] | None:
     first = members[0]
-    told = ask(first)
-    parts = [_part(reason, first, held) for reason in told.reasons]
-    verdict = told.verdict.value
+    first_verdict = ask(first)
+    parts = [_part(reason, first, held) for reason in first_verdict.reasons]
+    verdict = first_verdict.verdict.value
     made: dict[str, JsonObject] = {
         name: {"node": name, "verdict": verdict, "reasons": [part.of(name, held) for part in parts]}
         for name in members

@@ -49,10 +49,12 @@ def told_state(reason: Reason, node: Node) -> Reason:
     name = key.removeprefix(_PREFIX)
     if key.startswith(_PREFIX) and name in _NOT_READY:
         return _not_ready(reason, node)
-    ill = next((one for one in node.ills if one.type == _CONDITIONS.get(name)), None)
+    ill = next((condition for condition in node.ills if condition.type == _CONDITIONS.get(name)), None)
     if ill is not None:
-        told = f"{reason.message}: {_said(ill)}"
-        return replace(reason, message=told, remedy=f"relieve {node.name}: kubectl describe node {node.name}")
+        message = f"{reason.message}: {_condition_text(ill)}"
+        return replace(
+            reason, message=message, remedy=f"relieve {node.name}: kubectl describe node {node.name}"
+        )
     if key == CORDONED:
         return replace(reason, remedy=f"it goes with the cordon: kubectl uncordon {node.name}")
     if owner := _OWNERS.get(key):
@@ -63,10 +65,10 @@ def told_state(reason: Reason, node: Node) -> Reason:
 
 def at_work(node: Node) -> str:
     """Which program is at work on a node by its labels; empty when none is."""
-    for key, (idle, told) in _WORK.items():
+    for key, (idle, work_text) in _WORK.items():
         state = node.labels.get(key, "")
         if state not in idle:
-            return f"{told} ({key}={state})"
+            return f"{work_text} ({key}={state})"
     return ""
 
 
@@ -81,26 +83,26 @@ def utc(at: datetime) -> str:
 
 def _cordoned(reason: NodeUnschedulable, node: Node) -> Reason:
     by, at = node.cordon.by, node.cordon.at
-    told = f"{reason.message}{f' by {by}' if by else ''}{f' at {utc(at)}' if at else ''}"
+    message = f"{reason.message}{f' by {by}' if by else ''}{f' at {utc(at)}' if at else ''}"
     remedy = reason.remedy
     if work := at_work(node):
-        told += f"; {work}"
+        message += f"; {work}"
         remedy = f"wait until that is done: it opens {node.name} again"
-    elif ills := [one for one in node.ills if one.type != "Ready"]:
-        told += f"; the node says {'; '.join(_said(one) for one in ills)}"
-    return replace(reason, message=told, work=work, remedy=remedy)
+    elif ills := [condition for condition in node.ills if condition.type != "Ready"]:
+        message += f"; the node says {'; '.join(_condition_text(condition) for condition in ills)}"
+    return replace(reason, message=message, work=work, remedy=remedy)
 
 
 def _not_ready(reason: TaintNotTolerated, node: Node) -> Reason:
-    ready = next((one for one in node.ills if one.type == "Ready"), None)
+    ready = next((condition for condition in node.ills if condition.type == "Ready"), None)
     if ready is None:
-        told = f"the node is tainted {reason.key}, though its condition Ready does not say why"
+        message = f"the node is tainted {reason.key}, though its condition Ready does not say why"
     else:
-        told = f"the node is not ready: {_said(ready)}"
+        message = f"the node is not ready: {_condition_text(ready)}"
     remedy = f"look at kubelet and network on {node.name}: systemctl status kubelet, tonnage doctor"
     return NodeNotReady(
         subject=reason.subject,
-        message=told,
+        message=message,
         remedy=remedy,
         source=reason.source,
         hidden=reason.hidden,
@@ -110,7 +112,7 @@ def _not_ready(reason: TaintNotTolerated, node: Node) -> Reason:
     )
 
 
-def _said(ill: NodeCondition) -> str:
+def _condition_text(ill: NodeCondition) -> str:
     name = "" if ill.type == "Ready" else f"{ill.type}: "
     since = f" (since {utc(ill.since)})" if ill.since else ""
     return f"{name}{ill.reason}{f': {ill.message}' if ill.message else ''}{since}"

@@ -32,8 +32,8 @@ class Unpromised(NodeList):
 
 def unpromised(classes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
     """The same of classes of nodes."""
-    return tuple(replace(one, told=_unpromised(one.told)) for one in classes)
+    return tuple(replace(node_class, first=_unpromised(node_class.first)) for node_class in classes)
 
 
-def _unpromised(told: NodeVerdict) -> NodeVerdict:
-    return replace(told, verdict=Verdict.UNKNOWN) if told.verdict is Verdict.FITS else told
+def _unpromised(verdict: NodeVerdict) -> NodeVerdict:
+    return replace(verdict, verdict=Verdict.UNKNOWN) if verdict.verdict is Verdict.FITS else verdict

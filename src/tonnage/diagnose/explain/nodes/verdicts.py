@@ -107,33 +107,33 @@ def classed(
 
     `asking`: how many pods ask for a resource, node by node.
     """
-    found: list[NodeClass] = []
+    node_classes: list[NodeClass] = []
     for rows in classes:
         members: tuple[str, ...] = tuple(names[rows].tolist())
-        told = verdicts.of(members[0])
+        verdict = verdicts.of(members[0])
         short = [
             reason.resource
-            for reason in told.reasons
+            for reason in verdict.reasons
             if isinstance(reason, InsufficientResource) and reason.holders is not None
         ]
         held: list[Holding] = []
         for resource in short if len(members) > 1 else ():
             pods = tuple(islice(verdicts.holders_on(members, resource), _MOST_NAMED))
             held.append(Holding(resource, pods, int(asking(resource)[rows].sum())))
-        found.append(NodeClass(told, members, tuple(held)))
-    return tuple(found)
+        node_classes.append(NodeClass(verdict, members, tuple(held)))
+    return tuple(node_classes)
 
 
 def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
     """Pods that hold some of a resource on a node, as (`namespace/name`, amount), by name."""
     pairs = zip(node.pods, node.amounts, strict=True)
-    found = [
+    by_amount = [
         (f"{pod.namespace}/{pod.name}", amount)
         for pod, amounts in pairs
         if (amount := amounts.get(resource, 0)) > 0
     ]
-    found.sort()
-    return tuple(found)
+    by_amount.sort()
+    return tuple(by_amount)
 
 
 def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View) -> NodeVerdict:
@@ -173,19 +173,19 @@ def _hangs_on(reason: Reason, resources: frozenset[str]) -> bool:
 def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
     """Each once: a cordon has a taint of its own, and a node that is not ready two."""
     cordoned = any(isinstance(reason, NodeUnschedulable) for reason in reasons)
-    seen: set[tuple[str, str]] = set()
+    earlier: set[tuple[str, str]] = set()
     for reason in reasons:
         of_cordon = isinstance(reason, TaintNotTolerated) and reason.key == CORDONED
-        if (reason.code, reason.message) in seen or (cordoned and of_cordon):
+        if (reason.code, reason.message) in earlier or (cordoned and of_cordon):
             continue
-        seen.add((reason.code, reason.message))
+        earlier.add((reason.code, reason.message))
         yield reason
 
 
 def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
-        shown, told = _held(node, reason.resource, pod, view)
-        return replace(reason, holders=shown, message=f"{reason.message}{told}")
+        shown, holders_text = _held(node, reason.resource, pod, view)
+        return replace(reason, holders=shown, message=f"{reason.message}{holders_text}")
     if isinstance(reason, ClaimNotAllocatable):
         return with_survey(reason, pod, node, view)
     if isinstance(reason, NodeUnschedulable | TaintNotTolerated):
@@ -199,28 +199,28 @@ def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: View) -> R
     resource = reason.resource
     related = related_on(node.node, resource)
     if related:
-        told = f"the node offers {', '.join(related)}, not {resource}"
+        message = f"the node offers {', '.join(related)}, not {resource}"
         remedy = "ask for the name that is offered, or change the node's sharing or MIG configuration"
-        return replace(reason, layer=Layer.PLUGIN, message=told, instead=tuple(related), remedy=remedy)
+        return replace(reason, layer=Layer.PLUGIN, message=message, instead=tuple(related), remedy=remedy)
     layer = layer_for(resource, node.node, view.snapshot.gpu.get(node.name))
     if layer is not None and is_extended(resource):
-        told = f"the node has a GPU but does not offer {resource}"
-        return replace(reason, layer=layer, message=told, remedy=_below(layer, node.name))
+        message = f"the node has a GPU but does not offer {resource}"
+        return replace(reason, layer=layer, message=message, remedy=_below(layer, node.name))
     return reason
 
 
 def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[tuple[Holder, ...], str]:
     """Holders of a resource, as facts and as the end of a message; with them those whom it is kept for."""
-    found = holders(node, resource)
-    shown: list[Holder] = [Holder(name, amount) for name, amount in found[:_MOST_HOLDERS]]
-    told = f"; held by {listed_own([name for name, _ in found], pod.namespace)}" if found else ""
+    pairs = holders(node, resource)
+    shown: list[Holder] = [Holder(name, amount) for name, amount in pairs[:_MOST_HOLDERS]]
+    text = f"; held by {listed_own([name for name, _ in pairs], pod.namespace)}" if pairs else ""
     guests = view.guests(node.name, pod) if view.nominated else ()
-    kept = [one for one in holders(node.plus(guests), resource) if one not in found] if guests else []
-    if kept:
-        shown += [Guest(name, n) for name, n in kept[:_MOST_HOLDERS]]
-        names = listed_own([name for name, _ in kept], pod.namespace)
-        told += f"; kept for {names}, for which the node is cleared"
-    return tuple(shown), told
+    reserved = [pair for pair in holders(node.plus(guests), resource) if pair not in pairs] if guests else []
+    if reserved:
+        shown += [Guest(name, n) for name, n in reserved[:_MOST_HOLDERS]]
+        names = listed_own([name for name, _ in reserved], pod.namespace)
+        text += f"; kept for {names}, for which the node is cleared"
+    return tuple(shown), text
 
 
 def _below(layer: Layer, node: str) -> str:

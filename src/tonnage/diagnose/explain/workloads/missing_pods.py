@@ -28,7 +28,7 @@ _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
 
 def find_workload(snapshot: Snapshot, key: WorkloadKey) -> Workload | None:
     """A workload of the snapshot, or None."""
-    return next((one for one in snapshot.workloads if one.key == key), None)
+    return next((workload for workload in snapshot.workloads if workload.key == key), None)
 
 
 def explain_workload(
@@ -69,22 +69,24 @@ class _Case:
         missing = self._missing()
         states = tuple(self._for_no_node(state) for state in state_reasons(self.family))
         cause = self._why_missing(missing) if missing and not states else None
-        bad = tuple(group for group in groups if group.told.verdict is not Verdict.FITS)
+        bad = tuple(group for group in groups if group.explanation.verdict is not Verdict.FITS)
         asides = tuple(aside_reasons(self.family))
-        told = [state.message for state in states]
-        told += [f"{missing} of {head.wanted} pods are not there: {cause.message}"] if cause else []
-        told += [f"{_counted(group, len(self.family.pods))}: {group.told.message}" for group in bad[:2]]
-        verdicts = [group.told.verdict for group in bad]
+        sentences = [state.message for state in states]
+        sentences += [f"{missing} of {head.desired} pods are not there: {cause.message}"] if cause else []
+        sentences += [
+            f"{_counted(group, len(self.family.pods))}: {group.explanation.message}" for group in bad[:2]
+        ]
+        verdicts = [group.explanation.verdict for group in bad]
         verdicts += [cause.verdict] if cause else []
         verdicts += [Verdict.NEVER if state.lasting else Verdict.NOT_NOW for state in states]
-        first = cause or (bad[0].told if bad else None)
+        first = cause or (bad[0].explanation if bad else None)
         return Explanation(
             subject=self.subject,
             verdict=worst_of(verdicts),
             layer=states[0].layer if states else first.layer if first else None,
             phase="",
-            needs=cause.needs if cause else groups[0].told.needs if groups else {},
-            message="; ".join(told) or self._well(groups),
+            needs=cause.needs if cause else groups[0].explanation.needs if groups else {},
+            message="; ".join(sentences) or self._well(groups),
             upstream_message=first.upstream_message if first else "",
             nodes=first.nodes if first else (),
             classes=first.classes if first else (),
@@ -104,17 +106,17 @@ class _Case:
         return replace(state, message=message)
 
     def _missing(self) -> int:
-        wanted = self.family.head.wanted
-        return 0 if wanted is None else max(0, wanted - len(self.family.living))
+        desired = self.family.head.desired
+        return 0 if desired is None else max(0, desired - len(self.family.living))
 
     def _well(self, groups: tuple[PodGroup, ...]) -> str:
         head, living = self.family.head, len(self.family.living)
-        if head.wanted is None and not groups:
+        if head.desired is None and not groups:
             return "nothing stands against it; it has made no pods yet"
-        wanted = head.wanted if head.wanted is not None else len(self.family.pods)
+        desired = head.desired if head.desired is not None else len(self.family.pods)
         if head.condition("Complete"):
             return f"ended well: {head.numbers.get('succeeded', 0)} pods succeeded"
-        return f"{living} of {wanted} pods have a place"
+        return f"{living} of {desired} pods have a place"
 
     def _remedies(
         self, states: tuple[Reason, ...], first: Explanation | None, bad: tuple[PodGroup, ...]
@@ -124,15 +126,15 @@ class _Case:
         own = tuple(ways_to_some(self.manifest.pod, self.ground.view)) if daemons else ()
         effect = "" if daemons else "pods are made again"
         own = own or tuple(Remedy(state.remedy, effect) for state in states if state.remedy)
-        found = first.remedies if first else ()
-        weak = tuple(remedy for remedy in found if remedy.effect.startswith(NOT_ENOUGH))
-        strong = tuple(remedy for remedy in found if remedy not in weak)
-        known = {remedy.action for remedy in found}
+        remedies = first.remedies if first else ()
+        weak = tuple(remedy for remedy in remedies if remedy.effect.startswith(NOT_ENOUGH))
+        strong = tuple(remedy for remedy in remedies if remedy not in weak)
+        actions = {remedy.action for remedy in remedies}
         there = {
             remedy.action: replace(remedy, effect=f"for the pods that are there: {remedy.effect}")
             for group in bad
-            for remedy in group.told.remedies
-            if remedy.patch and remedy.action not in known
+            for remedy in group.explanation.remedies
+            if remedy.patch and remedy.action not in actions
         }
         return (*own, *strong, *there.values(), *weak)
 
@@ -141,37 +143,41 @@ class _Case:
         snapshot = self.ground.view.snapshot
         made, there = with_made_claims(self.manifest.pod, snapshot)
         manifest = replace(self.manifest, pod=made)
-        found = explain_new(manifest, self.subject, there, self.version, self.ground)
-        said = refused_before(self.family, snapshot)
-        if found.layer in _ADMISSION and found.verdict is not Verdict.FITS:
-            return replace(found, upstream_message=said.text) if said and said.alike(found) else found
-        reasons = tuple(self._silence(said.reasons() if said else ()))
+        explanation = explain_new(manifest, self.subject, there, self.version, self.ground)
+        refusal_before = refused_before(self.family, snapshot)
+        if explanation.layer in _ADMISSION and explanation.verdict is not Verdict.FITS:
+            return (
+                replace(explanation, upstream_message=refusal_before.text)
+                if refusal_before and refusal_before.alike(explanation)
+                else explanation
+            )
+        reasons = tuple(self._silence(refusal_before.reasons() if refusal_before else ()))
         verdict = Verdict.UNKNOWN if isinstance(reasons[0], WorkloadNotActedOn) else Verdict.NOT_NOW
-        told = [reason.message for reason in reasons]
-        fits = found.verdict is Verdict.FITS
-        told += [] if fits else [f"once they are there, {found.verdict}: {found.message}"]
+        sentences = [reason.message for reason in reasons]
+        fits = explanation.verdict is Verdict.FITS
+        sentences += [] if fits else [f"once they are there, {explanation.verdict}: {explanation.message}"]
         own = tuple(Remedy(reason.remedy, "") for reason in reasons if reason.remedy)
         return replace(
-            found,
+            explanation,
             verdict=verdict,
             layer=reasons[0].layer,
-            message="; ".join(told),
-            upstream_message=said.text if said else "",
-            reasons=(*reasons, *found.reasons),
-            remedies=own if fits else (*own, *found.remedies),
-            nodes=() if fits else found.nodes,
-            classes=() if fits else found.classes,
+            message="; ".join(sentences),
+            upstream_message=refusal_before.text if refusal_before else "",
+            reasons=(*reasons, *explanation.reasons),
+            remedies=own if fits else (*own, *explanation.remedies),
+            nodes=() if fits else explanation.nodes,
+            classes=() if fits else explanation.classes,
         )
 
-    def _silence(self, said: tuple[Reason, ...]) -> Iterator[Reason]:
+    def _silence(self, earlier: tuple[Reason, ...]) -> Iterator[Reason]:
         """What the owners say; else that nothing does."""
-        yield from said
-        if not said:
+        yield from earlier
+        if not earlier:
             head = self.family.head
             yield WorkloadNotActedOn(
                 subject=str(self.subject),
                 message="nothing that can be seen stands against its pods, and they are not made"
-                + ("" if head.seen else ": its controller has not looked at it as it is now"),
+                + ("" if head.observed else ": its controller has not looked at it as it is now"),
                 remedy="look at kube-controller-manager: does it run, what does it log? "
                 f"kubectl describe {head.key.kind.lower()} {head.key.name} -n {head.key.namespace}",
                 source="status and conditions of the workload",

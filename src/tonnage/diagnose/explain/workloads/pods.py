@@ -50,18 +50,18 @@ def family_of(workload: Workload, snapshot: Snapshot) -> Family:
     for other in snapshot.workloads:
         if other.owner is not None:
             by_owner.setdefault(other.owner, []).append(other)
-    found: dict[WorkloadKey, Workload] = {workload.key: workload}
+    members: dict[WorkloadKey, Workload] = {workload.key: workload}
     edge = [workload.key]
     for _ in range(_DEEPEST):
-        children = [child for key in edge for child in by_owner.get(key, ()) if child.key not in found]
-        found |= {child.key: child for child in children}
+        children = [child for key in edge for child in by_owner.get(key, ()) if child.key not in members]
+        members |= {child.key: child for child in children}
         edge = [child.key for child in children]
-    made = [other for key, other in found.items() if key != workload.key]
+    made = [other for key, other in members.items() if key != workload.key]
     made.sort(key=lambda w: (-w.revision, -(w.created.timestamp() if w.created else 0.0), w.key))
     pods = tuple(
         pod
         for pod in snapshot.pods
-        if pod.owner and WorkloadKey(pod.owner.kind, pod.namespace, pod.owner.name) in found
+        if pod.owner and WorkloadKey(pod.owner.kind, pod.namespace, pod.owner.name) in members
     )
     return Family(workload, tuple(made), pods)
 
@@ -69,15 +69,17 @@ def family_of(workload: Workload, snapshot: Snapshot) -> Family:
 def groups_of(pods: Iterable[Pod], ground: Ground) -> tuple[PodGroup, ...]:
     """Pods that are told alike together, the worst first."""
     groups: dict[tuple[str, ...], list[tuple[str, Explanation]]] = {}
-    known: list[tuple[Pod, Explanation]] = []
+    explained: list[tuple[Pod, Explanation]] = []
     for pod in sorted(pods, key=lambda p: p.name):
-        told = _told(pod, ground, known)
-        message = told.message.replace(pod.name, "it")
-        codes = sorted({reason.code for reason in told.reasons})
-        key = (told.verdict.value, str(told.layer), message if codes else "", *codes)
-        groups.setdefault(key, []).append((pod.name, told))
-    found = [PodGroup(tuple(name for name, _ in group), group[0][1]) for group in groups.values()]
-    return tuple(sorted(found, key=lambda g: (_WORST.index(g.told.verdict), -len(g.names), g.names)))
+        explanation = _explained(pod, ground, explained)
+        message = explanation.message.replace(pod.name, "it")
+        codes = sorted({reason.code for reason in explanation.reasons})
+        key = (explanation.verdict.value, str(explanation.layer), message if codes else "", *codes)
+        groups.setdefault(key, []).append((pod.name, explanation))
+    pod_groups = [PodGroup(tuple(name for name, _ in group), group[0][1]) for group in groups.values()]
+    return tuple(
+        sorted(pod_groups, key=lambda g: (_WORST.index(g.explanation.verdict), -len(g.names), g.names))
+    )
 
 
 def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
@@ -89,16 +91,16 @@ def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=_WORST.index, default=Verdict.FITS)
 
 
-def _told(pod: Pod, ground: Ground, known: list[tuple[Pod, Explanation]]) -> Explanation:
+def _explained(pod: Pod, ground: Ground, explained: list[tuple[Pod, Explanation]]) -> Explanation:
     """What is said of a pod; of many that wait alike, what is said of the first."""
     subject = Subject("Pod", pod.namespace, pod.name)
     if pod.node_name or pod.finished:
         return explain_placed(pod, subject, ground.view.snapshot)
     labels = {key: value for key, value in pod.labels.items() if key not in _OWN_LABELS}
     shape = replace(pod, name="", uid="", created=None, labels=labels, status=PodStatus())
-    same = next((told for other, told in known if other == shape), None)
-    if same is not None or len(known) >= _MOST_ASKED:
-        return replace(same or known[0][1], subject=subject)
-    told = explain_on(ground, pod, trying=not known)
-    known.append((shape, told))
-    return told
+    same = next((explanation for other, explanation in explained if other == shape), None)
+    if same is not None or len(explained) >= _MOST_ASKED:
+        return replace(same or explained[0][1], subject=subject)
+    explanation = explain_on(ground, pod, trying=not explained)
+    explained.append((shape, explanation))
+    return explanation

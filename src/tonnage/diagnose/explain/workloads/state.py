@@ -52,16 +52,16 @@ class Said:
         """The refusal, of which nothing can be seen in other objects now."""
         denied, failed = _DENIED.search(self.text), _FAILED.search(self.text)
         if denied:
-            told = denied[2].strip() or "it does not say why"
+            message = denied[2].strip() or "it does not say why"
             return (
                 WebhookDenied(
                     subject=self.about,
-                    message=f"the admission webhook {denied[1]} refuses its pods: {told}",
+                    message=f"the admission webhook {denied[1]} refuses its pods: {message}",
                     remedy="do what it says, in the pod template",
                     source=self.source,
                     layer=self._layer,
                     webhook=denied[1],
-                    said=told,
+                    said=message,
                 ),
             )
         if failed:
@@ -114,36 +114,41 @@ def state_reasons(family: Family) -> Iterator[Reason]:
     ended = head.condition("Failed") if kind == "Job" else None
     # What has ended comes first: a failed Job that is suspended as well would be resumed in vain.
     if ended is not None:
-        told = f"it has failed ({ended.reason}): {ended.message}"
+        message = f"it has failed ({ended.reason}): {ended.message}"
         remedy = (
             "see why its pods failed and mend that; then delete it "
             f"(kubectl delete job {name} -n {namespace}) and apply its manifest again"
         )
-        yield _reason(head, WorkloadEnded, told, remedy)
+        yield _reason(head, WorkloadEnded, message, remedy)
         return
     if head.condition("Complete") and kind == "Job":
         return
     if head.paused and kind in ("Job", "CronJob"):
         remedy = f'kubectl patch {own} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
-        told = "it is suspended, so it makes no pods" + (
+        message = "it is suspended, so it makes no pods" + (
             "; a queue (Kueue and the like) resumes it by itself" if kind == "Job" else ""
         )
-        yield _reason(head, WorkloadPaused, told, remedy)
+        yield _reason(head, WorkloadPaused, message, remedy)
     elif head.paused and not family.made:
-        told = "its rollout is paused, so it has made no pods"
+        message = "its rollout is paused, so it has made no pods"
         remedy = f"kubectl rollout resume {own.replace(' ', '/', 1)}"
-        yield _reason(head, WorkloadPaused, told, remedy)
-    elif head.wanted == 0 and not family.living:
+        yield _reason(head, WorkloadPaused, message, remedy)
+    elif head.desired == 0 and not family.living:
         if kind == "DaemonSet":
-            told = "none of the nodes is one for its pods: its node selector, affinity or the nodes' taints"
+            message = (
+                "none of the nodes is one for its pods: its node selector, affinity or the nodes' taints"
+            )
             remedy = (
                 f"kubectl get daemonset {name} -n {namespace} -o yaml: compare nodeSelector with the nodes"
             )
         elif kind == "Job":
-            told, remedy = "its parallelism is 0, so it makes no pods", f"kubectl edit {own}: set parallelism"
+            message, remedy = (
+                "its parallelism is 0, so it makes no pods",
+                f"kubectl edit {own}: set parallelism",
+            )
         else:
-            told, remedy = "it is scaled to 0 replicas", f"kubectl scale {own} --replicas=1"
-        yield _reason(head, WorkloadWantsNone, told, remedy)
+            message, remedy = "it is scaled to 0 replicas", f"kubectl scale {own} --replicas=1"
+        yield _reason(head, WorkloadWantsNone, message, remedy)
     else:
         yield from _in_order(family)
 
@@ -152,14 +157,14 @@ def _in_order(family: Family) -> Iterator[Reason]:
     """A StatefulSet that waits for one of its pods before it makes the next."""
     head = family.head
     waiting = [pod for pod in family.living if pod.status.phase != "Running" or pod.status.waiting]
-    if not head.in_order or not waiting or len(family.living) >= (head.wanted or 0):
+    if not head.in_order or not waiting or len(family.living) >= (head.desired or 0):
         return
     name = min(waiting, key=lambda pod: (len(pod.name), pod.name)).name
-    told = (
-        f"it makes its next pod only when {name} is ready ({len(family.living)} of {head.wanted} are there)"
+    message = (
+        f"it makes its next pod only when {name} is ready ({len(family.living)} of {head.desired} are there)"
     )
     remedy = f"tonnage explain pod {name} -n {head.key.namespace}; or set podManagementPolicy: Parallel"
-    yield _reason(head, WorkloadInOrder, told, remedy)
+    yield _reason(head, WorkloadInOrder, message, remedy)
 
 
 def aside_reasons(family: Family) -> Iterator[Reason]:
@@ -167,10 +172,10 @@ def aside_reasons(family: Family) -> Iterator[Reason]:
     late = family.head.condition("Progressing", "False")
     if late is not None and late.reason == "ProgressDeadlineExceeded":
         seconds = family.head.numbers.get("progressDeadlineSeconds", 600)
-        told = f"its rollout has made no progress for {seconds} seconds ({late.reason})"
-        yield _reason(family.head, WorkloadDeadline, told, "")
+        message = f"its rollout has made no progress for {seconds} seconds ({late.reason})"
+        yield _reason(family.head, WorkloadDeadline, message, "")
 
 
-def _reason(head: Workload, kind: type[_State], told: str, remedy: str) -> Reason:
+def _reason(head: Workload, kind: type[_State], message: str, remedy: str) -> Reason:
     source = f"{head.key.kind} spec and status"
-    return kind(subject=str(head.key), message=told, remedy=remedy, source=source)
+    return kind(subject=str(head.key), message=message, remedy=remedy, source=source)

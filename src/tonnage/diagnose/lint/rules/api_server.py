@@ -25,62 +25,62 @@ _MISSING: Final = "Required value"
 _WHY: Final = "the API server refuses the object"
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings on an object that is new to the server; a patch of one is none."""
-    if world.server is None or not item.kind or _has_directive(item.value):
+    if world.server is None or not manifest.kind or _has_directive(manifest.value):
         return
-    answer = world.server(item.value, item.namespace)
+    answer = world.server(manifest.value, manifest.namespace)
     if answer is None:
         return
     if answer.message and not answer.faults:
-        if not _holds_variable(item.value):
+        if not _holds_variable(manifest.value):
             message = answer.message.partition(": ")[2] or answer.message
-            path = (*item.path, *_go_path(item.value, message))
-            yield Draft(ObjectUnreadable(message=message, remedy=kind_help(item.kind)), path, _WHY)
+            path = (*manifest.path, *_go_path(manifest.value, message))
+            yield Draft(ObjectUnreadable(message=message, remedy=kind_help(manifest.kind)), path, _WHY)
         return
-    known, sketch = _known(item), _is_sketch(item)
+    pod_faults, sketch = _pod_faults(manifest), _is_sketch(manifest)
     for fault in answer.faults:
-        path = _path(item.value, fault.field)
+        path = _path(manifest.value, fault.field)
         message = f"{fault.field}: {fault.text}"
-        if message in known or _holds_variable(at_path(item.value, path)):
+        if message in pod_faults or _holds_variable(at_path(manifest.value, path)):
             continue
-        written = _written(item.value, path)
+        written = _written(manifest.value, path)
         if sketch and written != path:
             continue
         path = path if fault.text.startswith(_MISSING) else written
-        remedy = field_help(item.kind, fault.field)
-        reason = ObjectRefused(subject=item.subject, message=message, remedy=remedy, field=fault.field)
-        yield Draft(reason, (*item.path, *path), _WHY)
+        remedy = field_help(manifest.kind, fault.field)
+        reason = ObjectRefused(subject=manifest.subject, message=message, remedy=remedy, field=fault.field)
+        yield Draft(reason, (*manifest.path, *path), _WHY)
     for warning in answer.warnings:
         field, separator, _ = warning.partition(": ")
-        path = _path(item.value, field) if separator and _FIELD.fullmatch(field) else ()
-        yield Draft(ApiWarning(message=warning, warning=warning), (*item.path, *path))
+        path = _path(manifest.value, field) if separator and _FIELD.fullmatch(field) else ()
+        yield Draft(ApiWarning(message=warning, warning=warning), (*manifest.path, *path))
 
 
-def _known(item: Item) -> set[str]:
+def _pod_faults(manifest: Item) -> set[str]:
     """What other rules say of pods' specs, in the server's words."""
     nothing: tuple[()] = ()
-    is_pod = item.kind == "Pod"
+    is_pod = manifest.kind == "Pod"
     return {
-        f"{field_path(site.path[len(item.path) :])}{written_path(fault.path)}: {fault.text}"
-        for site in pods_of(item)
+        f"{field_path(site.path[len(manifest.path) :])}{written_path(fault.path)}: {fault.text}"
+        for site in pods_of(manifest)
         for fault in faults(site.spec, lambda _: nothing, is_pod=is_pod)
     }
 
 
-def _is_sketch(item: Item) -> bool:
+def _is_sketch(manifest: Item) -> bool:
     """Whether a pod is only outlined, as in a patch: there are no containers, or they lack their images."""
-    containers = [container for site in pods_of(item) for _, container in site.containers()]
+    containers = [container for site in pods_of(manifest) for _, container in site.containers()]
     if not containers:
-        return item.kind in _POD_MAKERS
+        return manifest.kind in _POD_MAKERS
     return any("image" not in container for container in containers)
 
 
 def _path(value: JsonValue, field: str) -> Path:
     """The path of a field as the server names it."""
     path: list[str | int] = []
-    for found in _STEP.finditer(field):
-        inner, name = found.groups()
+    for match in _STEP.finditer(field):
+        inner, name = match.groups()
         step: str | int = name if inner is None else inner
         if inner is not None and inner.isdigit() and isinstance(value, list):
             step = int(inner)
@@ -98,11 +98,13 @@ def _written(value: JsonValue, path: Path) -> Path:
 
 def _go_path(value: JsonValue, message: str) -> Path:
     """Where the decoder stopped: it names fields without the places in lists, so the first will do."""
-    found = _GO_FIELD.search(message)
+    match = _GO_FIELD.search(message)
     path: list[str | int] = []
-    for name in found[1].split(".") if found else ():
+    for name in match[1].split(".") if match else ():
         if isinstance(value, list):
-            places = [index for index, one in enumerate(value) if isinstance(one, dict) and name in one]
+            places = [
+                index for index, element in enumerate(value) if isinstance(element, dict) and name in element
+            ]
             path += places[:1]
             value = value[places[0]] if places else None
         if isinstance(value, dict) and name in value:

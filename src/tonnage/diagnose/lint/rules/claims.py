@@ -36,21 +36,21 @@ _COMPARED: Final = ("matchAttribute", "distinctAttribute")
 _ALTERNATIVES: Final = ("exactly", "firstAvailable")
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings on a ResourceClaim, a ResourceClaimTemplate or a DeviceClass."""
-    if item.group != _GROUP:
+    if manifest.group != _GROUP:
         return
-    spec = mapping(item.value.get("spec"))
-    at: Path = (*item.path, "spec")
-    if item.kind == "DeviceClass":
+    spec = mapping(manifest.value.get("spec"))
+    at: Path = (*manifest.path, "spec")
+    if manifest.kind == "DeviceClass":
         yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), world)
         return
-    if item.kind == "ResourceClaimTemplate":
+    if manifest.kind == "ResourceClaimTemplate":
         spec, at = mapping(spec.get("spec")), (*at, "spec")
-    elif item.kind != "ResourceClaim":
+    elif manifest.kind != "ResourceClaim":
         return
     devices = mapping(spec.get("devices"))
-    yield from _devices(devices, (*at, "devices"), item, world)
+    yield from _devices(devices, (*at, "devices"), manifest, world)
 
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
@@ -70,12 +70,14 @@ def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
             ("resourceClaimTemplateName", "ResourceClaimTemplate", snapshot.claim_templates),
         ):
             name = claim.get(field)
-            if not isinstance(name, str) or not cluster.looked_at(kind, site.item.namespace):
+            if not isinstance(name, str) or not cluster.looked_at(kind, site.manifest.namespace):
                 continue
-            names = sorted(one.name for one in there if one.namespace == site.item.namespace)
-            if name not in names and world.own(kind, site.item.namespace, name) is None:
+            names = sorted(
+                candidate.name for candidate in there if candidate.namespace == site.manifest.namespace
+            )
+            if name not in names and world.own(kind, site.manifest.namespace, name) is None:
                 reason = ClaimNameUnknown(
-                    message=f"there is no {kind} {name[:100]} in namespace {site.item.namespace}",
+                    message=f"there is no {kind} {name[:100]} in namespace {site.manifest.namespace}",
                     remedy=nearest(name, names) or "create it",
                     kind=kind,
                     name=name,
@@ -88,7 +90,7 @@ def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
                 )
 
 
-def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
+def _devices(devices: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
     requests = [*mappings(devices.get("requests"))]
     if len(requests) > _MOST_REQUESTS:
         message = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
@@ -103,7 +105,7 @@ def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterato
             yield _invalid((*place, "name"), f"two requests are named {name[:63]}", "rename one")
         names.add(str(name))
         names.update(f"{name}/{sub.get('name')}" for _, sub in mappings(request.get("firstAvailable")))
-        yield from _request(request, place, item, world)
+        yield from _request(request, place, manifest, world)
     for section in ("constraints", "config"):
         for index, entry in mappings(devices.get(section)):
             yield from _references(entry, (*at, section, index), names)
@@ -124,40 +126,40 @@ def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]
             yield _invalid((*at, field), message, f"write the driver's: gpu.nvidia.com/{name[:32]}")
 
 
-def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
-    if item.api_version not in _WRAPPED:
-        yield from _flat(request, at, item, world)
+def _request(request: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
+    if manifest.api_version not in _WRAPPED:
+        yield from _flat(request, at, manifest, world)
         return
     flat = tuple(key for key in _FLAT if key in request)
-    given = tuple(key for key in _ALTERNATIVES if key in request)
-    if flat and not given:
+    present = tuple(key for key in _ALTERNATIVES if key in request)
+    if flat and not present:
         yield _not_wrapped(flat, at)
-        yield from _exact(request, at, item, world)
+        yield from _exact(request, at, manifest, world)
         return
     if flat:
         for key in flat:
-            message = f"{key} stands beside {given[0]}, where {item.api_version} has no such field"
+            message = f"{key} stands beside {present[0]}, where {manifest.api_version} has no such field"
             why = (
                 "kubectl refuses it; clients that do not validate drop it, and other devices may be allocated"
             )
-            yield _invalid((*at, key), message, f"move it under {given[0]}", why, on_key=True)
-    if len(given) != 1:
+            yield _invalid((*at, key), message, f"move it under {present[0]}", why, on_key=True)
+    if len(present) != 1:
         message = "exactly one of `exactly` or `firstAvailable` is required"
-        yield _invalid(at, message, "keep one of them" if given else "write exactly:")
+        yield _invalid(at, message, "keep one of them" if present else "write exactly:")
     if "exactly" in request:
-        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), item, world)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), manifest, world)
     for index, sub in mappings(request.get("firstAvailable")):
-        yield from _exact(sub, (*at, "firstAvailable", index), item, world)
+        yield from _exact(sub, (*at, "firstAvailable", index), manifest, world)
 
 
-def _flat(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
+def _flat(request: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
     """v1beta1: the fields of a request stand directly under it."""
     if "exactly" in request:
         message, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
         yield _invalid((*at, "exactly"), message, remedy, on_key=True)
-        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), item, world)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), manifest, world)
     elif "firstAvailable" not in request:
-        yield from _exact(request, at, item, world)
+        yield from _exact(request, at, manifest, world)
 
 
 def _invalid(at: Path, message: str, remedy: str = "", why: str = "", *, on_key: bool = False) -> Draft:
@@ -184,13 +186,13 @@ def _listed(words: tuple[str, ...]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _exact(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
+def _exact(request: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
     """What one kind of device is asked by, wherever it stands."""
     name = request.get("deviceClassName")
     if not isinstance(name, str) or not name:
         yield _invalid(at, "deviceClassName is required", "name a DeviceClass")
     else:
-        yield from _class(name, (*at, "deviceClassName"), item, world)
+        yield from _class(name, (*at, "deviceClassName"), manifest, world)
     mode, count = request.get("allocationMode"), request.get("count")
     if mode not in (None, "ExactCount", "All"):
         message = f"no allocationMode {str(mode)[:60]}"
@@ -207,21 +209,21 @@ def _exact(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[
 def _selectors_of(name: str, world: World) -> tuple[str, ...]:
     if world.cluster is None:
         return ()
-    found = world.cluster.ground.view.supply.classes.get(name)
-    return found.selectors if found is not None else ()
+    device_class = world.cluster.ground.view.supply.classes.get(name)
+    return device_class.selectors if device_class is not None else ()
 
 
-def _class(name: str, place: Path, item: Item, world: World) -> Iterator[Draft]:
+def _class(name: str, place: Path, manifest: Item, world: World) -> Iterator[Draft]:
     if world.cluster is None or world.own("DeviceClass", "", name) is not None:
         return
     snapshot = world.cluster.ground.view.snapshot
-    names = sorted(one.name for one in snapshot.device_classes)
+    names = sorted(candidate.name for candidate in snapshot.device_classes)
     if name not in names and world.cluster.looked_at("DeviceClass"):
         message = f"there is no DeviceClass {name[:100]}"
         reason = DeviceClassMissing(
-            subject=item.subject,
+            subject=manifest.subject,
             message=message,
             remedy=nearest(name, names) or "install the driver that brings it",
-            claims=(item.name,),
+            claims=(manifest.name,),
         )
         yield Draft(reason, place)

@@ -28,25 +28,25 @@ _FULL_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)+")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9-]+")
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings on a ClusterPolicy."""
-    if item.kind != "ClusterPolicy" or item.group != "nvidia.com":
+    if manifest.kind != "ClusterPolicy" or manifest.group != "nvidia.com":
         return
-    at: Path = (*item.path, "spec")
-    if item.api_version != "nvidia.com/v1":
-        message = f"there is no {item.api_version[:60]} of ClusterPolicy"
-        yield _invalid((*item.path, "apiVersion"), message, "write nvidia.com/v1")
-    spec = mapping(item.value.get("spec"))
-    known = policy_fields()
-    yield from _Walk(at).of(spec, known.fields, at)
-    missing = [name for name in known.required if name not in spec]
+    at: Path = (*manifest.path, "spec")
+    if manifest.api_version != "nvidia.com/v1":
+        message = f"there is no {manifest.api_version[:60]} of ClusterPolicy"
+        yield _invalid((*manifest.path, "apiVersion"), message, "write nvidia.com/v1")
+    spec = mapping(manifest.value.get("spec"))
+    crd = policy_fields()
+    yield from _Walk(at).of(spec, crd.fields, at)
+    missing = [name for name in crd.required if name not in spec]
     if missing:
         message = f"the CRD requires {', '.join(missing)} too"
         remedy = "write {} for every default"
         reason = ClusterPolicyIncomplete(message=message, remedy=remedy, missing=tuple(missing))
         yield Draft(reason, at, on_key=True)
     yield from _together(spec, at)
-    yield from _config_maps(item, spec, at, world)
+    yield from _config_maps(manifest, spec, at, world)
 
 
 class _Walk:
@@ -56,12 +56,12 @@ class _Walk:
         self._base = base
 
     def of(self, value: JsonObject, fields: Fields, path: Path) -> Iterator[Draft]:
-        known = policy_fields()
+        crd = policy_fields()
         for key, child in value.items():
             at: Path = (*path, key)
             dotted = ".".join(str(step) for step in at[len(self._base) :])
-            if dotted in known.deprecated:
-                message = f"{dotted} has no effect any more: {known.deprecated[dotted]}"
+            if dotted in crd.deprecated:
+                message = f"{dotted} has no effect any more: {crd.deprecated[dotted]}"
                 yield Draft(ClusterPolicyDeprecated(message=message, remedy="remove it"), at, on_key=True)
             if key not in fields:
                 yield self._unknown(key, dotted, value, fields, at)
@@ -137,7 +137,7 @@ def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
             yield _invalid((*at, part, "image"), message, remedy)
 
 
-def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterator[Draft]:
+def _config_maps(manifest: Item, spec: JsonObject, at: Path, world: World) -> Iterator[Draft]:
     """ConfigMaps that it names. Its operator's namespace is not in it: any with one of the name will do."""
     for dotted, key_field in policy_fields().config_maps.items():
         steps = tuple(dotted.split("."))
@@ -151,7 +151,7 @@ def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterat
             if isinstance(key, str) and key and key not in keys:
                 message = f"the ConfigMap {name[:100]} has no key {key[:100]}"
                 reason = ConfigMapUnknown(
-                    subject=item.subject,
+                    subject=manifest.subject,
                     message=message,
                     remedy=nearest(key, keys),
                     kind="ConfigMap",
@@ -160,10 +160,10 @@ def _config_maps(item: Item, spec: JsonObject, at: Path, world: World) -> Iterat
                     key=key,
                 )
                 yield Draft(reason, (*at, *key_field.split(".")))
-        elif world.cluster is not None and world.cluster.known.get(("ConfigMap", "", name)) is False:
+        elif world.cluster is not None and world.cluster.existing.get(("ConfigMap", "", name)) is False:
             message = f"there is no ConfigMap {name[:100]} in any namespace"
             reason = ConfigMapUnknown(
-                subject=item.subject,
+                subject=manifest.subject,
                 message=message,
                 remedy="create it in the operator's namespace",
                 kind="ConfigMap",

@@ -22,7 +22,7 @@ _OPERATORS: Final = "gpu-operator"
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """A finding for each annotation that asks NVIDIA's NRI plugin for devices."""
     del world
-    if site.item.namespace == _OPERATORS:
+    if site.manifest.namespace == _OPERATORS:
         return
     for key, value in mapping(site.metadata.get("annotations")).items():
         if key == _ASKS or key.startswith(f"{_ASKS}/"):

@@ -32,39 +32,39 @@ def is_config(value: JsonValue) -> bool:
     return "version" in value and bool({key.lower() for key in value} & _SECTIONS)
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Everything that the agent would refuse, and sharing that hides itself."""
-    if item.kind in ("ConfigMap", ""):
-        yield from _unreadable(item)
-    if item.path or not is_config(item.value) or len(item.sheet.documents) > 1:
+    if manifest.kind in ("ConfigMap", ""):
+        yield from _unreadable(manifest)
+    if manifest.path or not is_config(manifest.value) or len(manifest.sheet.documents) > 1:
         return
     try:
-        parse_device_plugin_config(item.sheet.text, source=item.sheet.name)
+        parse_device_plugin_config(manifest.sheet.text, source=manifest.sheet.name)
     except ConfigError as error:
-        left = [problem for problem in error.problems if problem not in item.sheet.problems]
+        left = [problem for problem in error.problems if problem not in manifest.sheet.problems]
         if left:
-            yield from refused(ConfigError(*left), item, DevicePluginConfig, GpuConfigInvalid)
-    yield from _not_renamed(item)
+            yield from refused(ConfigError(*left), manifest, DevicePluginConfig, GpuConfigInvalid)
+    yield from _not_renamed(manifest)
 
 
-def _unreadable(item: Item) -> Iterator[Draft]:
+def _unreadable(manifest: Item) -> Iterator[Draft]:
     """A key of a ConfigMap that is meant to be such a configuration, and no YAML."""
-    for key, text in mapping(item.value.get("data")).items():
+    for key, text in mapping(manifest.value.get("data")).items():
         if not isinstance(text, str) or not all(word.search(text) for word in _MEANT):
             continue
-        path: Path = (*item.path, "data", key)
-        sheet = item.sheet.inner(item.document, path, text)
+        path: Path = (*manifest.path, "data", key)
+        sheet = manifest.sheet.inner(manifest.document, path, text)
         kind = MigConfigInvalid if _MIG.search(text) else GpuConfigInvalid
         for problem in sheet.problems:
-            found = PLACED.search(problem.where)
-            if found is not None:
-                at = sheet.in_file(int(found[1]), int(found[2]))
+            match = PLACED.search(problem.where)
+            if match is not None:
+                at = sheet.in_file(int(match[1]), int(match[2]))
                 reason = kind(message=problem.what, remedy=problem.remedy)
                 yield Draft(reason, path, problem.why, at=at)
 
 
-def _not_renamed(item: Item) -> Iterator[Draft]:
-    sharing = mapping(item.value.get("sharing"))
+def _not_renamed(manifest: Item) -> Iterator[Draft]:
+    sharing = mapping(manifest.value.get("sharing"))
     for kind in ("timeSlicing", "mps"):
         block = mapping(sharing.get(kind))
         if block.get("renameByDefault") is True:

@@ -27,13 +27,13 @@ _GONE: Final[Mapping[Path, str]] = {
 """(list, field) that older versions had -> what to write now."""
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings at every depth of an object of a built-in kind."""
-    group, _, version = item.api_version.rpartition("/")
-    type_name = world.shapes.kinds.get((group, version, item.kind), "")
+    group, _, version = manifest.api_version.rpartition("/")
+    type_name = world.shapes.kinds.get((group, version, manifest.kind), "")
     if type_name:
-        found = _Walk(world.shapes.types, item).of(type_name, item.value, item.path)
-        for draft, _ in zip(found, range(_MOST), strict=False):
+        drafts = _Walk(world.shapes.types, manifest).of(type_name, manifest.value, manifest.path)
+        for draft, _ in zip(drafts, range(_MOST), strict=False):
             later = world.minor > world.shapes.minor and isinstance(draft.reason, FieldUnknown)
             yield replace(draft, severity=Severity.WARNING, why=_LATER) if later else draft
 
@@ -41,9 +41,9 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
 class _Walk:
     """Looks at an object along the fields of its type."""
 
-    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]], item: Item) -> None:
+    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]], manifest: Item) -> None:
         self._types = types
-        self._item = item
+        self._manifest = manifest
 
     def of(self, type_name: str, value: JsonObject, path: Path) -> Iterator[Draft]:
         fields = self._types.get(type_name)
@@ -65,19 +65,19 @@ class _Walk:
             if not isinstance(value, list):
                 yield _wrong(value, "a list", path)
                 return
-            for index, one in enumerate(value):
-                yield from self._one(field.item, field.ref, one, (*path, index))
+            for index, element in enumerate(value):
+                yield from self._element(field.item, field.ref, element, (*path, index))
         elif field.type == "map":
             if not isinstance(value, dict):
                 yield _wrong(value, "a mapping", path)
                 return
-            for name, one in value.items():
-                if one is not None:
-                    yield from self._one(field.item, field.ref, one, (*path, name))
+            for name, element in value.items():
+                if element is not None:
+                    yield from self._element(field.item, field.ref, element, (*path, name))
         else:
-            yield from self._one(field.type, field.ref, value, path)
+            yield from self._element(field.type, field.ref, value, path)
 
-    def _one(self, kind: str, ref: str, value: JsonValue, path: Path) -> Iterator[Draft]:
+    def _element(self, kind: str, ref: str, value: JsonValue, path: Path) -> Iterator[Draft]:
         if is_variable(value):
             return
         if kind == "object" or (ref and kind not in ("array", "map")):
@@ -101,25 +101,25 @@ class _Walk:
     def _read_otherwise(self, value: str, path: Path) -> Iterator[Draft]:
         """What kubectl's YAML reads as no text, though most others do."""
         if _NO_TEXT.fullmatch(value):
-            part = self._item.sheet.parts.part(self._item.document, path)
+            part = self._manifest.sheet.parts.part(self._manifest.document, path)
             if part is not None and not part.style:
                 yield _number_for_text(value, path)
 
     def _written(self, value: bool | int | float, path: Path) -> str:
         """The value as it stands in the text: 010 is read as 8, yes as true."""
-        sheet = self._item.sheet
-        span = sheet.span(self._item.document, path)
+        sheet = self._manifest.sheet
+        span = sheet.span(self._manifest.document, path)
         written = sheet.text[span.start : span.end] if span is not None else ""
         return str(value) if not written or written[0] in "&!" else written
 
 
-def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draft:
-    meant = next((name for name in known if name.lower() == key.lower() and name not in holder), "")
+def _unknown(key: str, names: list[str], path: Path, holder: JsonObject) -> Draft:
+    meant = next((name for name in names if name.lower() == key.lower() and name not in holder), "")
     gone = _GONE.get(path[-3:-2] + path[-1:], "")
     inner = holder.get(key)
-    unwraps = bool(gone) and isinstance(inner, dict) and len(inner) == 1 and inner.keys() <= {*known}
+    unwraps = bool(gone) and isinstance(inner, dict) and len(inner) == 1 and inner.keys() <= {*names}
     return Draft(
-        FieldUnknown(message=f"unknown field {key[:100]}", remedy=gone or nearest(key, known)),
+        FieldUnknown(message=f"unknown field {key[:100]}", remedy=gone or nearest(key, names)),
         path,
         "kubectl refuses it; clients that do not validate drop it silently",
         UnwrapEntry(path) if unwraps else RenameKey(path, meant) if meant else None,
@@ -127,11 +127,11 @@ def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draf
     )
 
 
-def _wrong(value: JsonValue, wanted: str, path: Path) -> Draft:
+def _wrong(value: JsonValue, expected: str, path: Path) -> Draft:
     shown = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:60]
     words = {"dict": "a mapping", "list": "a list"}
-    message = f"{wanted} is expected, not {words.get(shown, shown)}"
-    return Draft(ValueOfWrongType(message=message, expected=wanted), path)
+    message = f"{expected} is expected, not {words.get(shown, shown)}"
+    return Draft(ValueOfWrongType(message=message, expected=expected), path)
 
 
 def _number_for_text(shown: str, path: Path) -> Draft:

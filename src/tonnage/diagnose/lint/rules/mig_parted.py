@@ -29,42 +29,42 @@ from tonnage.model.reasons.mig import MigLayoutReason
 from tonnage.model.severity import Severity
 
 _KEY: Final = "mig-configs"
-_WANTED: Final = "mig-devices"
+_DEVICES: Final = "mig-devices"
 _EXPECTED: Final[Mapping[str | int, str]] = {
     "device-filter": "write device-filter: 0x20B210DE, or a list of such",
     "devices": "write devices: all, or a list of indices",
     "mig-enabled": "write true or false",
-    _WANTED: 'name profiles with their number: "1g.10gb": 7',
+    _DEVICES: 'name profiles with their number: "1g.10gb": 7',
 }
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings on a document with `mig-configs`, or that should have them."""
-    if item.kind or item.path or not (_is_meant(item, world) or _is_misspelt(item.value)):
+    if manifest.kind or manifest.path or not (_is_meant(manifest, world) or _is_misspelt(manifest.value)):
         return
     try:
-        validate(item.sheet.documents[item.document], MigParted)
+        validate(manifest.sheet.documents[manifest.document], MigParted)
     except ConfigError as error:
-        for draft in refused(error, item, MigParted, MigConfigInvalid):
+        for draft in refused(error, manifest, MigParted, MigConfigInvalid):
             on_key = draft.at is None and draft.path[-1:] != () and isinstance(draft.path[-1], str)
             reason = replace(draft.reason, remedy=draft.reason.remedy or _remedy(draft.path))
             yield replace(draft, reason=reason, on_key=on_key)
-    for name, entries in mapping(item.value.get(_KEY)).items():
-        seen: list[tuple[int, JsonObject]] = []
+    for name, entries in mapping(manifest.value.get(_KEY)).items():
+        earlier: list[tuple[int, JsonObject]] = []
         for index, entry in mappings(entries):
             at: Path = (_KEY, name, index)
             yield from _entry(entry, at)
-            for place, other in seen:
+            for place, other in earlier:
                 if _differ(entry, other) and _meet(entry, other):
                     yield _twice(at, place)
                     break
-            seen.append((index, entry))
+            earlier.append((index, entry))
 
 
-def _is_meant(item: Item, world: World) -> bool:
+def _is_meant(manifest: Item, world: World) -> bool:
     """A patch of a ConfigMap has no kind either."""
-    named = item.sheet.host is None and item.sheet.name in world.mig_parted
-    return _KEY in item.value or (named and not mapping(item.value.get("data")))
+    named = manifest.sheet.host is None and manifest.sheet.name in world.mig_parted
+    return _KEY in manifest.value or (named and not mapping(manifest.value.get("data")))
 
 
 def _is_misspelt(value: JsonObject) -> bool:
@@ -86,26 +86,26 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
             remedy = f"leave it out; there is {' or '.join(INSTEAD)}"
             reason = MigConfigInvalid(message=f"{product} has no MIG", remedy=remedy)
             yield Draft(reason, (*at, "device-filter"), on_key=True)
-    named = [one for one in sequence(entry.get("devices")) if isinstance(one, int)]
-    if double := sorted({one for one in named if named.count(one) > 1}):
-        what = f"GPU {', '.join(map(str, double))} is named twice"
-        reason = MigConfigInvalid(message=what, remedy="name it once")
+    named = [index for index in sequence(entry.get("devices")) if isinstance(index, int)]
+    if double := sorted({index for index in named if named.count(index) > 1}):
+        text = f"GPU {', '.join(map(str, double))} is named twice"
+        reason = MigConfigInvalid(message=text, remedy="name it once")
         yield Draft(reason, (*at, "devices"), severity=Severity.WARNING, on_key=True)
     counts = {
         name: count
-        for name, count in mapping(entry.get(_WANTED)).items()
+        for name, count in mapping(entry.get(_DEVICES)).items()
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0 and _is_name(name)
     }
     boards = tuple(board for board in mig_boards() if filters & {*board.devices}) if filters else mig_boards()
-    known = {device for board in mig_boards() for device in board.devices}
-    if not known >= filters:
+    devices = {device for board in mig_boards() for device in board.devices}
+    if not devices >= filters:
         return  # a board that nobody knows yet
     instances = {name: parse_profile(name).gpu_instance for name in counts}
     strange = [name for name in counts if not any(instances[name] in board.profiles for board in boards)]
     for name in strange:
-        yield _unknown(instances[name], (*at, _WANTED, name), boards)
+        yield _unknown(instances[name], (*at, _DEVICES, name), boards)
     if counts and not strange and max(counts.values()) <= MOST_DEVICES:
-        yield from _room(counts, instances, (*at, _WANTED), boards, named=bool(filters))
+        yield from _room(counts, instances, (*at, _DEVICES), boards, named=bool(filters))
 
 
 def _is_name(name: str) -> bool:
@@ -118,15 +118,19 @@ def _is_name(name: str) -> bool:
 
 def _filters(entry: JsonObject) -> set[str]:
     """PCI device ids of those filters that can be read."""
-    given = entry.get("device-filter")
-    texts = [given] if isinstance(given, str) else sequence(given)
-    return {filtered_device(one) for one in texts if isinstance(one, str) and is_filter(one)}
+    written = entry.get("device-filter")
+    texts = [written] if isinstance(written, str) else sequence(written)
+    return {
+        filtered_device(device_filter)
+        for device_filter in texts
+        if isinstance(device_filter, str) and is_filter(device_filter)
+    }
 
 
 def _differ(entry: JsonObject, other: JsonObject) -> bool:
-    if not all(isinstance(one.get("mig-enabled"), bool) for one in (entry, other)):
+    if not all(isinstance(entry_or_other.get("mig-enabled"), bool) for entry_or_other in (entry, other)):
         return False
-    return any(entry.get(key) != other.get(key) for key in ("mig-enabled", _WANTED))
+    return any(entry.get(key) != other.get(key) for key in ("mig-enabled", _DEVICES))
 
 
 def _meet(entry: JsonObject, other: JsonObject) -> bool:
@@ -134,31 +138,31 @@ def _meet(entry: JsonObject, other: JsonObject) -> bool:
     filters, others = _filters(entry), _filters(other)
     if filters and others and not filters & others:
         return False
-    devices, more = (_indices(one.get("devices")) for one in (entry, other))
+    devices, more = (_indices(entry_or_other.get("devices")) for entry_or_other in (entry, other))
     return devices is None or more is None or bool(devices & more)
 
 
 def _indices(devices: JsonValue) -> set[int] | None:
     """None: all."""
-    return None if devices == "all" else {one for one in sequence(devices) if isinstance(one, int)}
+    return None if devices == "all" else {index for index in sequence(devices) if isinstance(index, int)}
 
 
 def _twice(at: Path, place: int) -> Draft:
-    what = f"entry {place} of {str(at[1])[:60]} wants some of the same GPUs divided differently"
+    text = f"entry {place} of {str(at[1])[:60]} wants some of the same GPUs divided differently"
     remedy = "name each GPU in one entry: other devices, or another device-filter"
-    reason = MigConfigInvalid(message=what, remedy=remedy)
+    reason = MigConfigInvalid(message=text, remedy=remedy)
     return Draft(reason, at, "one of them would undo the other")
 
 
 def _unknown(name: str, path: Path, boards: tuple[MigBoard, ...]) -> Draft:
-    meant = nearest_profile(name, {one for board in boards for one in board.profiles})
-    what, remedy = f"no known GPU has the profile {name}", f"did you mean {meant}?"
+    meant = nearest_profile(name, {board_profile for board in boards for board_profile in board.profiles})
+    text, remedy = f"no known GPU has the profile {name}", f"did you mean {meant}?"
     if len(boards) != len(mig_boards()):
         names = "; ".join(board.name for board in boards)
         offered = ", ".join(sorted({profile for board in boards for profile in board.profiles}))
         elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
-        what, remedy = f"{names} has no profile {name}{elsewhere}", f"{remedy} It has {offered}"
-    reason = MigProfileUnknown(message=what, remedy=remedy, profile=name, meant=meant)
+        text, remedy = f"{names} has no profile {name}{elsewhere}", f"{remedy} It has {offered}"
+    reason = MigProfileUnknown(message=text, remedy=remedy, profile=name, meant=meant)
     return Draft(reason, path, on_key=True)
 
 
@@ -190,23 +194,23 @@ def _no_room(refusals: list[tuple[MigBoard, MigLayoutReason]], counts: dict[str,
         groups.setdefault((no.message, no.instead), []).append(board.name)
     fits = [(" or ".join(instead[:2]), names) for (_, instead), names in groups.items() if instead]
     if len(groups) == 1:
-        (((what, _), names),) = groups.items()
+        (((text, _), names),) = groups.items()
         why = f"on {'; '.join(names)}"
         remedy = f"these fit: {fits[0][0]}" if fits else "ask for fewer, or smaller ones"
     else:
-        what = next(iter(groups))[0].partition(": ")[0]
+        text = next(iter(groups))[0].partition(": ")[0]
         why = "\n".join(
             f"on {'; '.join(names)}: {message.partition(': ')[2]}" for (message, _), names in groups.items()
         )
         fit = "; ".join(f"{layouts} on {', '.join(names)}" for layouts, names in fits)
         remedy = f"these fit: {fit}"
     boards = tuple(board.name for board, _ in refusals)
-    reason = MigLayoutImpossible(message=what, remedy=remedy, profiles=counts, boards=boards)
+    reason = MigLayoutImpossible(message=text, remedy=remedy, profiles=counts, boards=boards)
     return Draft(reason, at, why, on_key=True)
 
 
 def _refusal(board: MigBoard, counts: dict[str, int]) -> MigLayoutReason | None:
-    wanted = gpu_instances(counts)
-    if isinstance(wanted, MigLayoutReason):
-        return wanted
-    return conflict(board, wanted) if placements(board, wanted) is None else None
+    instances = gpu_instances(counts)
+    if isinstance(instances, MigLayoutReason):
+        return instances
+    return conflict(board, instances) if placements(board, instances) is None else None

@@ -37,33 +37,33 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """A finding for each object that is certainly not there."""
     if world.cluster is None:
         return
-    known = world.cluster.known
-    for one in references(site):
-        if world.own(one.kind, one.namespace, one.name) is not None:
+    existing = world.cluster.existing
+    for reference in references(site):
+        if world.own(reference.kind, reference.namespace, reference.name) is not None:
             continue
-        if known.get((one.kind, one.namespace, one.name)) is not False:
+        if existing.get((reference.kind, reference.namespace, reference.name)) is not False:
             continue
         others = sorted(
             name
-            for (kind, space, name), there in known.items()
-            if there and (kind, space) == (one.kind, one.namespace)
+            for (kind, space, name), there in existing.items()
+            if there and (kind, space) == (reference.kind, reference.namespace)
         )
-        where = f" in namespace {one.namespace}" if one.namespace else ""
-        message = f"there is no {one.kind} {one.name[:100]}{where}"
-        reason = one.reason(
-            subject=site.item.subject,
+        where = f" in namespace {reference.namespace}" if reference.namespace else ""
+        message = f"there is no {reference.kind} {reference.name[:100]}{where}"
+        reason = reference.reason(
+            subject=site.manifest.subject,
             message=message,
-            remedy=nearest(one.name, others) or "create it, or name another",
-            kind=one.kind,
-            name=one.name,
+            remedy=nearest(reference.name, others) or "create it, or name another",
+            kind=reference.kind,
+            name=reference.name,
             others=tuple(others),
         )
-        yield Draft(reason, one.path)
+        yield Draft(reason, reference.path)
 
 
 def references(site: PodSite) -> Iterator[Reference]:
     """Every object that must be there before the pod can run. Secrets are not looked for."""
-    spec, space = site.spec, site.item.namespace
+    spec, space = site.spec, site.manifest.namespace
     fields: tuple[tuple[str, str, type[NameMissing], bool], ...] = (
         ("priorityClassName", "PriorityClass", PriorityClassUnknown, False),
         ("runtimeClassName", "RuntimeClass", RuntimeClassMissing, False),
@@ -87,7 +87,7 @@ def references(site: PodSite) -> Iterator[Reference]:
 
 
 def _volumes(site: PodSite) -> Iterator[Reference]:
-    space = site.item.namespace
+    space = site.manifest.namespace
     for index, volume in mappings(site.spec.get("volumes")):
         at: Path = (*site.path, "volumes", index)
         yield from _config_map(volume.get("configMap"), (*at, "configMap"), space)

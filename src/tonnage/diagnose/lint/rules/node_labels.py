@@ -57,10 +57,10 @@ def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[D
 
 
 def _as_number(text: str) -> str:
-    found = re.fullmatch(r"([0-9]+)\s*(Gi?B?|Mi?B?)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"([0-9]+)\s*(Gi?B?|Mi?B?)", text.strip())
+    if match is None:
         return "write a whole number, without unit"
-    mib = int(found[1]) * (1024 if found[2].startswith("G") else 1)
+    mib = int(match[1]) * (1024 if match[2].startswith("G") else 1)
     return f'write "{mib}": nvidia.com/gpu.memory is in MiB, without unit'
 
 
@@ -69,10 +69,10 @@ def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
         return
     bare = _SUFFIX.sub("", value)
     ending = value[len(bare) :]
-    found = meant(bare)
-    if not found:
+    meaning = meant(bare)
+    if not meaning:
         return
-    models, certain = found
+    models, certain = meaning
     labels = [f"{sanitised(model.product)}{ending}" for model in models]
     reason = ProductNotTheLabel(
         message=f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU",
@@ -112,11 +112,11 @@ def meant(value: str) -> tuple[list[GpuModel], bool] | None:
         if label.lower() == sanitised(value).lower():
             return [model], True
     words = {word for word in value.upper().replace("_", "-").split("-") if word}
-    found = [model for model in models if _may_mean(words, model)]
-    if not found:
+    candidates = [model for model in models if _may_mean(words, model)]
+    if not candidates:
         return None
     sockets = any(word.startswith("SXM") for word in words)
-    return found, len(found) == 1 and (sockets or found[0].nvswitch_links == 0)
+    return candidates, len(candidates) == 1 and (sockets or candidates[0].nvswitch_links == 0)
 
 
 def _may_mean(words: set[str], model: GpuModel) -> bool:

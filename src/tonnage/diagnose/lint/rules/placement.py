@@ -55,15 +55,15 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     pod = manifest.pod
     nodes = [view.node for view in cluster.ground.view.nodes.values()]
     yield from _idle_tolerations(site, pod, nodes)
-    found = [*_refusals(site, pod, nodes, cluster)] or [*_engine(site, manifest, world, cluster)]
-    if site.item.kind == "DaemonSet":  # where there is nothing for it to do it has no pods
-        found = [replace(draft, severity=Severity.NOTE) for draft in found]
-    yield from found
+    drafts = [*_refusals(site, pod, nodes, cluster)] or [*_engine(site, manifest, world, cluster)]
+    if site.manifest.kind == "DaemonSet":  # where there is nothing for it to do it has no pods
+        drafts = [replace(draft, severity=Severity.NOTE) for draft in drafts]
+    yield from drafts
 
 
 def _as_pod(site: PodSite) -> JsonObject:
     own: JsonObject = {key: site.metadata[key] for key in ("labels", "annotations") if key in site.metadata}
-    metadata: JsonObject = {**own, "name": site.item.name or "pod", "namespace": site.item.namespace}
+    metadata: JsonObject = {**own, "name": site.manifest.name or "pod", "namespace": site.manifest.namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": site.spec}
 
 
@@ -83,7 +83,7 @@ def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: Cluster) -> I
     tolerating = [node for node in able if not untolerated(node.taints, pod.tolerations, _HARD)]
     if not tolerating:
         yield _tainted(site, pod, able)
-    elif len(tolerating) == 1 and len(nodes) > 1 and needs and site.item.kind != "DaemonSet":
+    elif len(tolerating) == 1 and len(nodes) > 1 and needs and site.manifest.kind != "DaemonSet":
         message = f"{tolerating[0].name} alone has {listed(needs)} for this pod"
         why = "while that node is drained or broken the pod runs nowhere"
         reason = SingleNode(
@@ -97,17 +97,17 @@ def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: Cluster) -> I
 
 def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
     """The labels that no node has; if each is somewhere, that no node has them together."""
-    found = False
+    partial = False
     for key, value in pod.node_selector.items():
         if not any(node.labels.get(key) == value for node in nodes):
-            found = True
+            partial = True
             yield _no_value(key, [value], (*site.path, "nodeSelector", key), nodes)
     required = [*_required(site)]
     idle = [(path, r) for path, r in required if not any(requirement_holds(r, node.labels) for node in nodes)]
     for path, requirement in idle:
-        found = True
+        partial = True
         yield _no_value(requirement.key, requirement.values, path, nodes)
-    if not found:
+    if not partial:
         place: Path = (*site.path, "affinity" if required else "nodeSelector")
         message = "each label is on some node, and no node has all that are wanted"
         yield Draft(SelectsNoNode(message=message, remedy="widen it, or label a node"), place, on_key=True)
@@ -130,8 +130,8 @@ def _list(value: JsonValue) -> list[JsonValue]:
 def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) -> Draft:
     there = sorted({node.labels[key] for node in nodes if key in node.labels})
     if not there:
-        known = sorted({label for node in nodes for label in node.labels})
-        remedy = nearest(key, known)
+        keys = sorted({label for node in nodes for label in node.labels})
+        remedy = nearest(key, keys)
         remedy = remedy if remedy.startswith("did you") else "label a node, or leave it out"
         message = f"no node has the label {key[:100]}"
     else:
@@ -154,7 +154,7 @@ def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
     message += f"; nodes offer {near}" if near and not related else ""
     remedy = f"ask for {meant}" if meant else "install or repair the device plugin"
     reason = ResourceNotAdvertised(
-        subject=site.item.subject,
+        subject=site.manifest.subject,
         message=message,
         remedy=remedy,
         layer=Layer.PLUGIN,
@@ -174,7 +174,7 @@ def _tainted(site: PodSite, pod: Pod, able: list[Node]) -> Draft:
     value = f", value: {first.value}, operator: Equal" if first.value else ", operator: Exists"
     place: Path = (*site.path, "tolerations") if "tolerations" in site.spec else site.path
     reason = TaintNotTolerated(
-        subject=site.item.subject,
+        subject=site.manifest.subject,
         message=f"every node that would do ({listed([node.name for node in able])}) has a taint that is not "
         f"tolerated: {listed(taints)}",
         remedy=f"if the pod belongs there, tolerate it: {{key: {first.key}{value}, effect: {first.effect}}}",

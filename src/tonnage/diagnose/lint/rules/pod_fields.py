@@ -16,7 +16,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on fields that are refused whatever the cluster is."""
     for fault in pod_level_faults(site.spec):
         yield field_draft(PodLevelResource, fault, site, on_key=True)
-    if world.shapes.knows(site.item.api_version, site.item.kind):
+    if world.shapes.knows(site.manifest.api_version, site.manifest.kind):
         yield from _fields(site)
     for fault in placement_faults(site.spec):
         if not is_variable(at_path(site.spec, fault.place)):

@@ -46,16 +46,16 @@ _OF_DRA: Final = ("deviceclass.resource.k8s.io/", "requests.deviceclass.resource
 _STORAGE: Final = ".storageclass.storage.k8s.io/"
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings on a ResourceQuota or a LimitRange."""
-    if item.api_version != "v1":
+    if manifest.api_version != "v1":
         return
-    if item.kind == "ResourceQuota":
-        yield from _quota(item, world)
-    elif item.kind == "LimitRange":
+    if manifest.kind == "ResourceQuota":
+        yield from _quota(manifest, world)
+    elif manifest.kind == "LimitRange":
         types: set[str] = set()
-        for index, limit in mappings(mapping(item.value.get("spec")).get("limits")):
-            at: Path = (*item.path, "spec", "limits", index)
+        for index, limit in mappings(mapping(manifest.value.get("spec")).get("limits")):
+            at: Path = (*manifest.path, "spec", "limits", index)
             kind = limit.get("type")
             if not isinstance(kind, str) or not kind:
                 yield _invalid(at, "a limit needs a type", "write type: Container")
@@ -63,12 +63,12 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
                 message = f"a second limit of type {kind[:60]}"
                 yield _invalid((*at, "type"), message, "write both as one")
             types.add(str(kind))
-            yield from _limit(limit, at, item)
+            yield from _limit(limit, at, manifest)
 
 
-def _quota(item: Item, world: World) -> Iterator[Draft]:
-    hard = mapping(mapping(item.value.get("spec")).get("hard"))
-    at: Path = (*item.path, "spec", "hard")
+def _quota(manifest: Item, world: World) -> Iterator[Draft]:
+    hard = mapping(mapping(manifest.value.get("spec")).get("hard"))
+    at: Path = (*manifest.path, "spec", "hard")
     hami = any(_HAMI.fullmatch(key) for key in hard)
     for key, value in hard.items():
         if "/" not in key:
@@ -77,11 +77,11 @@ def _quota(item: Item, world: World) -> Iterator[Draft]:
             message, remedy = f"{key[:100]} is no qualified name", "write domain/name"
             yield Draft(QuotaKeyInvalid(message=message, remedy=remedy, key=key), (*at, key), on_key=True)
         elif not _is_counted(key) and not hami:
-            yield _without_effect(key, hard, (*at, key), item)
+            yield _without_effect(key, hard, (*at, key), manifest)
         if key.startswith("requests."):
-            yield from _named(key.removeprefix("requests."), (*at, key))
-        yield from _whole(key, value, (*at, key), item)
-    yield from _gap(hard, (*at, f"requests.{GPU}"), item, world)
+            yield from _name_drafts(key.removeprefix("requests."), (*at, key))
+        yield from _whole(key, value, (*at, key), manifest)
+    yield from _gap(hard, (*at, f"requests.{GPU}"), manifest, world)
 
 
 def _standard(key: str, place: Path) -> Iterator[Draft]:
@@ -98,15 +98,15 @@ def _is_counted(key: str) -> bool:
     return key.startswith((*_COUNTED, "requests.")) or any(part in key for part in (*_OF_DRA, _STORAGE))
 
 
-def _without_effect(key: str, hard: JsonObject, place: Path, item: Item) -> Draft:
+def _without_effect(key: str, hard: JsonObject, place: Path, manifest: Item) -> Draft:
     bare = key.removeprefix("limits.")
     right = f"requests.{bare}"
     change = RenameKey(place, right) if right not in hard else None
     reason = QuotaKeyWithoutEffect(
-        subject=item.subject,
+        subject=manifest.subject,
         message=f"Kubernetes accepts {key[:100]} and never enforces it",
         remedy=f"write {right[:100]}" if change else f"remove it: {right[:100]} is there, too",
-        quota=item.name,
+        quota=manifest.name,
         key=key,
         hard=str(hard[key]),
     )
@@ -119,19 +119,19 @@ def _without_effect(key: str, hard: JsonObject, place: Path, item: Item) -> Draf
     )
 
 
-def _named(name: str, place: Path) -> Iterator[Draft]:
+def _name_drafts(name: str, place: Path) -> Iterator[Draft]:
     """A resource that cannot exist; standard ones are none of this rule's."""
     if "/" in name and not any(part in name for part in _OF_DRA):
         yield from name_drafts(name, place)
 
 
-def _whole(key: str, value: JsonValue, place: Path, item: Item) -> Iterator[Draft]:
+def _whole(key: str, value: JsonValue, place: Path, manifest: Item) -> Iterator[Draft]:
     amount = _amount(value)
     if amount is None:
         yield _unreadable(key, value, place)
     elif amount < 0:
         negative = QuantityNegative(
-            subject=item.subject,
+            subject=manifest.subject,
             message=f"{key[:100]}: {value} is below zero",
             remedy="write 0 or more",
             field=field_path(place),
@@ -142,7 +142,7 @@ def _whole(key: str, value: JsonValue, place: Path, item: Item) -> Iterator[Draf
     elif amount.denominator != 1 and (key in _WHOLE or ("/" in key and _STORAGE not in key)):
         message = f"{key[:100]}: {value} is no whole number"
         accepted = Severity.WARNING if key.startswith("requests.") else None
-        yield _not_integer(message, key, value, place, item, accepted)
+        yield _not_integer(message, key, value, place, manifest, accepted)
 
 
 def _unreadable(name: str, value: JsonValue, place: Path) -> Draft:
@@ -152,10 +152,10 @@ def _unreadable(name: str, value: JsonValue, place: Path) -> Draft:
 
 
 def _not_integer(
-    message: str, name: str, value: JsonValue, place: Path, item: Item, severity: Severity | None
+    message: str, name: str, value: JsonValue, place: Path, manifest: Item, severity: Severity | None
 ) -> Draft:
     reason = ResourceNotInteger(
-        subject=item.subject,
+        subject=manifest.subject,
         message=message,
         remedy="write a whole number",
         field=field_path(place),
@@ -165,7 +165,7 @@ def _not_integer(
     return Draft(reason, place, severity=severity)
 
 
-def _gap(hard: JsonObject, place: Path, item: Item, world: World) -> Iterator[Draft]:
+def _gap(hard: JsonObject, place: Path, manifest: Item, world: World) -> Iterator[Draft]:
     """A quota on whole GPUs covers no other name that a GPU is had by."""
     if f"requests.{GPU}" not in hard:
         return
@@ -195,17 +195,17 @@ def _ways_in(world: World) -> frozenset[str] | None:
         return None
     view = world.cluster.ground.view
     names = {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}
-    found = set()
+    ways = set()
     if any(name.endswith(SHARED_SUFFIX) for name in names):
-        found.add("shared GPUs")
+        ways.add("shared GPUs")
     if any(name.startswith(MIG_PREFIX) for name in names):
-        found.add("MIG devices")
+        ways.add("MIG devices")
     if view.snapshot.slices:
-        found.add("resource claims")
-    return frozenset(found)
+        ways.add("resource claims")
+    return frozenset(ways)
 
 
-def _limit(limit: JsonObject, at: Path, item: Item) -> Iterator[Draft]:
+def _limit(limit: JsonObject, at: Path, manifest: Item) -> Iterator[Draft]:
     kind = limit.get("type")
     parts = {name: mapping(limit.get(name)) for name in ("min", "max", "default", "defaultRequest")}
     for part, values in parts.items():
@@ -216,7 +216,7 @@ def _limit(limit: JsonObject, at: Path, item: Item) -> Iterator[Draft]:
                 yield _unreadable(name, value, place)
             elif is_extended(name) and amount.denominator != 1:
                 message = f"{name}: {value} is no whole number"
-                yield _not_integer(message, name, value, place, item, Severity.WARNING)
+                yield _not_integer(message, name, value, place, manifest, Severity.WARNING)
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
             if parts[part]:
@@ -255,8 +255,13 @@ def _ordered(parts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
                 message = f"{low} of {name} is {parts[low][name]}, more than {high}, {parts[high][name]}"
                 yield _invalid((*at, low, name), message, f"lower {low}, or raise {high}")
     for name in parts["default"].keys() & parts["defaultRequest"].keys():
-        given, asked = _amount(parts["default"][name]), _amount(parts["defaultRequest"][name])
-        if is_extended(name) and given is not None and asked is not None and asked < given:
+        default, default_request = _amount(parts["default"][name]), _amount(parts["defaultRequest"][name])
+        if (
+            is_extended(name)
+            and default is not None
+            and default_request is not None
+            and default_request < default
+        ):
             message = f"default and defaultRequest of {name} differ; for a device they must be equal"
             yield _invalid((*at, "defaultRequest", name), message, "leave defaultRequest out")
 

@@ -33,11 +33,11 @@ from tonnage.model.reasons.placements import WholeAndShared
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 
 
-def of_item(item: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     """Findings on what a custom kind asks for outside of a pod's spec, such as a model server's."""
-    if not item.kind or world.shapes.knows(item.api_version, item.kind):
+    if not manifest.kind or world.shapes.knows(manifest.api_version, manifest.kind):
         return
-    for at, resources in resources_of(item):
+    for at, resources in resources_of(manifest):
         amounts = {name: mapping(resources.get(name)) for name in ("limits", "requests")}
         yield from _unreadable(amounts, at)
         yield from _refused("", amounts, at)
@@ -49,7 +49,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on the amounts, names and claims of every container."""
-    asked: dict[str, Path] = {}
+    places: dict[str, Path] = {}
     for path, container in site.containers():
         resources = mapping(container.get("resources"))
         at = (*path, "resources")
@@ -58,12 +58,12 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         yield from _refused(str(container.get("name", "")), amounts, at)
         for section, values in amounts.items():
             for name in values:
-                asked.setdefault(name, (*at, section, name))
+                places.setdefault(name, (*at, section, name))
         for fault in claim_name_faults(container, path, site.spec):
-            yield Draft(ClaimNameUnknown(message=fault.told, remedy=fault.remedy), fault.place)
-    for name, place in asked.items():
+            yield Draft(ClaimNameUnknown(message=fault.message, remedy=fault.remedy), fault.place)
+    for name, place in places.items():
         yield from name_drafts(name, place)
-    yield from _both(asked)
+    yield from _both(places)
 
 
 def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
@@ -96,17 +96,17 @@ def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterat
         for section, values in amounts.items()
     }
     written = WrittenAmounts(container, "", read["limits"], read["requests"])
-    said: set[tuple[str, str]] = set()
+    earlier: set[tuple[str, str]] = set()
     for error in quantities.of(written):
         reason = error.reason
         if not isinstance(reason, QuantityNegative | ResourceNotInteger | RequestLimitUnequal | LimitMissing):
             continue
         name = reason.resource
-        if (reason.code, name) in said:
+        if (reason.code, name) in earlier:
             continue
-        said.add((reason.code, name))
-        found = _FIELD.match(error.path.lstrip("."))
-        section = found[1] if found else "limits"
+        earlier.add((reason.code, name))
+        match = _FIELD.match(error.path.lstrip("."))
+        section = match[1] if match else "limits"
         if name not in amounts[section]:
             section = "requests" if section == "limits" else "limits"
         change = None
@@ -115,9 +115,9 @@ def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterat
         yield Draft(reason, (*at, section, name), change=change)
 
 
-def _both(asked: dict[str, Path]) -> Iterator[Draft]:
+def _both(places: dict[str, Path]) -> Iterator[Draft]:
     shared = [
-        name for name in asked if name.endswith(SHARED_SUFFIX) and name.removesuffix(SHARED_SUFFIX) in asked
+        name for name in places if name.endswith(SHARED_SUFFIX) and name.removesuffix(SHARED_SUFFIX) in places
     ]
     for name in shared:
         whole = name.removesuffix(SHARED_SUFFIX)
@@ -129,7 +129,7 @@ def _both(asked: dict[str, Path]) -> Iterator[Draft]:
         )
         yield Draft(
             reason,
-            asked[name],
+            places[name],
             "a node that shares its GPUs under another name has none left whole",
             on_key=True,
         )

@@ -29,5 +29,5 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
             at = (*site.path, "tolerations", index, "operator")
             late = Severity.WARNING if world.minor > _WITHOUT else Severity.ERROR
             message = f"{operator} is behind a gate that is off"
-            reason = TolerationInvalid(subject=site.item.subject, message=message, remedy="use Equal")
+            reason = TolerationInvalid(subject=site.manifest.subject, message=message, remedy="use Equal")
             yield Draft(reason, at, "the API server refuses it", severity=late)

@@ -32,13 +32,15 @@ def admin_access_problems(
     path = ""
     if old is None:
         wishes = mappings(obj, *_REQUESTS[request.resource])
-        found = (index for index, one in enumerate(wishes) if flag(one, "exactly", "adminAccess"))
-        path = next((f"spec.devices.requests[{index}].adminAccess" for index in found), "")
+        indexes = (index for index, entry in enumerate(wishes) if flag(entry, "exactly", "adminAccess"))
+        path = next((f"spec.devices.requests[{index}].adminAccess" for index in indexes), "")
     elif request.subresource == "status" and not any(
-        flag(one, "adminAccess") for one in mappings(old, *_RESULTS)
+        flag(entry, "adminAccess") for entry in mappings(old, *_RESULTS)
     ):
-        found = (index for index, one in enumerate(mappings(obj, *_RESULTS)) if flag(one, "adminAccess"))
-        path = next((f"status.allocation.devices.results[{index}].adminAccess" for index in found), "")
+        indexes = (
+            index for index, entry in enumerate(mappings(obj, *_RESULTS)) if flag(entry, "adminAccess")
+        )
+        path = next((f"status.allocation.devices.results[{index}].adminAccess" for index in indexes), "")
     if not path:
         return ()
     namespace = store.get(("", "namespaces"), ("", request.namespace))

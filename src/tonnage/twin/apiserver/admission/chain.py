@@ -117,19 +117,19 @@ class Priority:
             stored = self._store.get(PRIORITY_CLASS, ("", name))
             if stored is None:
                 raise self._refused(request, pod, f"no PriorityClass with name {name} was found")
-            found: JsonObject | None = stored.object
+            priority_class: JsonObject | None = stored.object
         else:
-            found = self._default()
-            if found is not None:
-                put(pod, at(found, "metadata", "name"), "spec", "priorityClassName")
-        value = number(found, "value")
-        policy = text(found, "preemptionPolicy") or "PreemptLowerPriority"
-        given, given_policy = at(pod, "spec", "priority"), text(pod, "spec", "preemptionPolicy")
-        if given is not None and given != value:
+            priority_class = self._default()
+            if priority_class is not None:
+                put(pod, at(priority_class, "metadata", "name"), "spec", "priorityClassName")
+        value = number(priority_class, "value")
+        policy = text(priority_class, "preemptionPolicy") or "PreemptLowerPriority"
+        own, given_policy = at(pod, "spec", "priority"), text(pod, "spec", "preemptionPolicy")
+        if own is not None and own != value:
             raise self._refused(
                 request,
                 pod,
-                f"the integer value of priority ({given}) must not be provided in pod spec; "
+                f"the integer value of priority ({own}) must not be provided in pod spec; "
                 f"priority admission controller computed {value} from the given PriorityClass name",
             )
         if given_policy and given_policy != policy:
@@ -154,7 +154,9 @@ class NodeTaint:
         if request.resource != NODE or obj is None or old is not None or request.subresource:
             return
         taints = mappings(obj, "spec", "taints")
-        if not any((text(one, "key"), text(one, "effect")) == (NOT_READY, "NoSchedule") for one in taints):
+        if not any(
+            (text(taint, "key"), text(taint, "effect")) == (NOT_READY, "NoSchedule") for taint in taints
+        ):
             put(obj, [*taints, {"key": NOT_READY, "effect": "NoSchedule"}], "spec", "taints")
 
 

@@ -51,25 +51,25 @@ class ClassDefaults:
             return
         if row := _CLASSED.get(request.resource):
             classes, marks, once, key = row
-            name = "" if _named(obj, once, key) else self._default(classes, marks)
+            name = "" if _names_class(obj, once, key) else self._default(classes, marks)
             if name:
                 put(obj, name, "spec", key)
         if request.resource not in _IN_USE:
             return
-        known, wanted = texts(obj, "metadata", "finalizers"), _IN_USE[request.resource]
-        if wanted not in known:
-            put(obj, list[JsonValue]([*known, wanted]), "metadata", "finalizers")
+        finalizers, finalizer = texts(obj, "metadata", "finalizers"), _IN_USE[request.resource]
+        if finalizer not in finalizers:
+            put(obj, list[JsonValue]([*finalizers, finalizer]), "metadata", "finalizers")
 
     def _default(self, resource: Resource, marks: tuple[str, ...]) -> str:
         """The newest default class, of several of the same age the first by name."""
-        classes = [one.object for one in self._store.list(resource)]
-        found = [
-            one
-            for one in classes
-            if any(text(one, "metadata", "annotations", key) == "true" for key in marks)
+        classes = [entry.object for entry in self._store.list(resource)]
+        defaults = [
+            entry
+            for entry in classes
+            if any(text(entry, "metadata", "annotations", key) == "true" for key in marks)
         ]
-        found.sort(key=lambda one: text(one, "metadata", "creationTimestamp"), reverse=True)
-        return text(found[0], "metadata", "name") if found else ""
+        defaults.sort(key=lambda entry: text(entry, "metadata", "creationTimestamp"), reverse=True)
+        return text(defaults[0], "metadata", "name") if defaults else ""
 
 
 class ClaimGrowth:
@@ -87,12 +87,15 @@ class ClaimGrowth:
         name = text(obj, "metadata", "name")
         if text(old, "status", "phase") != "Bound":
             raise forbidden(CLAIM, name, _UNBOUND)
-        wanted, was = (
-            text(one, "metadata", "annotations", OLD_STORAGE_CLASS) or text(one, "spec", "storageClassName")
-            for one in (obj, old)
+        class_name, was = (
+            text(claim, "metadata", "annotations", OLD_STORAGE_CLASS)
+            or text(claim, "spec", "storageClassName")
+            for claim in (obj, old)
         )
-        found = self._store.get(STORAGE_CLASS, ("", wanted)) if wanted and wanted == was else None
-        if found is None or not flag(found.object, "allowVolumeExpansion"):
+        storage_class = (
+            self._store.get(STORAGE_CLASS, ("", class_name)) if class_name and class_name == was else None
+        )
+        if storage_class is None or not flag(storage_class.object, "allowVolumeExpansion"):
             raise forbidden(CLAIM, name, _FIXED)
 
 
@@ -100,6 +103,6 @@ def _size(claim: JsonObject) -> Fraction:
     return parse_quantity(str(at(claim, "spec", "resources", "requests", "storage") or "0"))
 
 
-def _named(obj: JsonObject, annotation: str, key: str) -> bool:
+def _names_class(obj: JsonObject, annotation: str, key: str) -> bool:
     annotated = at(obj, "metadata", "annotations", annotation) is not None
     return annotated or at(obj, "spec", key) is not None

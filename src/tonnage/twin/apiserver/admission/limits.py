@@ -41,7 +41,9 @@ class LimitDefaults:
         if request.resource != POD or request.subresource or obj is None or old is not None:
             return
         for stored in self._store.list(LIMIT_RANGE, namespace=request.namespace):
-            items = [one for one in mappings(stored.object, "spec", "limits") if one["type"] == "Container"]
+            items = [
+                limit for limit in mappings(stored.object, "spec", "limits") if limit["type"] == "Container"
+            ]
             added = [
                 words
                 for part, kind in _PARTS
@@ -49,17 +51,17 @@ class LimitDefaults:
                 for words in _completed(container, items, kind)
             ]
             if added:
-                told = f"LimitRanger plugin set: {'; '.join(added)}"
-                put(obj, told, "metadata", "annotations", _ANNOTATION)
+                message = f"LimitRanger plugin set: {'; '.join(added)}"
+                put(obj, message, "metadata", "annotations", _ANNOTATION)
 
 
 def _completed(container: JsonObject, items: list[JsonObject], kind: str) -> Iterator[str]:
     for part, key in (("requests", "defaultRequest"), ("limits", "default")):
-        given = {name: amount for item in items for name, amount in mapping(item, key).items()}
+        defaults = {name: amount for limit in items for name, amount in mapping(limit, key).items()}
         own = mapping(container, "resources", part)
-        fresh = sorted(given.keys() - own.keys())
+        fresh = sorted(defaults.keys() - own.keys())
         if fresh:
-            amounts = {**own, **{name: given[name] for name in fresh}}
+            amounts = {**own, **{name: defaults[name] for name in fresh}}
             put(container, dict(sorted(amounts.items())), "resources", part)
             yield f"{', '.join(fresh)} {part.removesuffix('s')} for {kind} {text(container, 'name')}"
 
@@ -79,7 +81,9 @@ class LimitBounds:
         stored = self._store.list(LIMIT_RANGE, namespace=request.namespace)
         if not stored:
             return
-        ranges = snapshot_from([msgspec.convert(one.object, WrittenLimits) for one in stored]).limit_ranges
+        ranges = snapshot_from(
+            [msgspec.convert(limit_range.object, WrittenLimits) for limit_range in stored]
+        ).limit_ranges
         for refusal in _refusals(request, obj, ranges):
             raise forbidden(request.resource, text(obj, "metadata", "name"), refusal.text)
 
@@ -88,8 +92,8 @@ def _refusals(
     request: Request, obj: JsonObject, ranges: tuple[LimitRange, ...]
 ) -> tuple[AdmissionRefusal, ...]:
     if request.resource == CLAIM:
-        asked = _canonical(mapping(obj, "spec", "resources", "requests"))
-        return claim_breaches(request.namespace, asked, ranges)
+        requested = _canonical(mapping(obj, "spec", "resources", "requests"))
+        return claim_breaches(request.namespace, requested, ranges)
     return breaches(written_manifest(obj), ranges)
 
 

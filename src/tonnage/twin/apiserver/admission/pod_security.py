@@ -56,13 +56,13 @@ class PodSecurity:
         if path is not None:
             template = mapping(obj, *path)
             if template:
-                _told(request, policy, template)
+                _warn_and_audit(request, policy, template)
         elif old is None or _changed(obj, old):
-            found = against(obj, policy.enforce, minor=MINOR)
+            violation = against(obj, policy.enforce, minor=MINOR)
             request.notes.audit[f"{PREFIX}enforce-policy"] = str(policy.enforce)
-            _told(request, policy, obj, refused=found is not None)
-            if found is not None:
-                raise forbidden(POD, text(obj, "metadata", "name"), found.text)
+            _warn_and_audit(request, policy, obj, refused=violation is not None)
+            if violation is not None:
+                raise forbidden(POD, text(obj, "metadata", "name"), violation.text)
 
     def _namespace(self, request: Request, namespace: JsonObject, old: JsonObject | None) -> None:
         policy = policy_of(labels_of(namespace))
@@ -83,12 +83,12 @@ class PodSecurity:
 
     def _misfits(self, namespace: str, demand: Demand) -> Iterator[str]:
         """Warnings of pods that are there already."""
-        pods = _one_of_each_owner([one.object for one in self._store.list(POD, namespace=namespace)])
+        pods = _one_of_each_owner([stored.object for stored in self._store.list(POD, namespace=namespace)])
         names: dict[str, list[str]] = {}
         for pod in pods[:_MOST_PODS]:
-            found = against(pod, demand, minor=MINOR)
-            if found is not None:
-                names.setdefault(_reasons(found), []).append(text(pod, "metadata", "name"))
+            violation = against(pod, demand, minor=MINOR)
+            if violation is not None:
+                names.setdefault(_reasons(violation), []).append(text(pod, "metadata", "name"))
         if len(pods) > _MOST_PODS:
             yield (
                 f"new PodSecurity enforce level only checked against the first {_MOST_PODS} of {len(pods)} "
@@ -99,10 +99,10 @@ class PodSecurity:
                 f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level '
                 f'"{demand}"'
             )
-        yield from sorted(f"{_counted(found)}: {why}" for why, found in names.items())
+        yield from sorted(f"{_counted(violation)}: {why}" for why, violation in names.items())
 
 
-def _told(request: Request, policy: Policy, template: JsonObject, *, refused: bool = False) -> None:
+def _warn_and_audit(request: Request, policy: Policy, template: JsonObject, *, refused: bool = False) -> None:
     audited = against(template, policy.audit, minor=MINOR)
     if audited is not None:
         request.notes.audit[f"{PREFIX}audit-violations"] = _would(audited)
@@ -111,12 +111,12 @@ def _told(request: Request, policy: Policy, template: JsonObject, *, refused: bo
         request.notes.warn(_would(warned))
 
 
-def _would(found: Insecure) -> str:
-    return f'would violate PodSecurity "{found.policy}": {found.told}'
+def _would(violation: Insecure) -> str:
+    return f'would violate PodSecurity "{violation.policy}": {violation.listed}'
 
 
-def _reasons(found: Insecure) -> str:
-    return ", ".join(what for what, _ in found.violations)
+def _reasons(violation: Insecure) -> str:
+    return ", ".join(reason for reason, _ in violation.violations)
 
 
 def _counted(names: list[str]) -> str:
@@ -136,18 +136,18 @@ def _changed(pod: JsonObject, old: JsonObject) -> bool:
 
 
 def _looks(pod: JsonObject) -> list[tuple[str, str, str]]:
-    found = every_container(mapping(pod, "spec"), "")
-    return [(where, text(one, "name"), text(one, "image")) for one, where in found]
+    containers = every_container(mapping(pod, "spec"), "")
+    return [(where, text(container, "name"), text(container, "image")) for container, where in containers]
 
 
 def _one_of_each_owner(pods: Iterable[JsonObject]) -> list[JsonObject]:
     """Pods, the first of each controller before its other ones."""
     first: list[JsonObject] = []
     rest: list[JsonObject] = []
-    seen: set[str] = set()
+    uids: set[str] = set()
     for pod in pods:
         owners = mappings(pod, "metadata", "ownerReferences")
-        uid = next((text(one, "uid") for one in owners if flag(one, "controller")), "")
-        (rest if uid and uid in seen else first).append(pod)
-        seen.add(uid)
+        uid = next((text(owner, "uid") for owner in owners if flag(owner, "controller")), "")
+        (rest if uid and uid in uids else first).append(pod)
+        uids.add(uid)
     return [*first, *rest]

@@ -61,14 +61,14 @@ class ResourceQuotas:
         stored = self._store.list(RESOURCE_QUOTA, namespace=request.namespace)
         if not stored:
             return
-        quotas = [self._counted(request, one) for one in stored]
+        quotas = [self._counted(request, quota_object) for quota_object in stored]
         write = _written(request.resource, obj, old)
         if request.subresource != "status":  # What is there already is only charged.
             for refusal in _refusals(request, obj, write, quotas):
                 raise forbidden(request.resource, text(obj, "metadata", "name"), refusal.text)
         if not request.options.dry_run:
-            for one, quota in zip(stored, quotas, strict=True):
-                self._charge(one, quota, write)
+            for quota_object, quota in zip(stored, quotas, strict=True):
+                self._charge(quota_object, quota, write)
 
     def _counted(self, request: Request, stored: Stored) -> Quota:
         """A quota, with what is used of it."""
@@ -78,20 +78,25 @@ class ResourceQuotas:
             return quota
         there = self._store.list(request.resource, namespace=request.namespace)
         if request.resource == POD:
-            used = counted(quota, snapshot_from(one.as_type(Pod) for one in there).pods)["used"]
+            used = counted(
+                quota, snapshot_from(counted_object.as_type(Pod) for counted_object in there).pods
+            )["used"]
         else:
-            objects = [(one.object, claim_in(request.resource, one.object)) for one in there]
+            objects = [
+                (counted_object.object, claim_in(request.resource, counted_object.object))
+                for counted_object in there
+            ]
             used = counted(quota, (), {request.resource: objects})["used"]
         return replace(quota, used={**used, **quota.used}, counted=True)
 
     def _charge(self, stored: Stored, quota: Quota, write: _Write) -> None:
         """Write what is used from now on, if the controller has been there."""
-        used, asked = mapping(stored.object, "status", "used"), write.cost(quota)
-        told = {key: str(amount) for key, amount in used.items() if key in quota.hard}
-        if not any(asked.get(key) for key in told):
+        used, cost = mapping(stored.object, "status", "used"), write.cost(quota)
+        used_amounts = {key: str(amount) for key, amount in used.items() if key in quota.hard}
+        if not any(cost.get(key) for key in used_amounts):
             return
         obj = opened(stored.object)
-        put(obj, {**used, **added(told, asked, write.formats)}, "status", "used")
+        put(obj, {**used, **added(used_amounts, cost, write.formats)}, "status", "used")
         self._ownership.sign_status(RESOURCE_QUOTA, obj, stored.object)
         self._store.update(RESOURCE_QUOTA, (quota.namespace, quota.name), obj, read=stored)
 
@@ -126,8 +131,8 @@ class _Write:
             return pod_change(quota, self.pod, self.before) if counts(quota, self.pod) else {}
         if not counts_object(quota, self.resource, self.obj):
             return {}
-        known = self.old is not None and counts_object(quota, self.resource, self.old)
-        return more(self.charges, self.charged if known else {})
+        was_counted = self.old is not None and counts_object(quota, self.resource, self.old)
+        return more(self.charges, self.charged if was_counted else {})
 
 
 def _written(resource: Resource, obj: JsonObject, old: JsonObject | None) -> _Write:
@@ -157,5 +162,5 @@ def _refusals(
     claim = claim_in(request.resource, obj)
     if claim is not None:
         return claim_refusals(claim, snapshot, minor=_MINOR)
-    found = (object_refusal(quota, write.cost(quota), write.formats) for quota in quotas)
-    return [refusal for refusal in found if refusal is not None]
+    refusals = (object_refusal(quota, write.cost(quota), write.formats) for quota in quotas)
+    return [refusal for refusal in refusals if refusal is not None]

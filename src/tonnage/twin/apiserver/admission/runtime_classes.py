@@ -31,14 +31,14 @@ class RuntimeClasses:
         """Add what the class says. Raises ApiError 403 when the pod says otherwise."""
         if obj is None or old is not None or request.resource != POD or request.subresource:
             return
-        found = _class_of(self._store, obj)
-        if at(found, "overhead") is not None:
+        runtime_class = _class_of(self._store, obj)
+        if at(runtime_class, "overhead") is not None:
             own = mapping(obj, "spec", "overhead")
-            fixed = mapping(found, "overhead", "podFixed")
+            fixed = mapping(runtime_class, "overhead", "podFixed")
             if own and _amounts(own) != _amounts(fixed):
                 raise _refused(obj, _OTHER)
             put(obj, copied(fixed), "spec", "overhead")
-        _set_scheduling(obj, found)
+        _set_scheduling(obj, runtime_class)
 
 
 class RuntimeOverheads:
@@ -51,12 +51,12 @@ class RuntimeOverheads:
         """Refuse an overhead of the pod's own. Raises ApiError 403."""
         if obj is None or old is not None or request.resource != POD or request.subresource:
             return
-        found, own = _class_of(self._store, obj), at(obj, "spec", "overhead")
-        if at(found, "overhead") is None:
+        runtime_class, own = _class_of(self._store, obj), at(obj, "spec", "overhead")
+        if at(runtime_class, "overhead") is None:
             if own is not None:
                 why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
                 raise _refused(obj, why)
-        elif _amounts(mapping(own)) != _amounts(mapping(found, "overhead", "podFixed")):
+        elif _amounts(mapping(own)) != _amounts(mapping(runtime_class, "overhead", "podFixed")):
             raise _refused(obj, _OTHER)
 
 
@@ -74,32 +74,36 @@ def _class_of(store: Store, pod: JsonObject) -> JsonObject:
     return stored.object
 
 
-def _set_scheduling(pod: JsonObject, found: JsonObject) -> None:
+def _set_scheduling(pod: JsonObject, runtime_class: JsonObject) -> None:
     own = mapping(pod, "spec", "nodeSelector")
-    wanted = mapping(found, "scheduling", "nodeSelector")
-    for key, value in sorted(wanted.items()):
+    selector = mapping(runtime_class, "scheduling", "nodeSelector")
+    for key, value in sorted(selector.items()):
         if own.get(key, value) != value:
             why = (
                 f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
                 f"pod.spec.nodeSelector[{key}] = {own[key]}"
             )
             raise _refused(pod, why)
-    if wanted:
-        put(pod, {**own, **wanted}, "spec", "nodeSelector")
+    if selector:
+        put(pod, {**own, **selector}, "spec", "nodeSelector")
     tolerations: list[JsonValue] = list(mappings(pod, "spec", "tolerations"))
-    added = [one for one in mappings(found, "scheduling", "tolerations") if one not in tolerations]
+    added = [
+        toleration
+        for toleration in mappings(runtime_class, "scheduling", "tolerations")
+        if toleration not in tolerations
+    ]
     if added:
         put(pod, [*tolerations, *map(copied, added)], "spec", "tolerations")
 
 
 def _amounts(written: JsonObject) -> dict[str, object]:
-    found: dict[str, object] = {}
+    amounts: dict[str, object] = {}
     for name, amount in written.items():
         try:
-            found[name] = parse_quantity(str(amount))
+            amounts[name] = parse_quantity(str(amount))
         except ValueError:
-            found[name] = str(amount)
-    return found
+            amounts[name] = str(amount)
+    return amounts
 
 
 def _refused(pod: JsonObject, why: str) -> StatusError:

@@ -70,11 +70,11 @@ class ServiceAccounts:
             raise forbidden(POD, shown_name(obj), why)
 
     def _complete(self, spec: JsonObject, account: JsonObject) -> None:
-        wanted = spec.get(_AUTOMATIC)
-        if (account.get(_AUTOMATIC) if wanted is None else wanted) is not False:
+        mounts_token = spec.get(_AUTOMATIC)
+        if (account.get(_AUTOMATIC) if mounts_token is None else mounts_token) is not False:
             self._mount(spec)
         if not at(spec, "imagePullSecrets") and (secrets := mappings(account, "imagePullSecrets")):
-            spec["imagePullSecrets"] = [{"name": text(one, "name")} for one in secrets]
+            spec["imagePullSecrets"] = [{"name": text(secret, "name")} for secret in secrets]
 
     def _mount(self, spec: JsonObject) -> None:
         """Mount the token into every container that mounts nothing else where tokens are."""
@@ -99,12 +99,12 @@ def _check_mirror(pod: JsonObject) -> None:
     """Refuse a mirror of a node's own pod that names what only the cluster has."""
     spec = mapping(pod, "spec")
     sources = (
-        one for volume in mappings(spec, "volumes") for one in mappings(volume, "projected", "sources")
+        source for volume in mappings(spec, "volumes") for source in mappings(volume, "projected", "sources")
     )
     if text(spec, "serviceAccountName"):
         raise forbidden(POD, shown_name(pod), "a mirror pod may not reference service accounts")
     if any(secret_names(spec)):
         raise forbidden(POD, shown_name(pod), "a mirror pod may not reference secrets")
-    if any(one.get("serviceAccountToken") is not None for one in sources):
+    if any(source.get("serviceAccountToken") is not None for source in sources):
         why = "a mirror pod may not use ServiceAccountToken volume projections"
         raise forbidden(POD, shown_name(pod), why)

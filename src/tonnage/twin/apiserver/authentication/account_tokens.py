@@ -30,13 +30,13 @@ class TokenKey:
     """The key that signs: the one of a PEM that was kept, or one that is made when it is first needed."""
 
     def __init__(self, pem: bytes = b"") -> None:
-        self._kept = pem
+        self._pem = pem
 
     @cached_property
     def _key(self) -> ec.EllipticCurvePrivateKey:
-        if not self._kept:
+        if not self._pem:
             return ec.generate_private_key(ec.SECP256R1())
-        key = serialization.load_pem_private_key(self._kept, None)
+        key = serialization.load_pem_private_key(self._pem, None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the key of service accounts is not an elliptic-curve key")
         return key
@@ -60,7 +60,7 @@ class TokenKey:
     def published(self) -> JsonObject:
         """The public key, as a set of JSON web keys."""
         numbers = self._key.public_key().public_numbers()
-        x, y = (_packed(one.to_bytes(_HALF, "big")) for one in (numbers.x, numbers.y))
+        x, y = (_packed(coordinate.to_bytes(_HALF, "big")) for coordinate in (numbers.x, numbers.y))
         key: JsonObject = {"use": "sig", "kty": "EC", "kid": self.key_id, "crv": "P-256", "alg": "ES256"}
         return {"keys": [{**key, "x": x, "y": y}]}
 
@@ -102,8 +102,8 @@ class TokenKey:
 
 def audiences_of(claims: JsonObject) -> Sequence[str]:
     """Whom a token is for: one name, or several."""
-    found = claims.get("aud")
-    values = found if isinstance(found, list) else [found]
+    audience = claims.get("aud")
+    values = audience if isinstance(audience, list) else [audience]
     return [value for value in values if isinstance(value, str)]
 
 
@@ -114,16 +114,16 @@ def unsigned_claims(token: str) -> JsonObject:
 
 
 def _object(part: str) -> JsonObject | None:
-    data = _unpacked(part)
+    content = _unpacked(part)
     try:
-        found: JsonValue = None if data is None else msgspec.json.decode(data)
+        value: JsonValue = None if content is None else msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _packed(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+def _packed(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def _unpacked(part: str) -> bytes | None:

@@ -61,7 +61,7 @@ class Authenticator:
         """Know these tokens from now on, and no others by heart."""
         self._users = {_digest(token): user for token, user in users.items()}
 
-    def known(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Known:
+    def owner_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Known:
         """Whose token it is. Raises TokenError."""
         digest = _digest(token)
         for by_heart, user in self._users.items():
@@ -71,18 +71,18 @@ class Authenticator:
                 return Known(user, (ISSUER,))
         claims = self._signed(token, digest)
         own = audiences_of(claims)
-        meant = tuple(one for one in own if one in audiences)
+        meant = tuple(audience for audience in own if audience in audiences)
         if not meant:
-            wanted = listed(audiences)
-            raise TokenError(f"token audiences {listed(own)} is invalid for the target audiences {wanted}")
+            targets = listed(audiences)
+            raise TokenError(f"token audiences {listed(own)} is invalid for the target audiences {targets}")
         self._check_times(claims)
         return Known(self._account(claims), meant)
 
     def _signed(self, token: str, digest: bytes) -> JsonObject:
         """Claims of ours; those that were checked once are remembered."""
-        known = self._claims.get(digest)
-        if known is not None:
-            return known
+        remembered = self._claims.get(digest)
+        if remembered is not None:
+            return remembered
         claims = self._key.claims(token)
         if claims is None:
             ours = text(unsigned_claims(token), "iss") == ISSUER
@@ -150,7 +150,7 @@ def certified(certificate: Mapping[str, object] | None) -> User | None:
     subject = (certificate or {}).get("subject")
     if not isinstance(subject, tuple):
         return None
-    parts = [part for one in subject for part in one]
+    parts = [part for relative_name in subject for part in relative_name]
     names = [value for key, value in parts if key == "commonName"]
     groups = [value for key, value in parts if key == "organizationName"]
     return User(names[0], (*groups, AUTHENTICATED)) if names and names[0] else None
@@ -158,14 +158,14 @@ def certified(certificate: Mapping[str, object] | None) -> User | None:
 
 def _known_of(claims: JsonObject, private: JsonObject) -> dict[str, list[str]]:
     """What the token says besides, by the names that users see."""
-    told: dict[str, list[str]] = {}
+    extra: dict[str, list[str]] = {}
     if text(claims, "jti"):
-        told[f"{_EXTRA}/credential-id"] = [f"JTI={text(claims, 'jti')}"]
+        extra[f"{_EXTRA}/credential-id"] = [f"JTI={text(claims, 'jti')}"]
     for key in ("pod", "node"):
         for field in ("name", "uid"):
             if value := text(private, key, field):
-                told[f"{_EXTRA}/{key}-{field}"] = [value]
-    return told
+                extra[f"{_EXTRA}/{key}-{field}"] = [value]
+    return extra
 
 
 def _digest(token: str) -> bytes:

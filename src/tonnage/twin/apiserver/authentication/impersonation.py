@@ -71,18 +71,18 @@ def mask_of(headers: Sequence[tuple[bytes, bytes]]) -> Mask | None:
     Raises:
         ApiError: 400 where groups and the like come without a user.
     """
-    found = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
-    found = [(key, value) for key, value in found if key.startswith(_PREFIX)]
-    if not found:
+    impersonation = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
+    impersonation = [(key, value) for key, value in impersonation if key.startswith(_PREFIX)]
+    if not impersonation:
         return None
     extra: dict[str, list[str]] = {}
-    for key, value in found:
+    for key, value in impersonation:
         if key.startswith(_EXTRA):
             extra.setdefault(unquote(key.removeprefix(_EXTRA)), []).append(value)
     mask = Mask(
-        next((value for key, value in found if key == "impersonate-user"), ""),
-        tuple(value for key, value in found if key == "impersonate-group"),
-        next((value for key, value in found if key == "impersonate-uid"), ""),
+        next((value for key, value in impersonation if key == "impersonate-user"), ""),
+        tuple(value for key, value in impersonation if key == "impersonate-group"),
+        next((value for key, value in impersonation if key == "impersonate-uid"), ""),
         extra,
     )
     if mask.name:

@@ -51,43 +51,43 @@ class TokenRequests:
     async def answer(self, request: Request, body: JsonValue) -> JsonObject:
         """The request with its token. Raises ApiError 400, 403, 404, 409, 422."""
         codec = self._pipeline.codec
-        asked, warnings = codec.decode(_SERVED, body, request.options.field_validation)
+        token_body, warnings = codec.decode(_SERVED, body, request.options.field_validation)
         for words in warnings:
             request.notes.warn(words)
-        asked = codec.default(_SERVED, asked)
+        token_body = codec.default(_SERVED, token_body)
         # Before admission, which may change it: the entries say what the client sent.
         owners = self._pipeline.ownership.created(
-            replace(request, served=_SERVED), asked, at(asked, "metadata", "managedFields")
+            replace(request, served=_SERVED), token_body, at(token_body, "metadata", "managedFields")
         )
-        await self._pipeline.admit(request, asked, None)
+        await self._pipeline.admit(request, token_body, None)
         # Before the account is looked for: another name than the path's is refused even where there is none.
-        self._check_metadata(request, mapping(asked, "metadata"))
+        self._check_metadata(request, mapping(token_body, "metadata"))
         account = self._store.get(SERVICE_ACCOUNT, request.key)
         if account is None:
             raise not_found(SERVICE_ACCOUNT, request.name)
-        uid, own = text(asked, "metadata", "uid"), text(account.object, "metadata", "uid")
+        uid, own = text(token_body, "metadata", "uid"), text(account.object, "metadata", "uid")
         if uid and uid != own:
             why = (
                 f"the UID in the token request ({uid}) does not match the UID of the service account ({own})"
             )
             raise conflict((_GROUP, "TokenRequest"), request.name, why)
         now = self._clock.now()
-        spec = {**mapping(asked, "spec")}
+        spec = {**mapping(token_body, "spec")}
         spec["audiences"] = list(texts(spec, "audiences")) or [ISSUER]
         born: JsonObject = {"uid": own, "creationTimestamp": timestamp(now)}
-        metadata: JsonObject = {**mapping(asked, "metadata"), "name": request.name, **born}
-        asked = {**asked, "metadata": {**metadata, "namespace": request.namespace}, "spec": spec}
-        put_entries(asked, owners)
-        found = tuple(token_request(asked))
-        if found:
-            raise InvalidError(invalid_status(_ROW, "", found))
+        metadata: JsonObject = {**mapping(token_body, "metadata"), "name": request.name, **born}
+        token_body = {**token_body, "metadata": {**metadata, "namespace": request.namespace}, "spec": spec}
+        put_entries(token_body, owners)
+        problems = tuple(token_request(token_body))
+        if problems:
+            raise InvalidError(invalid_status(_ROW, "", problems))
         reference = at(spec, "boundObjectRef")
         bound = self._bound(request, reference) if isinstance(reference, dict) else {}
         until = timestamp(now + timedelta(seconds=number(spec, "expirationSeconds")))
         claims = self._claims(request, own, spec, bound)
         request.notes.audit[_ISSUED] = f"JTI={claims['jti']}"
         token = self._key.sign(claims)
-        answer: JsonObject = {**asked, "status": {"token": token, "expirationTimestamp": until}}
+        answer: JsonObject = {**token_body, "status": {"token": token, "expirationTimestamp": until}}
         return self._store.shapes.shaped(answer, _ROW.type)
 
     def _check_metadata(self, request: Request, metadata: JsonObject) -> None:

@@ -61,11 +61,11 @@ def extra_of(values: Mapping[str, Sequence[str]]) -> Extra:
 
 def user_info(user: User) -> JsonObject:
     """A user as reviews and audit events show him."""
-    info: JsonObject = {"username": user.name}
+    fields: JsonObject = {"username": user.name}
     if user.uid:
-        info["uid"] = user.uid
+        fields["uid"] = user.uid
     if user.groups:
-        info["groups"] = list(user.groups)
+        fields["groups"] = list(user.groups)
     if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra}
-    return info
+        fields["extra"] = {key: list(values) for key, values in user.extra}
+    return fields

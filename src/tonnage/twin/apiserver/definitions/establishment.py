@@ -13,7 +13,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
-from tonnage.twin.apiserver.definitions.status import is_established, named, with_condition
+from tonnage.twin.apiserver.definitions.status import is_established, names_status, with_condition
 from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resource_names import DEFINITION
@@ -52,11 +52,11 @@ class Definitions:
         """Bring served kinds and statuses in line with a definition, also others' that wait for its names."""
         waiting = [name]
         while waiting:
-            one = waiting.pop(0)
-            if self._settle(one):
-                group = one.partition(".")[2]
+            definition_name = waiting.pop(0)
+            if self._settle(definition_name):
+                group = definition_name.partition(".")[2]
                 others = self._of_group(group)
-                waiting += [other for other in others if other not in (one, *waiting)]
+                waiting += [other for other in others if other not in (definition_name, *waiting)]
 
     def settle_all(self) -> None:
         """Put every stored definition in force, as after a start on kept state."""
@@ -74,7 +74,7 @@ class Definitions:
             freed = self._store.get(DEFINITION, ("", name)) is None
             self._serve(name)
             return freed
-        status = named(stored.object, self._accepted(text(stored.object, "spec", "group")))
+        status = names_status(stored.object, self._accepted(text(stored.object, "spec", "group")))
         if status is not None:
             self._write(stored, status)
         self._serve(name)
@@ -103,8 +103,10 @@ class Definitions:
     def _write(self, stored: Stored, status: JsonObject, finalizers: list[str] | None = None) -> Stored:
         """Store a definition's new status, as the server itself. Moments of conditions are filled in."""
         obj = copied(stored.object)
-        before = {text(one, "type"): one for one in mappings(obj, "status", "conditions")}
-        conditions: list[JsonValue] = [self._dated(one, before) for one in mappings(status, "conditions")]
+        before = {text(condition, "type"): condition for condition in mappings(obj, "status", "conditions")}
+        conditions: list[JsonValue] = [
+            self._dated(condition, before) for condition in mappings(status, "conditions")
+        ]
         obj["status"] = {**mapping(obj, "status"), **status, "conditions": conditions}
         if finalizers is not None:
             put(obj, list[JsonValue](finalizers), "metadata", "finalizers")
@@ -122,21 +124,23 @@ class Definitions:
         since = text(old, "lastTransitionTime") if same else ""
         kind, status = text(condition, "type"), text(condition, "status")
         now = since or timestamp(self._clock.now())
-        return {"type": kind, "status": status, "lastTransitionTime": now, **_said(condition)}
+        return {"type": kind, "status": status, "lastTransitionTime": now, **_condition_facts(condition)}
 
     def _end(self, stored: Stored) -> None:
         """Remove the instances of a deleted definition; once there are none, let it go."""
         obj = stored.object
-        finalizers = [one for one in texts(obj, "metadata", "finalizers") if one != CLEANUP]
+        finalizers = [finalizer for finalizer in texts(obj, "metadata", "finalizers") if finalizer != CLEANUP]
         if CLEANUP in texts(obj, "metadata", "finalizers"):
             if not is_established(obj):
-                said = ("False", "NeverEstablished", "resource was never established")
+                condition = ("False", "NeverEstablished", "resource was never established")
             elif self._instances_left(obj):
-                said = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+                condition = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
                 finalizers.append(CLEANUP)
             else:
-                said = ("False", "InstanceDeletionCompleted", "removed all instances")
-            stored = self._write(stored, {"conditions": with_condition(obj, "Terminating", said)}, finalizers)
+                condition = ("False", "InstanceDeletionCompleted", "removed all instances")
+            stored = self._write(
+                stored, {"conditions": with_condition(obj, "Terminating", condition)}, finalizers
+            )
         if not finalizers:
             name = text(obj, "metadata", "name")
             self._store.delete(DEFINITION, ("", name), read=stored, last=copied(stored.object))
@@ -161,7 +165,7 @@ class Definitions:
         return left
 
 
-def _said(condition: JsonObject) -> JsonObject:
+def _condition_facts(condition: JsonObject) -> JsonObject:
     return {key: value for key, value in condition.items() if key not in ("type", "status")}
 
 
@@ -172,9 +176,9 @@ def versions_of(definition: JsonObject) -> Iterator[Served]:
     spec = {**mapping(definition, "spec"), "names": mapping(definition, "status", "acceptedNames")}
     group = text(spec, "group")
     versions = mappings(spec, "versions")
-    stored = next((one for one in versions if flag(one, "storage")), {})
+    stored = next((entry for entry in versions if flag(entry, "storage")), {})
     written = int(text(definition, "metadata", "resourceVersion") or 0)
-    for version in sorted(versions, key=lambda one: version_priority(text(one, "name")), reverse=True):
+    for version in sorted(versions, key=lambda entry: version_priority(text(entry, "name")), reverse=True):
         if not flag(version, "served"):
             continue
         row = _row(spec, text(version, "name"), mapping(version, "subresources"))
@@ -185,7 +189,7 @@ def versions_of(definition: JsonObject) -> Iterator[Served]:
             columns=tuple(mappings(version, "additionalPrinterColumns")),
             scale=mapping(version, "subresources", "scale") or None,
             selectable=tuple(
-                text(one, "jsonPath").removeprefix(".") for one in mappings(version, "selectableFields")
+                text(entry, "jsonPath").removeprefix(".") for entry in mappings(version, "selectableFields")
             ),
             deprecation=_deprecation(version, spec),
             terminating=bool(text(definition, "metadata", "deletionTimestamp")),
@@ -193,10 +197,10 @@ def versions_of(definition: JsonObject) -> Iterator[Served]:
             revision=_EVER if len(versions) > 1 else written,
         )
         list_kind = text(spec, "names", "listKind") or f"{row.kind}List"
-        yield Served(row, list_kind, custom, frozenset(one.name for one in row.subresources))
+        yield Served(row, list_kind, custom, frozenset(entry.name for entry in row.subresources))
 
 
-def _row(spec: JsonObject, version: str, wanted: JsonObject) -> KindRow:
+def _row(spec: JsonObject, version: str, declared: JsonObject) -> KindRow:
     names = mapping(spec, "names")
     row = KindRow(
         group=text(spec, "group"),
@@ -210,29 +214,29 @@ def _row(spec: JsonObject, version: str, wanted: JsonObject) -> KindRow:
         short_names=tuple(texts(names, "shortNames")),
         categories=tuple(texts(names, "categories")),
     )
-    found: list[Subresource] = []
-    if "status" in wanted:
-        found.append(status_subresource(row))
-    if "scale" in wanted:
-        found.append(scale_subresource())
+    parts: list[Subresource] = []
+    if "status" in declared:
+        parts.append(status_subresource(row))
+    if "scale" in declared:
+        parts.append(scale_subresource())
     fields = {name: getattr(row, name) for name in row.__struct_fields__}
-    return KindRow(**{**fields, "subresources": tuple(found)})
+    return KindRow(**{**fields, "subresources": tuple(parts)})
 
 
 def _deprecation(version: JsonObject, spec: JsonObject) -> str:
     """What clients of a version are warned of: the definition's words, or where to go instead."""
     if not flag(version, "deprecated"):
         return ""
-    said = at(version, "deprecationWarning")
-    if isinstance(said, str):
-        return said
+    warning = at(version, "deprecationWarning")
+    if isinstance(warning, str):
+        return warning
     group, kind, own = text(spec, "group"), text(spec, "names", "kind"), text(version, "name")
     better = [
-        text(one, "name")
-        for one in mappings(spec, "versions")
-        if flag(one, "served")
-        and not flag(one, "deprecated")
-        and version_priority(text(one, "name")) > version_priority(own)
+        text(other, "name")
+        for other in mappings(spec, "versions")
+        if flag(other, "served")
+        and not flag(other, "deprecated")
+        and version_priority(text(other, "name")) > version_priority(own)
     ]
     instead = f"; use {group}/{max(better, key=version_priority)} {kind}" if better else ""
     return f"{group}/{own} {kind} is deprecated{instead}"
@@ -246,8 +250,8 @@ def version_priority(name: str) -> tuple[int, int, int, str]:
     """
     digits, stability, minor = name.removeprefix("v"), 3, 0
     for rank, word in ((2, "beta"), (1, "alpha")):
-        major, found, after = digits.partition(word)
-        if found:
+        major, matched, after = digits.partition(word)
+        if matched:
             digits, stability = major, rank
             minor = whole_number(after) or 0
             break

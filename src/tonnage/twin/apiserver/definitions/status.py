@@ -16,22 +16,22 @@ _NAMES: Final = ("plural", "singular", "shortNames", "kind", "listKind", "catego
 
 def is_established(definition: JsonObject) -> bool:
     """Whether a definition's kind is served."""
-    found = _condition(definition, "Established")
-    return text(found, "status") == "True"
+    condition = _condition(definition, "Established")
+    return text(condition, "status") == "True"
 
 
-def named(definition: JsonObject, accepted: list[JsonObject]) -> JsonObject | None:
+def names_status(definition: JsonObject, accepted: list[JsonObject]) -> JsonObject | None:
     """The status once the names asked for are given, as far as they are free; None where nothing changes.
 
     `accepted` are the names that the group's definitions have, its own included.
     """
-    wanted, own = mapping(definition, "spec", "names"), mapping(definition, "status", "acceptedNames")
-    if same_names(wanted, own):
+    names, own = mapping(definition, "spec", "names"), mapping(definition, "status", "acceptedNames")
+    if same_names(names, own):
         return None
-    resources = {text(one, key) for one in accepted for key in ("plural", "singular")}
-    resources |= {short for one in accepted for short in texts(one, "shortNames")}
-    kinds = {text(one, key) for one in accepted for key in ("kind", "listKind")}
-    given, conflict = copied(own), ("True", "NoConflicts", "no conflicts found")
+    resources = {text(entry, key) for entry in accepted for key in ("plural", "singular")}
+    resources |= {short for entry in accepted for short in texts(entry, "shortNames")}
+    kinds = {text(entry, key) for entry in accepted for key in ("kind", "listKind")}
+    granted, conflict = copied(own), ("True", "NoConflicts", "no conflicts found")
     for key, reason, used in (
         ("plural", "PluralConflict", resources),
         ("singular", "SingularConflict", resources),
@@ -39,32 +39,34 @@ def named(definition: JsonObject, accepted: list[JsonObject]) -> JsonObject | No
         ("kind", "KindConflict", kinds),
         ("listKind", "ListKindConflict", kinds),
     ):
-        asked = texts(wanted, key) if key == "shortNames" else [text(wanted, key)]
+        requested = texts(names, key) if key == "shortNames" else [text(names, key)]
         had = texts(own, key) if key == "shortNames" else [text(own, key)]
-        taken = [f'"{one}" is already in use' for one in asked if one not in had and one in used]
-        if taken:  # the condition tells the last of several
-            words = taken[0] if len(taken) == 1 else f"[{', '.join(taken)}]"
+        conflicts = [
+            f'"{entry}" is already in use' for entry in requested if entry not in had and entry in used
+        ]
+        if conflicts:  # the condition tells the last of several
+            words = conflicts[0] if len(conflicts) == 1 else f"[{', '.join(conflicts)}]"
             conflict = ("False", reason, words)
-        elif key in wanted:
-            given[key] = wanted[key]
+        elif key in names:
+            granted[key] = names[key]
         else:
-            given.pop(key, None)
-    given.pop("categories", None)
-    if texts(wanted, "categories"):
-        given["categories"] = wanted["categories"]
-    given = {key: given[key] for key in _NAMES if key in given}
+            granted.pop(key, None)
+    granted.pop("categories", None)
+    if texts(names, "categories"):
+        granted["categories"] = names["categories"]
+    granted = {key: granted[key] for key in _NAMES if key in granted}
     conditions = with_condition(definition, "NamesAccepted", conflict)
-    if same_names(given, own) and conditions == _undated(mappings(definition, "status", "conditions")):
+    if same_names(granted, own) and conditions == _undated(mappings(definition, "status", "conditions")):
         return None
-    return {"acceptedNames": given, "conditions": _established(conditions, conflict[0])}
+    return {"acceptedNames": granted, "conditions": _established(conditions, conflict[0])}
 
 
-def same_names(one: JsonObject, other: JsonObject) -> bool:
+def same_names(names: JsonObject, other: JsonObject) -> bool:
     """Whether two sets of names are the same, unset and empty ones included."""
     keys = ("plural", "singular", "kind", "listKind")
     lists = ("shortNames", "categories")
-    return all(text(one, key) == text(other, key) for key in keys) and all(
-        texts(one, key) == texts(other, key) for key in lists
+    return all(text(names, key) == text(other, key) for key in keys) and all(
+        texts(names, key) == texts(other, key) for key in lists
     )
 
 
@@ -74,26 +76,29 @@ def _established(conditions: list[JsonValue], accepted: str) -> list[JsonValue]:
     if is_established(definition):
         return conditions
     if accepted == "True":
-        said = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+        condition = ("True", "InitialNamesAccepted", "the initial names have been accepted")
     else:
-        said = ("False", "NotAccepted", "not all names are accepted")
-    return with_condition(definition, "Established", said)
+        condition = ("False", "NotAccepted", "not all names are accepted")
+    return with_condition(definition, "Established", condition)
 
 
 def _condition(definition: JsonObject, name: str) -> JsonObject:
-    found = mappings(definition, "status", "conditions")
-    return next((one for one in found if text(one, "type") == name), {})
+    conditions = mappings(definition, "status", "conditions")
+    return next((condition for condition in conditions if text(condition, "type") == name), {})
 
 
-def with_condition(definition: JsonObject, name: str, said: tuple[str, str, str]) -> list[JsonValue]:
+def with_condition(definition: JsonObject, name: str, words: tuple[str, str, str]) -> list[JsonValue]:
     """The conditions, without their moments, with one of them as said: status, reason, message."""
-    status, reason, message = said
+    status, reason, message = words
     new: JsonObject = {"type": name, "status": status, "reason": reason, "message": message}
-    known = _undated(mappings(definition, "status", "conditions"))
-    if not any(isinstance(one, dict) and text(one, "type") == name for one in known):
-        return [*known, new]
-    return [new if isinstance(one, dict) and text(one, "type") == name else one for one in known]
+    old = _undated(mappings(definition, "status", "conditions"))
+    if not any(isinstance(entry, dict) and text(entry, "type") == name for entry in old):
+        return [*old, new]
+    return [new if isinstance(entry, dict) and text(entry, "type") == name else entry for entry in old]
 
 
 def _undated(conditions: list[JsonObject]) -> list[JsonValue]:
-    return [{key: value for key, value in one.items() if key != "lastTransitionTime"} for one in conditions]
+    return [
+        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+        for condition in conditions
+    ]

@@ -48,13 +48,13 @@ class Descriptions:
             module = importlib.import_module(f"lightkube.models.{package.replace('/', '_')}")
         except ImportError:
             return "", {}
-        found = getattr(module, name, None)
-        return parse(found.__doc__ or "") if found is not None else ("", {})
+        model = getattr(module, name, None)
+        return parse(model.__doc__ or "") if model is not None else ("", {})
 
     def published(self, name: str) -> str:
         """The text of a type by its name in OpenAPI documents."""
-        found = self._published.get(name)
-        return found.description if found else ""
+        schema = self._published.get(name)
+        return schema.description if schema else ""
 
     @cached_property
     def _published(self) -> dict[str, _Described]:

@@ -56,7 +56,7 @@ VERSION: Final[JsonObject] = {
     "platform": "linux/amd64",
 }
 _IN_RANGES: Final = (b"accept-ranges", b"bytes")
-_OF_SECOND: Final = (JSON, openapi_second.ASKED, openapi_second.MEDIA)
+_OF_SECOND: Final = (JSON, openapi_second.OPENAPI_PROTOBUF, openapi_second.MEDIA)
 _OF_THIRD: Final = (JSON, *(f"application/com.github.proto-openapi.spec.v3{at}v1.0+protobuf" for at in "@."))
 """In which forms documents of OpenAPI may be asked for."""
 _KEY_SET: Final = "application/jwk-set+json"
@@ -125,16 +125,16 @@ class Discovery:
             case ["openapi", "v3", *rest]:
                 await self._described(exchange, "/".join(rest))
             case [root, *_] if root in health.ROOTS:
-                said = _health(exchange, root)
+                verdict = _health(exchange, root)
                 whole = exchange.segments[1:] == []
-                await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF] if whole else [])
-                await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
+                await exchange.start(200, TEXT, length=len(verdict), extra=[NO_SNIFF] if whole else [])
+                await exchange.chunk(b"" if exchange.method == "HEAD" else verdict, last=True)
             # Before the plain lists, which answer the same paths to clients that do not ask for this form.
             case ["api" | "apis" as root] if form := aggregated_form(exchange.accept):
                 exchange.cached = "public"
                 groups = aggregated(self._registry, core=root == "api")
-                told = {key: groups[key] for key in ("metadata", "items")}
-                tag = hashlib.sha512(go_json(told)).hexdigest().upper()
+                tagged_part = {key: groups[key] for key in ("metadata", "items")}
+                tag = hashlib.sha512(go_json(tagged_part)).hexdigest().upper()
                 media = f"{form.media};g=apidiscovery.k8s.io;v=v2;as={form.kind}"
                 await _tagged(exchange, encoded(groups, form), media, tag)
             case segments:
@@ -148,14 +148,14 @@ class Discovery:
         if tag is None:
             await exchange.answer_bytes(b"", 404, "")
             return
-        known = exchange.query.get("hash", "")
-        if known and known != tag:
+        client_hash = exchange.query.get("hash", "")
+        if client_hash and client_hash != tag:
             where = (b"location", f"/openapi/v3/{path}?hash={tag}".encode())
-            found = (b"etag", f'"{tag}"'.encode())
-            await exchange.start(301, JSON, length=0, extra=[where, found, (b"vary", b"Accept")])
+            etag = (b"etag", f'"{tag}"'.encode())
+            await exchange.start(301, JSON, length=0, extra=[where, etag, (b"vary", b"Accept")])
             await exchange.chunk(b"", last=True)
             return
-        exchange.cached = "public, immutable" if known else exchange.cached
+        exchange.cached = "public, immutable" if client_hash else exchange.cached
         if not await _undecipherable(exchange, _OF_THIRD):
             await _tagged(exchange, self._openapi.document(path), JSON, tag, file=True)
 
@@ -164,11 +164,11 @@ class Discovery:
         vary = (b"Accept-Encoding", b"Accept")
         if await _undecipherable(exchange, _OF_SECOND, vary):
             return
-        data, media = go_json(document), JSON
-        if any(asked in exchange.accept for asked in _OF_SECOND[1:]):
-            data, media = openapi_second.encoded_second(document), openapi_second.MEDIA
-        tag = hashlib.sha512(data).hexdigest().upper()
-        await _tagged(exchange, data, media, tag, file=True, vary=vary)
+        content, media = go_json(document), JSON
+        if any(form in exchange.accept for form in _OF_SECOND[1:]):
+            content, media = openapi_second.encoded_second(document), openapi_second.MEDIA
+        tag = hashlib.sha512(content).hexdigest().upper()
+        await _tagged(exchange, content, media, tag, file=True, vary=vary)
 
     def _paths(self) -> list[str]:
         """Every path that is no object's."""
@@ -245,7 +245,9 @@ def _health(exchange: Exchange, root: str) -> bytes:
     if rest and check not in health.checks(root):
         raise no_such_page()
     excluded = [value for key, value in exchange.pairs if key == "exclude"]
-    return health.told(root, verbose="verbose" in exchange.query and not check, excluded=excluded).encode()
+    return health.health_answer(
+        root, verbose="verbose" in exchange.query and not check, excluded=excluded
+    ).encode()
 
 
 async def _undecipherable(
@@ -261,7 +263,7 @@ async def _undecipherable(
 
 async def _tagged(
     exchange: Exchange,
-    data: bytes,
+    content: bytes,
     content_type: str,
     tag: str,
     *,
@@ -270,13 +272,13 @@ async def _tagged(
 ) -> None:
     """Answer with an ETag, so that clients need not read again what they have; a `file` has several."""
     extra = [(b"etag", f'"{tag}"'.encode()), *((b"vary", name) for name in vary)]
-    known = exchange.headers.get("if-none-match", "")
-    tags = [one.strip().removeprefix("W/") for one in known.split(",")] if file else [known]
-    if f'"{tag}"' in tags or (file and known == "*"):
+    client_tag = exchange.headers.get("if-none-match", "")
+    tags = [entry.strip().removeprefix("W/") for entry in client_tag.split(",")] if file else [client_tag]
+    if f'"{tag}"' in tags or (file and client_tag == "*"):
         await exchange.start(304, "", extra=extra)
         await exchange.chunk(b"", last=True)
         return
     if file:
         extra.append(_IN_RANGES)
-    await exchange.start(200, content_type, length=len(data), extra=extra)
-    await exchange.chunk(b"" if exchange.method == "HEAD" else data, last=True)
+    await exchange.start(200, content_type, length=len(content), extra=extra)
+    await exchange.chunk(b"" if exchange.method == "HEAD" else content, last=True)

@@ -41,13 +41,13 @@ def checks(root: str) -> list[str]:
     ]
 
 
-def told(root: str, *, verbose: bool, excluded: Sequence[str] = ()) -> str:
+def health_answer(root: str, *, verbose: bool, excluded: Sequence[str] = ()) -> str:
     """The answer of one of the roots."""
     if not verbose:
         return "ok"
-    known = checks(root)
-    lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in known]
-    strange = [f'"{name}"' for name in sorted(set(excluded) - set(known))]
+    names = checks(root)
+    lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in names]
+    strange = [f'"{name}"' for name in sorted(set(excluded) - set(names))]
     if strange:
         lines.append(f"warn: some health checks cannot be excluded: no matches for {','.join(strange)}")
     return "\n".join([*lines, f"{root} check passed\n"])

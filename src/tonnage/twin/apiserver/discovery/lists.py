@@ -25,9 +25,13 @@ def ordered_groups(registry: Registry) -> dict[str, dict[str, list[Served]]]:
 def aggregated(registry: Registry, *, core: bool) -> JsonObject:
     """Every group with its versions and resources, or the core group alone."""
     groups = ordered_groups(registry)
-    wanted = {"": groups[""]} if core else {name: found for name, found in groups.items() if name}
+    selected = (
+        {"": groups[""]}
+        if core
+        else {name: versions_of_group for name, versions_of_group in groups.items() if name}
+    )
     listed: list[JsonValue] = []
-    for name, versions in wanted.items():
+    for name, versions in selected.items():
         ordered = sorted(versions, key=version_priority, reverse=True)
         described: list[JsonValue] = [
             {
@@ -49,7 +53,7 @@ def aggregated(registry: Registry, *, core: bool) -> JsonObject:
 
 def _discovered(served: Served) -> JsonObject:
     row = served.row
-    found: JsonObject = {
+    entry: JsonObject = {
         "resource": row.plural,
         "responseKind": _response_kind(served, row),
         "scope": "Namespaced" if row.namespaced else "Cluster",
@@ -57,15 +61,15 @@ def _discovered(served: Served) -> JsonObject:
         "verbs": list(row.verbs),
     }
     if row.short_names:
-        found["shortNames"] = list(row.short_names)
+        entry["shortNames"] = list(row.short_names)
     if row.categories:
-        found["categories"] = list(row.categories)
+        entry["categories"] = list(row.categories)
     if row.subresources:
-        found["subresources"] = [
+        entry["subresources"] = [
             {"subresource": sub.name, "responseKind": _response_kind(served, sub), "verbs": list(sub.verbs)}
             for sub in row.subresources
         ]
-    return found
+    return entry
 
 
 def _response_kind(served: Served, answered: KindRow | Subresource) -> JsonObject:
@@ -84,7 +88,7 @@ def core_versions(host: str) -> JsonObject:
 
 def group_list(groups: dict[str, dict[str, list[Served]]]) -> JsonObject:
     """Every named group with its versions."""
-    listed: list[JsonValue] = [_group(name, list(found)) for name, found in groups.items() if name]
+    listed: list[JsonValue] = [_group(name, list(versions)) for name, versions in groups.items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
 
 
@@ -101,10 +105,10 @@ def _group(name: str, versions: Iterable[str]) -> JsonObject:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def resource_list(group_version: str, found: list[Served]) -> JsonObject:
+def resource_list(group_version: str, resources: list[Served]) -> JsonObject:
     """The resources of a group version, and their parts."""
     listed: list[JsonValue] = []
-    for served in found:
+    for served in resources:
         row = served.row
         entry: JsonObject = {
             "name": row.plural,

@@ -102,8 +102,8 @@ def _verb(exchange: Exchange, scope: str, part: str, *, watched: bool = False) -
 
 
 def _dry_run(exchange: Exchange) -> str:
-    said = {value for key, value in exchange.pairs if key == "dryRun"}
-    return "invalid" if said - {"All"} else "".join(said)
+    values = {value for key, value in exchange.pairs if key == "dryRun"}
+    return "invalid" if values - {"All"} else "".join(values)
 
 
 def _checks() -> Iterable[str]:
@@ -113,10 +113,10 @@ def _checks() -> Iterable[str]:
         yield _sample("kubernetes_healthcheck", zip(("name", "type"), check, strict=True), 1)
 
 
-def _head(name: str, type_: str, told: str) -> Iterable[str]:
-    yield f"# HELP {name} {told}\n# TYPE {name} {type_}\n"
+def _head(name: str, type_: str, help_text: str) -> Iterable[str]:
+    yield f"# HELP {name} {help_text}\n# TYPE {name} {type_}\n"
 
 
 def _sample(name: str, labels: Iterable[tuple[str, str]], value: int) -> str:
-    shown = ",".join(f'{label}="{said}"' for label, said in labels)
+    shown = ",".join(f'{label}="{label_value}"' for label, label_value in labels)
     return f"{name}{{{shown}}} {value}\n"

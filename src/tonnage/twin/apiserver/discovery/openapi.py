@@ -81,60 +81,60 @@ class OpenApi:
 
     def index(self) -> bytes:
         """Where each document is, with its hash."""
-        found: JsonObject = {
+        documents: JsonObject = {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_tag(path, kinds)}"}
             for path, kinds in sorted(self._all().items())
         }
-        return msgspec.json.encode({"paths": found})
+        return msgspec.json.encode({"paths": documents})
 
     def tag(self, path: str) -> str | None:
         """The hash of a document, or None where there is none."""
-        found = self._all().get(path)
-        return None if found is None else _tag(path, found)
+        resources = self._all().get(path)
+        return None if resources is None else _tag(path, resources)
 
     def document(self, path: str) -> bytes:
         """The document of `api/v1`, `apis/apps/v1` or another path that the index has."""
-        found = self._all()[path]
-        if not found:
+        resources = self._all()[path]
+        if not resources:
             paths: JsonObject = {f"/{path}/": {"get": {"responses": {"200": {"description": "OK"}}}}}
             return msgspec.json.encode({**_HEAD, "paths": paths})
-        if any(served.custom is not None for served in found):
-            return msgspec.json.encode(self._make(path, found))
+        if any(served.custom is not None for served in resources):
+            return msgspec.json.encode(self._make(path, resources))
         if path not in self._built:
-            self._built[path] = msgspec.json.encode(self._make(path, found))
+            self._built[path] = msgspec.json.encode(self._make(path, resources))
         return self._built[path]
 
     def second(self) -> JsonObject:
         """The one document of the second OpenAPI."""
-        return second_openapi(self._make(path, found) for path, found in self._groups().items())
+        return second_openapi(self._make(path, resources) for path, resources in self._groups().items())
 
     def _groups(self) -> dict[str, list[Served]]:
         """What is served, by group and version as paths name them."""
         return {
-            (f"apis/{group}/{version}" if group else f"api/{version}"): found
+            (f"apis/{group}/{version}" if group else f"api/{version}"): resources
             for group, versions in self._registry.group_versions().items()
-            for version, found in versions.items()
+            for version, resources in versions.items()
         }
 
     def _all(self) -> dict[str, list[Served]]:
         """What each document is of: kinds of a version, or nothing but a path at which groups are told."""
         versions = self._groups()
-        told = (*_PATHS, *{path.rpartition("/")[0] for path in versions})
-        return {**{path: [] for path in told}, **versions}
+        bare_paths = (*_PATHS, *{path.rpartition("/")[0] for path in versions})
+        return {**{path: [] for path in bare_paths}, **versions}
 
-    def _make(self, path: str, found: list[Served]) -> JsonObject:
+    def _make(self, path: str, resources: list[Served]) -> JsonObject:
         schemas = _Schemas(self._registry.schema, Descriptions())
         schemas.add_named(_PATCH, {"type": "object"})
         paths: JsonObject = {}
-        for served in found:
+        for served in resources:
             schemas.add_kind(served)
             paths |= _paths(path, served)
-        return {**_HEAD, "paths": paths, "components": {"schemas": schemas.found}}
+        return {**_HEAD, "paths": paths, "components": {"schemas": schemas.schemas}}
 
 
-def _tag(path: str, found: list[Served]) -> str:
+def _tag(path: str, resources: list[Served]) -> str:
     # Clients keep a document as long as its hash stays: it changes with what custom kinds look like.
-    facts = [[served.row.kind, served.custom.schema if served.custom else None] for served in found]
+    facts = [[served.row.kind, served.custom.schema if served.custom else None] for served in resources]
     return hashlib.sha512(msgspec.json.encode([path, facts])).hexdigest().upper()
 
 
@@ -157,19 +157,19 @@ def _paths(path: str, served: Served) -> JsonObject:
             "x-kubernetes-group-version-kind": kind,
         }
 
-    found: JsonObject = {}
+    operations: JsonObject = {}
     for where, rows in ((base, _OF_ALL), (f"{base}/{{name}}", _OF_ONE)):
         for verb, method, action, parameters in rows:
             if verb in row.verbs:
-                put(found, operation(action, *parameters), where, method)
-    return found
+                put(operations, operation(action, *parameters), where, method)
+    return operations
 
 
 def _patch_body(*, custom: bool) -> JsonObject:
     """What patches of a kind may be: kubectl asks this before it merges with what it knows of the kind."""
     types = (PatchType.APPLY, PatchType.JSON, PatchType.MERGE, *(() if custom else (PatchType.STRATEGIC,)))
     schema: JsonObject = {"schema": {"$ref": f"#/components/schemas/{_PATCH}"}}
-    return {"content": {one.value: copied(schema) for one in types}, "required": True}
+    return {"content": {patch_type.value: copied(schema) for patch_type in types}, "required": True}
 
 
 def _values(field: Field) -> str:
@@ -182,7 +182,7 @@ class _Schemas:
     """Schemas of kinds and of every type that they are made of."""
 
     def __init__(self, schema: Schema, descriptions: Descriptions) -> None:
-        self.found: JsonObject = {}
+        self.schemas: JsonObject = {}
         self._schema = schema
         self._descriptions = descriptions
 
@@ -192,18 +192,18 @@ class _Schemas:
         kind: JsonObject = {"group": row.group, "version": row.version, "kind": row.kind}
         if served.custom is None:
             name = self._add_type(row.type)
-            described = self.found[name]
+            described = self.schemas[name]
         else:
             name = f"{'.'.join(reversed(row.group.split('.')))}.{row.version}.{row.kind}"
-            described = self.found[name] = self._custom(served.custom.schema)
+            described = self.schemas[name] = self._custom(served.custom.schema)
         assert isinstance(described, dict)
         described["x-kubernetes-group-version-kind"] = [kind]
 
     def add_named(self, name: str, described: JsonObject) -> None:
         """Add a type that is no struct."""
-        if name not in self.found:
+        if name not in self.schemas:
             about = self._descriptions.published(name)
-            self.found[name] = copied(described) | ({"description": about} if about else {})
+            self.schemas[name] = copied(described) | ({"description": about} if about else {})
 
     def _custom(self, schema: JsonObject) -> JsonObject:
         described = copied(schema)
@@ -218,12 +218,12 @@ class _Schemas:
         own = schema.setdefault("properties", {})
         assert isinstance(own, dict)
         metadata = self._add_type("meta/v1.ObjectMeta")
-        found: dict[str, JsonObject] = {
+        fields: dict[str, JsonObject] = {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"allOf": [{"$ref": f"#/components/schemas/{metadata}"}]},
         }
-        for name, field in found.items():
+        for name, field in fields.items():
             own[name] = field | ({"description": described[name]} if described.get(name) else {})
 
     def _embed(self, schema: JsonObject) -> None:
@@ -236,15 +236,18 @@ class _Schemas:
             about = self._descriptions.of(_ANY_KIND)[1].get("metadata", "")
             self._identify(schema, {"metadata": about})
             required = texts(schema, "required")
-            schema["required"] = [*required, *(one for one in ("kind", "apiVersion") if one not in required)]
+            schema["required"] = [
+                *required,
+                *(name for name in ("kind", "apiVersion") if name not in required),
+            ]
 
     def _add_type(self, type_name: str) -> str:
         name = public_name(type_name)
-        if name in self.found:
+        if name in self.schemas:
             return name
         described: JsonObject = {"type": "object"}
         # Set before its fields are read: types contain themselves.
-        self.found[name] = described
+        self.schemas[name] = described
         about, fields = self._descriptions.of(type_name)
         if about:
             described["description"] = about
@@ -261,25 +264,25 @@ class _Schemas:
         return name
 
     def _field(self, field: Field, about: str) -> JsonObject:
-        found = self._of(field.type, field)
+        schema = self._of(field.type, field)
         if field.enum and field.type == "string":
             about = f"{about}\n\n{_values(field)}".lstrip()
         if about:
-            found["description"] = about
+            schema["description"] = about
         if field.merge_key:
-            found["x-kubernetes-patch-merge-key"] = field.merge_key
+            schema["x-kubernetes-patch-merge-key"] = field.merge_key
         if field.patch_strategy:
-            found["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
+            schema["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
         if field.list_type and field.type == "array":
-            found["x-kubernetes-list-type"] = field.list_type
+            schema["x-kubernetes-list-type"] = field.list_type
         if field.map_keys:
-            found["x-kubernetes-list-map-keys"] = list(field.map_keys)
+            schema["x-kubernetes-list-map-keys"] = list(field.map_keys)
         if field.enum:
-            inner = found.get("items") or found.get("additionalProperties")
-            (inner if isinstance(inner, dict) else found)["enum"] = list(field.enum)
+            inner = schema.get("items") or schema.get("additionalProperties")
+            (inner if isinstance(inner, dict) else schema)["enum"] = list(field.enum)
         if field.default is not None:
-            found["default"] = field.default
-        return found
+            schema["default"] = field.default
+        return schema
 
     def _of(self, word: str, field: Field) -> JsonObject:
         """The schema of a type's word, such as `array`, `string` or `array:string`."""

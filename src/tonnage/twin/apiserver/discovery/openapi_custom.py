@@ -21,8 +21,10 @@ def unfold(schema: JsonObject) -> None:
             unfold(inner)
     either: list[JsonValue] = [{"type": "integer"}, {"type": "string"}]
     all_of = items(schema, "allOf")
-    known = schema.get("anyOf") == either or mapping(all_of[0] if all_of else None).get("anyOf") == either
-    if known or not schema.get("x-kubernetes-int-or-string"):
+    is_unfolded = (
+        schema.get("anyOf") == either or mapping(all_of[0] if all_of else None).get("anyOf") == either
+    )
+    if is_unfolded or not schema.get("x-kubernetes-int-or-string"):
         return
     if "anyOf" in schema:
         schema["allOf"] = [{"anyOf": either}, *all_of]

@@ -19,7 +19,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, text
 
 MEDIA: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-ASKED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+OPENAPI_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 """As clients ask for it: the answer's type may have no @."""
 _TEXTS: Final = {"$ref": 1, "format": 2, "title": 3, "description": 4, "pattern": 13}
 _BOUNDS: Final = {"multipleOf": 6, "maximum": 7, "minimum": 9}
@@ -36,7 +36,7 @@ _COUNTS: Final = {
 }
 _HOLDERS: Final = frozenset({"properties", "items", "additionalProperties", "allOf"})
 _KIND: Final = "x-kubernetes-group-version-kind"
-_KNOWN: Final = frozenset({*_TEXTS, *_BOUNDS, *_COUNTS, *_HOLDERS, "default", "enum", "required", "type"})
+_KEYWORDS: Final = frozenset({*_TEXTS, *_BOUNDS, *_COUNTS, *_HOLDERS, "default", "enum", "required", "type"})
 
 
 def second_openapi(documents: Iterable[JsonObject]) -> JsonObject:
@@ -44,21 +44,23 @@ def second_openapi(documents: Iterable[JsonObject]) -> JsonObject:
     paths: JsonObject = {}
     definitions: JsonObject = {}
     for document in documents:
-        paths |= {path: _operations(mapping(found)) for path, found in mapping(document["paths"]).items()}
+        paths |= {
+            path: _operations(mapping(operations)) for path, operations in mapping(document["paths"]).items()
+        }
         schemas = mapping(mapping(document["components"])["schemas"])
         definitions |= {name: _schema(mapping(schema)) for name, schema in schemas.items()}
-    info: JsonObject = {"title": "Kubernetes", "version": "1.35"}
-    return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
+    title: JsonObject = {"title": "Kubernetes", "version": "1.35"}
+    return {"swagger": "2.0", "info": title, "paths": paths, "definitions": definitions}
 
 
 def encoded_second(document: JsonObject) -> bytes:
     """The definitions as protobuf and what may be said beside patches: clients ask for nothing else of it."""
-    info = mapping(document["info"])
-    said = text_field(1, str(info["title"])) + text_field(2, str(info["version"]))
-    named = _named(mapping(document["definitions"]))
+    title = mapping(document["info"])
+    encoded_title = text_field(1, str(title["title"])) + text_field(2, str(title["version"]))
+    named = _named_schemas(mapping(document["definitions"]))
     return (
         text_field(1, "2.0")
-        + bytes_field(2, said)
+        + bytes_field(2, encoded_title)
         + bytes_field(8, _paths(mapping(document["paths"])))
         + bytes_field(9, named)
     )
@@ -68,27 +70,27 @@ def _paths(paths: JsonObject) -> bytes:
     """The patches at every path, with the names of their parameters and their kind."""
     return b"".join(
         bytes_field(2, text_field(1, path) + bytes_field(2, bytes_field(8, _operation(mapping(patch)))))
-        for path, found in paths.items()
-        if (patch := mapping(found).get("patch"))
+        for path, operations in paths.items()
+        if (patch := mapping(operations).get("patch"))
     )
 
 
-def _operation(found: JsonObject) -> bytes:
-    names = [text(one, "name") for one in mappings(found, "parameters")]
+def _operation(operation: JsonObject) -> bytes:
+    names = [text(parameter, "name") for parameter in mappings(operation, "parameters")]
     queries = [bytes_field(3, text_field(2, "query") + text_field(4, name)) for name in names]
     listed = b"".join(bytes_field(8, bytes_field(1, bytes_field(2, query))) for query in queries)
-    taken = b"".join(text_field(7, str(media)) for media in items(found, "consumes"))
-    return taken + listed + bytes_field(13, text_field(1, _KIND) + bytes_field(2, _any(found[_KIND])))
+    consumed = b"".join(text_field(7, str(media)) for media in items(operation, "consumes"))
+    return consumed + listed + bytes_field(13, text_field(1, _KIND) + bytes_field(2, _any(operation[_KIND])))
 
 
 def _operations(third: JsonObject) -> JsonObject:
     """What can be done at a path; the kinds of bodies are told by themselves."""
     second: JsonObject = {}
-    for method, found in third.items():
-        operation = dict(mapping(found))
+    for method, third_operation in third.items():
+        operation = dict(mapping(third_operation))
         body = mapping(operation.pop("requestBody", None))
-        taken: JsonObject = {"consumes": list(mapping(body, "content"))} if body else {}
-        second[method] = operation | taken
+        consumed: JsonObject = {"consumes": list(mapping(body, "content"))} if body else {}
+        second[method] = operation | consumed
     return second
 
 
@@ -98,7 +100,7 @@ def _schema(third: JsonObject) -> JsonObject:
     >>> _schema({"allOf": [{"$ref": "#/components/schemas/a.B"}], "default": {}, "description": "A b."})
     {'default': {}, 'description': 'A b.', '$ref': '#/definitions/a.B'}
     """
-    second = {key: value for key, value in third.items() if key in _KNOWN or key.startswith("x-")}
+    second = {key: value for key, value in third.items() if key in _KEYWORDS or key.startswith("x-")}
     if "oneOf" in third and second.keys() <= {"description", "format"}:
         second["type"] = "string"
     _forget(second, third)
@@ -147,7 +149,7 @@ def _member(key: str, value: JsonValue) -> bytes:
         case "required", list():
             return b"".join(text_field(19, str(name)) for name in value)
         case "enum", list():
-            return b"".join(bytes_field(20, _any(one)) for one in value)
+            return b"".join(bytes_field(20, _any(choice)) for choice in value)
         case "additionalProperties", dict():
             return bytes_field(21, bytes_field(1, _message(value)))
         case "type", str():
@@ -155,14 +157,14 @@ def _member(key: str, value: JsonValue) -> bytes:
         case "items", dict():
             return bytes_field(23, bytes_field(1, _message(value)))
         case "properties", dict():
-            return bytes_field(25, _named(value))
+            return bytes_field(25, _named_schemas(value))
         case _ if key.startswith("x-"):
             return bytes_field(31, text_field(1, key) + bytes_field(2, _any(value)))
         case _:
             return b""
 
 
-def _named(schemas: Mapping[str, JsonValue]) -> bytes:
+def _named_schemas(schemas: Mapping[str, JsonValue]) -> bytes:
     return b"".join(
         bytes_field(1, text_field(1, name) + bytes_field(2, _message(mapping(schema))))
         for name, schema in schemas.items()

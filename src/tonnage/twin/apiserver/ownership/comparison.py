@@ -86,21 +86,21 @@ def _loose(shape: Shape, old: JsonValue, new: JsonValue) -> _Three | None:
     """Where scalars, lists and maps may take each other's place."""
     if same_json(old, new):
         return None
-    found: _Three = (None, None, None)
+    changes: _Three = (None, None, None)
     for kind in dict.fromkeys((_kind(old), _kind(new))):
         if kind == "map" and not shape.whole and (mapping(old) or mapping(new)):
-            found = _joined(found, _maps(shape, mapping(old), mapping(new)))
+            changes = _joined(changes, _maps(shape, mapping(old), mapping(new)))
         elif kind == "list" and shape.listed != ATOMIC and (_listing(old) or _listing(new)):
-            found = _joined(found, _lists(shape, _listing(old), _listing(new)))
+            changes = _joined(changes, _lists(shape, _listing(old), _listing(new)))
         else:
-            found = _joined(found, _ALTERED)
-    return found
+            changes = _joined(changes, _ALTERED)
+    return changes
 
 
-def _joined(one: _Three, other: _Three) -> _Three:
+def _joined(changes: _Three, other: _Three) -> _Three:
     removed, modified, added = (
         right if left is None else left if right is None else union(left, right)
-        for left, right in zip(one, other, strict=True)
+        for left, right in zip(changes, other, strict=True)
     )
     return removed, modified, added
 
@@ -121,10 +121,10 @@ def _maps(shape: Shape, old: JsonObject, new: JsonObject) -> _Three:
     fields, element = shape.fields, shape.element or _UNKNOWN
     for key, value in old.items():
         if key in new:
-            found = new[key]
-            if found is value:
+            new_value = new[key]
+            if new_value is value:
                 continue
-            three = _both(fields.get(key) or element, value, found)
+            three = _both(fields.get(key) or element, value, new_value)
             if three is not None:
                 _put(removed, modified, added, f"f:{key}", three)
         else:
@@ -167,10 +167,10 @@ def _lists(shape: Shape, old: list[JsonValue], new: list[JsonValue]) -> _Three:
 
 
 def _by_element(shape: Shape, values: list[JsonValue]) -> dict[str, list[JsonValue]]:
-    found: dict[str, list[JsonValue]] = {}
+    by_element: dict[str, list[JsonValue]] = {}
     for value in values:
-        found.setdefault(element_of(shape, value), []).append(value)
-    return found
+        by_element.setdefault(element_of(shape, value), []).append(value)
+    return by_element
 
 
 def element_of(shape: Shape, value: JsonValue) -> str:
@@ -194,14 +194,14 @@ def _keyed(shape: Shape, value: JsonValue) -> str:
     names: list[str] = []
     values: list[JsonValue] = []
     for name, default in shape.keys:
-        found = value.get(name, default)
-        if found is not None or name in value:
+        key_value = value.get(name, default)
+        if key_value is not None or name in value:
             names.append(name)
-            values.append(found)
+            values.append(key_value)
     if not names:
-        said = " ".join(f'"{name}"' for name, _ in shape.keys)
+        key_names = " ".join(f'"{name}"' for name, _ in shape.keys)
         raise BadElementError(
-            f"associative list with keys has an element that omits all key fields [{said}] "
+            f"associative list with keys has an element that omits all key fields [{key_names}] "
             "(and doesn't have default values for any key fields)"
         )
     return key_element(tuple(names), tuple(values))
@@ -213,13 +213,13 @@ def everything(shape: Shape, value: JsonValue) -> FieldSet:
         if not value or shape.whole or not shape.mapped:
             return EMPTY
         fields, element = shape.fields, shape.element or _UNKNOWN
-        found: FieldSet = {SELF: EMPTY}
+        members: FieldSet = {SELF: EMPTY}
         for key, inner in value.items():
             if isinstance(inner, (dict, list)) and inner:
-                found[f"f:{key}"] = everything(fields.get(key) or element, inner)
+                members[f"f:{key}"] = everything(fields.get(key) or element, inner)
             else:
-                found[f"f:{key}"] = EMPTY
-        return found
+                members[f"f:{key}"] = EMPTY
+        return members
     if isinstance(value, list) and value and shape.listed and shape.listed != ATOMIC:
         items = shape.items or _UNKNOWN
         return {

@@ -34,10 +34,10 @@ class Application:
 
 def check_kind(config: JsonObject, api_version: str, kind: str) -> None:
     """Raises ApiError 400 for a configuration of another kind, or one that says who owns what."""
-    said = (text(config, "apiVersion"), text(config, "kind"))
-    if said != (api_version, kind):
-        group, _, version = said[0].rpartition("/")
-        raise bad_request(f"invalid object type: {group}/{version}, Kind={said[1]}")
+    own_kind = (text(config, "apiVersion"), text(config, "kind"))
+    if own_kind != (api_version, kind):
+        group, _, version = own_kind[0].rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={own_kind[1]}")
     if at(config, "metadata", "managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
 

@@ -37,13 +37,13 @@ class Manager:
     @property
     def identifier(self) -> str:
         """By which messages order managers."""
-        said = {
+        parts = {
             "manager": self.name,
             "operation": self.operation,
             "apiVersion": self.api_version,
             "subresource": self.subresource,
         }
-        return json.dumps({key: value for key, value in said.items() if value}, separators=(",", ":"))
+        return json.dumps({key: value for key, value in parts.items() if value}, separators=(",", ":"))
 
     def __str__(self) -> str:
         shown = json.dumps(self.name, ensure_ascii=False)
@@ -105,11 +105,11 @@ def read_entries(entries: JsonValue, *, trusted: bool = False) -> Managers:
 
 
 def _fields(entry: JsonObject, *, trusted: bool) -> FieldSet:
-    found = entry.get("fieldsV1")
-    if trusted and isinstance(found, dict):
-        return found  # type: ignore[return-value]
+    fields = entry.get("fieldsV1")
+    if trusted and isinstance(fields, dict):
+        return fields  # type: ignore[return-value]
     try:
-        return read_fields(found if found is not None else {})
+        return read_fields(fields if fields is not None else {})
     except (ValueError, RecursionError) as error:
         raise MalformedError(str(error)) from None
 
@@ -157,13 +157,13 @@ def _decoded(encoded: bytes) -> JsonObject:
 _in_order = lru_cache(maxsize=4096)(_decoded)
 
 
-def same_but_for_times(one: Sequence[JsonValue], other: Sequence[JsonValue]) -> bool:
+def same_but_for_times(entries: Sequence[JsonValue], other: Sequence[JsonValue]) -> bool:
     """Whether nothing else than when it was written differs."""
-    return len(one) == len(other) and all(
+    return len(entries) == len(other) and all(
         isinstance(left, dict)
         and isinstance(right, dict)
         and {**left, "time": None} == {**right, "time": None}
-        for left, right in zip(one, other, strict=True)
+        for left, right in zip(entries, other, strict=True)
     )
 
 
@@ -174,21 +174,21 @@ def capped(managers: Managers) -> Managers:
     if excess <= 0:
         return managers
     updaters.sort(key=lambda manager: (managers[manager].time, manager.identifier))
-    result = dict(managers)
+    merged = dict(managers)
     first: dict[str, Manager] = {}
     for manager in updaters:
         if excess <= 0:
             break
-        owned = result[manager]
+        owned = merged[manager]
         version = owned.api_version
         if version not in first:
             first[version] = manager
             continue
         bucket = Manager(ANCIENT, UPDATE, version)
-        if bucket not in result:
-            result[bucket] = result.pop(first[version])
-        del result[manager]
-        fields = union(owned.fields, result[bucket].fields)
-        result[bucket] = replace(owned, fields=fields, entry=None)
+        if bucket not in merged:
+            merged[bucket] = merged.pop(first[version])
+        del merged[manager]
+        fields = union(owned.fields, merged[bucket].fields)
+        merged[bucket] = replace(owned, fields=fields, entry=None)
         excess -= 1
-    return result
+    return merged

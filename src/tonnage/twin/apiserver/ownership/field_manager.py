@@ -91,7 +91,7 @@ class Ownership:
         self._clock = clock
         self._built_in = BuiltIn(registry.schema)
         self._custom = Custom(self._built_in)
-        self._known: dict[tuple[str, str, str], tuple[Served, Version]] = {}
+        self._by_resource: dict[tuple[str, str, str], tuple[Served, Version]] = {}
 
     def created(self, request: Request, obj: JsonObject, sent: JsonValue) -> list[JsonValue]:
         """`managedFields` of a new object. `sent` is what its writer put there himself."""
@@ -101,14 +101,14 @@ class Ownership:
 
     def updated(self, request: Request, obj: JsonObject, old: JsonObject, sent: JsonValue) -> list[JsonValue]:
         """`managedFields` of an object after an update to `obj`, whose writer sent these."""
-        known = items(old, "metadata", "managedFields")
+        entries = items(old, "metadata", "managedFields")
         nothing = sent is None or (sent == [] and request.served.custom is not None)
-        if request.subresource or nothing or sent == known:
-            managers = read_entries(known, trusted=True)
+        if request.subresource or nothing or sent == entries:
+            managers = read_entries(entries, trusted=True)
         elif _resets(sent):
             managers = {}
         else:
-            managers = _readable(sent) or read_entries(known, trusted=True)
+            managers = _readable(sent) or read_entries(entries, trusted=True)
         if not managers:
             # Objects that nobody has applied, and that lost their entries, are not tracked.
             return []
@@ -136,10 +136,17 @@ class Ownership:
 
     def settled(self, obj: JsonObject, stored: JsonObject) -> JsonObject:
         """The object to store: the stored one where nothing but the times of entries would change."""
-        entries, known = items(obj, "metadata", "managedFields"), items(stored, "metadata", "managedFields")
-        if entries is known or entries == known or not same_but_for_times(entries, known):
+        entries, stored_entries = (
+            items(obj, "metadata", "managedFields"),
+            items(stored, "metadata", "managedFields"),
+        )
+        if (
+            entries is stored_entries
+            or entries == stored_entries
+            or not same_but_for_times(entries, stored_entries)
+        ):
             return obj
-        metadata = {**mapping(obj, "metadata"), "managedFields": known}
+        metadata = {**mapping(obj, "metadata"), "managedFields": stored_entries}
         return stored if {**obj, "metadata": metadata} == stored else obj
 
     def apply(self, request: Request, application: Application, live: JsonObject) -> JsonObject:
@@ -160,12 +167,12 @@ class Ownership:
             except BadElementError:
                 raise untracked(live, faults(writer.version.shape, live)) from None
         check_fit(config, writer.version.shape)
-        result = apply_to(live, application, managers, writer, versions)
+        outcome = apply_to(live, application, managers, writer, versions)
         tell_repeated(request, config)
-        obj = live if result.object is None else result.object
+        obj = live if outcome.object is None else outcome.object
         if writer.name == last_applied.KUBECTL:
             obj = last_applied.renewed(obj, config)
-        application.entries = written_entries(result.managers)
+        application.entries = written_entries(outcome.managers)
         _check_nulls(request.served, obj)
         return obj
 
@@ -182,8 +189,8 @@ class Ownership:
     def _replica_paths(self, served: Served) -> dict[str, tuple[str, ...]]:
         if served.custom is None:
             return {served.row.api_version: ("f:spec", "f:replicas")}
-        versions = [one for one in self._registry if one.key == served.key]
-        return {one.row.api_version: _path_of(one) for one in versions}
+        versions = [version for version in self._registry if version.key == served.key]
+        return {version.row.api_version: _path_of(version) for version in versions}
 
     def _writer(self, request: Request) -> Writer:
         version = self._version(request.served, request.subresource)
@@ -203,8 +210,8 @@ class Ownership:
 
     def _version(self, served: Served, subresource: str) -> Version:
         key = (served.row.api_version, served.row.plural, subresource)
-        known, version = self._known.get(key, (None, None))
-        if version is None or known is not served:
+        cached, version = self._by_resource.get(key, (None, None))
+        if version is None or cached is not served:
             version = Version(
                 served.row.api_version,
                 self._shape(served),
@@ -212,7 +219,7 @@ class Ownership:
                 lambda obj: self._codec.converted(served, obj),
                 settled=served.custom is None,
             )
-            self._known[key] = (served, version)
+            self._by_resource[key] = (served, version)
         return version
 
     def _shape(self, served: Served) -> Shape:
@@ -241,9 +248,9 @@ def _has_null(value: JsonValue) -> bool:
 
 def ignored_by(served: Served, subresource: str) -> FieldSet:
     """Fields that a request to this (sub)resource leaves as they are, whatever it says."""
-    known = _IGNORED.get((served.key, subresource))
-    if known is not None:
-        return known
+    listed = _IGNORED.get((served.key, subresource))
+    if listed is not None:
+        return listed
     if subresource == "status":
         return _SPEC
     return _STATUS if served.has_status else {}
@@ -286,8 +293,12 @@ def _as_sent(obj: JsonValue, body: JsonValue) -> JsonValue:
                     changed[key] = sent
         return {**obj, **changed} if changed else obj
     if isinstance(obj, list) and isinstance(body, list) and len(obj) == len(body):
-        found = [_as_sent(one, other) for one, other in zip(obj, body, strict=True)]
-        return found if any(one is not other for one, other in zip(found, obj, strict=True)) else obj
+        elements = [_as_sent(element, other) for element, other in zip(obj, body, strict=True)]
+        return (
+            elements
+            if any(element is not other for element, other in zip(elements, obj, strict=True))
+            else obj
+        )
     return body if obj is None and body in ([], {}) else obj
 
 

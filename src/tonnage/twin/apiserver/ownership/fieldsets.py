@@ -34,45 +34,45 @@ def node(member: bool, inside: FieldSet) -> FieldSet | None:
     return {SELF: EMPTY, **inside} if member else inside
 
 
-def is_member(found: FieldSet) -> bool:
+def is_member(fields: FieldSet) -> bool:
     """Whether the field itself is in the set."""
-    return not found or SELF in found
+    return not fields or SELF in fields
 
 
-def inside(found: FieldSet) -> FieldSet:
+def inside(fields: FieldSet) -> FieldSet:
     """What of the field's inside is in the set."""
-    return {key: value for key, value in found.items() if key != SELF} if SELF in found else found
+    return {key: value for key, value in fields.items() if key != SELF} if SELF in fields else fields
 
 
-def union(one: FieldSet, other: FieldSet) -> FieldSet:
+def union(fields: FieldSet, other: FieldSet) -> FieldSet:
     """Everything of both.
 
     >>> union({"f:a": {}}, {"f:a": {"f:b": {}}})
     {'f:a': {'.': {}, 'f:b': {}}}
     """
-    if not other or one is other:
-        return one
-    if not one:
+    if not other or fields is other:
+        return fields
+    if not fields:
         return other
-    result = dict(one)
+    joined = dict(fields)
     for key, theirs in other.items():
-        ours = result.get(key)
+        ours = joined.get(key)
         if ours is None:
-            result[key] = theirs
+            joined[key] = theirs
         elif ours != theirs:
             merged = node(is_member(ours) or is_member(theirs), union(inside(ours), inside(theirs)))
-            result[key] = EMPTY if merged is None else merged
-    return result
+            joined[key] = EMPTY if merged is None else merged
+    return joined
 
 
-def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+def difference(fields: FieldSet, other: FieldSet) -> FieldSet:
     """What is in one and not in the other; `one` itself where they share nothing.
 
     >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
     {'f:a': {'f:b': {}}}
     """
     return _less(
-        one,
+        fields,
         other,
         lambda ours, theirs: node(
             is_member(ours) and not is_member(theirs), difference(inside(ours), inside(theirs))
@@ -80,14 +80,14 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     )
 
 
-def without(one: FieldSet, other: FieldSet) -> FieldSet:
+def without(fields: FieldSet, other: FieldSet) -> FieldSet:
     """What is in one, less every field of the other with all that is inside of it.
 
     >>> without({"f:status": {"f:phase": {}}, "f:spec": {}}, {"f:status": {}})
     {'f:spec': {}}
     """
     return _less(
-        one,
+        fields,
         other,
         lambda ours, theirs: (
             None if is_member(theirs) else node(is_member(ours), without(inside(ours), theirs))
@@ -96,40 +96,40 @@ def without(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def _less(
-    one: FieldSet, other: FieldSet, left_of: Callable[[FieldSet, FieldSet], FieldSet | None]
+    fields: FieldSet, other: FieldSet, left_of: Callable[[FieldSet, FieldSet], FieldSet | None]
 ) -> FieldSet:
     """What `left_of` leaves under the keys that both have, beside the others of one."""
-    result: FieldSet | None = None
-    for key in one.keys() & other.keys():
-        left = left_of(one[key], other[key])
-        if left == one[key]:
+    remaining: FieldSet | None = None
+    for key in fields.keys() & other.keys():
+        left = left_of(fields[key], other[key])
+        if left == fields[key]:
             continue
-        if result is None:
-            result = dict(one)
+        if remaining is None:
+            remaining = dict(fields)
         if left is None:
-            del result[key]
+            del remaining[key]
         else:
-            result[key] = left
-    return one if result is None else result
+            remaining[key] = left
+    return fields if remaining is None else remaining
 
 
-def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+def intersection(fields: FieldSet, other: FieldSet) -> FieldSet:
     """What is in both."""
-    result: FieldSet = {}
-    for key in one.keys() & other.keys():
-        ours, theirs = one[key], other[key]
+    shared: FieldSet = {}
+    for key in fields.keys() & other.keys():
+        ours, theirs = fields[key], other[key]
         left = node(is_member(ours) and is_member(theirs), intersection(inside(ours), inside(theirs)))
         if left is not None:
-            result[key] = left
-    return result
+            shared[key] = left
+    return shared
 
 
 def has(fields: FieldSet, *path: str) -> bool:
     """Whether the field at a path of elements is in the set."""
-    found: FieldSet | None = fields
+    inner: FieldSet | None = fields
     for key in path:
-        found = None if found is None else found.get(key)
-    return found is not None and is_member(found)
+        inner = None if inner is None else inner.get(key)
+    return inner is not None and is_member(inner)
 
 
 def ordered(fields: FieldSet) -> FieldSet:
@@ -254,22 +254,22 @@ def read_fields(value: JsonValue, depth: int = 0) -> FieldSet:
     """
     if not isinstance(value, dict) or depth > MOST_DEEP:
         raise ValueError("fieldsV1 is not a tree of objects")
-    result: FieldSet = {}
-    for key, found in value.items():
+    fields: FieldSet = {}
+    for key, inner in value.items():
         if key == SELF:
-            result[SELF] = EMPTY
+            fields[SELF] = EMPTY
             continue
         element = _read_element(key)
         if element is None:
             continue
-        held = read_fields(found, depth + 1)
-        result[element] = union_nodes(result[element], held) if element in result else held
-    return {} if set(result) == {SELF} else result
+        held = read_fields(inner, depth + 1)
+        fields[element] = union_nodes(fields[element], held) if element in fields else held
+    return {} if set(fields) == {SELF} else fields
 
 
-def union_nodes(one: FieldSet, other: FieldSet) -> FieldSet:
+def union_nodes(fields: FieldSet, other: FieldSet) -> FieldSet:
     """What stands under one key in two sets, together."""
-    return union({"f:": one}, {"f:": other})["f:"]
+    return union({"f:": fields}, {"f:": other})["f:"]
 
 
 def _read_element(key: str) -> str | None:

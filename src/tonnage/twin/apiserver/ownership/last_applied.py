@@ -29,32 +29,32 @@ def not_its_own(conflicts: list[Conflict], live: JsonObject, version: Version) -
     """The conflicts over fields that kubectl had not set itself; None where it has kept no usable record."""
     record = text(live, "metadata", "annotations", ANNOTATION)
     try:
-        said = msgspec.json.decode(record) if record else None
+        applied = msgspec.json.decode(record) if record else None
     except (msgspec.DecodeError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or text(said, "apiVersion") != version.name:
+        applied = None
+    if not isinstance(applied, dict) or text(applied, "apiVersion") != version.name:
         return None
-    if faults(version.shape, said):
+    if faults(version.shape, applied):
         return None
     try:
-        since = compare(version.shape, said, live)
-        own = difference(named_fields(version.shape, said), since.touched)
+        since = compare(version.shape, applied, live)
+        own = difference(named_fields(version.shape, applied), since.touched)
     except BadElementError:
         return None
-    return [one for one in conflicts if not has(own, *one.path)]
+    return [conflict for conflict in conflicts if not has(own, *conflict.path)]
 
 
 def renewed(obj: JsonObject, config: JsonObject) -> JsonObject:
     """The object with its record, if it has one, as of this configuration."""
     if not text(obj, "metadata", "annotations", ANNOTATION):
         return obj
-    told = copied(config)
-    mapping(told, "metadata", "annotations").pop(ANNOTATION, None)
+    recorded = copied(config)
+    mapping(recorded, "metadata", "annotations").pop(ANNOTATION, None)
     # Go writes maps in the order of their keys, and ends with a line feed.
-    record = escaped(msgspec.json.encode(told, order="sorted")).decode() + "\n"
-    result = copied(obj)
-    annotations = mapping(result, "metadata", "annotations")
+    record = escaped(msgspec.json.encode(recorded, order="sorted")).decode() + "\n"
+    fresh = copied(obj)
+    annotations = mapping(fresh, "metadata", "annotations")
     annotations[ANNOTATION] = record
     if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _MOST_BYTES:
         del annotations[ANNOTATION]
-    return result
+    return fresh

@@ -30,42 +30,44 @@ def merge(shape: Shape, live: JsonValue, config: JsonValue) -> JsonValue:
             return config
         return _lists(shape, live if isinstance(live, list) else [], config) or None
     if shape.mapped and (config is None or isinstance(config, dict)):
-        known, wanted = live if isinstance(live, dict) else {}, config or {}
-        return config if shape.whole or not (known or wanted) else _maps(shape, known, wanted)
+        live_map, config_map = live if isinstance(live, dict) else {}, config or {}
+        return config if shape.whole or not (live_map or config_map) else _maps(shape, live_map, config_map)
     if config is None and isinstance(live, list) and shape.listed and shape.listed != ATOMIC and live:
         return live
     return config
 
 
 def _maps(shape: Shape, live: JsonObject, config: JsonObject) -> JsonObject:
-    result = dict(live)
+    merged = dict(live)
     for key, value in config.items():
         inner = shape.field(key) or _UNKNOWN
-        result[key] = merge(inner, live.get(key), value)
-    return result
+        merged[key] = merge(inner, live.get(key), value)
+    return merged
 
 
 def _lists(shape: Shape, live: list[JsonValue], config: list[JsonValue]) -> list[JsonValue]:
     """Elements of both: the configuration's in its order, the object's others where they stood before."""
     theirs = [(element_of(shape, value), value) for value in live]
     ours = [(element_of(shape, value), value) for value in config]
-    known: dict[str, JsonValue] = {}
+    live_elements: dict[str, JsonValue] = {}
     for key, value in theirs:
         # Elements that stand more than once merge with nothing.
-        known[key] = None if key in known else value
-    wanted = dict(ours)
+        live_elements[key] = None if key in live_elements else value
+    config_elements = dict(ours)
     items = shape.items or _UNKNOWN
-    result: list[JsonValue] = []
+    merged: list[JsonValue] = []
     for key, value in _woven(theirs, ours):
-        result.append(merge(items, known.get(key), wanted[key]) if key in wanted else value)
-    return result
+        merged.append(
+            merge(items, live_elements.get(key), config_elements[key]) if key in config_elements else value
+        )
+    return merged
 
 
 def _woven(
     theirs: list[tuple[str, JsonValue]], ours: list[tuple[str, JsonValue]]
 ) -> Iterator[tuple[str, JsonValue]]:
     """Both lists as one, each of our elements once."""
-    live, wanted = {key for key, _ in theirs}, {key for key, _ in ours}
+    live, own_keys = {key for key, _ in theirs}, {key for key, _ in ours}
     shared = iter([key for key, _ in ours if key in live])
     due = next(shared, None)  # of those that both have the next one of ours, whose order wins
     done: set[str] = set()
@@ -79,13 +81,13 @@ def _woven(
                 left, right = left + 1, right + 1
                 due = next(shared, None)
                 continue
-            if key in wanted and due is not None and due != key:
+            if key in own_keys and due is not None and due != key:
                 # One of ours, but not its turn.
                 left += 1
                 continue
         if left < len(theirs):
             key = theirs[left][0]
-            if key not in wanted:
+            if key not in own_keys:
                 yield theirs[left]
                 left += 1
                 continue
@@ -105,14 +107,14 @@ def taken_out(shape: Shape, value: JsonValue, fields: FieldSet) -> JsonValue:
     if isinstance(value, dict):
         if shape.whole or not value:
             return None
-        kept: JsonObject = {}
+        remaining: JsonObject = {}
         for key, inner in value.items():
-            found = fields.get(f"f:{key}")
-            if found is None:
-                kept[key] = inner
-            elif not is_member(found):
-                kept[key] = taken_out(shape.field(key) or _UNKNOWN, inner, found)
-        return kept or None
+            inner_fields = fields.get(f"f:{key}")
+            if inner_fields is None:
+                remaining[key] = inner
+            elif not is_member(inner_fields):
+                remaining[key] = taken_out(shape.field(key) or _UNKNOWN, inner, inner_fields)
+        return remaining or None
     if isinstance(value, list):
         if shape.listed == ATOMIC or not value:
             return None
@@ -122,11 +124,11 @@ def taken_out(shape: Shape, value: JsonValue, fields: FieldSet) -> JsonValue:
 
 def _left(shape: Shape, values: list[JsonValue], fields: FieldSet) -> Iterator[JsonValue]:
     for value in values:
-        found = fields.get(element_of(shape, value))
-        if found is None:
+        inner_fields = fields.get(element_of(shape, value))
+        if inner_fields is None:
             yield value
-        elif not is_member(found):
-            yield taken_out(shape.items or _UNKNOWN, value, found)
+        elif not is_member(inner_fields):
+            yield taken_out(shape.items or _UNKNOWN, value, inner_fields)
 
 
 def named_fields(shape: Shape, value: JsonValue) -> FieldSet:
@@ -146,36 +148,36 @@ def _inside(shape: Shape, value: JsonValue) -> tuple[bool, FieldSet]:
 
 
 def _of_map(shape: Shape, value: JsonObject) -> FieldSet:
-    found: FieldSet = {}
+    members: FieldSet = {}
     for key, inner in value.items():
         member, held = _inside(shape.field(key) or _UNKNOWN, inner)
         bare = inner is None or inner == {}
         stands = node(member or bare or key not in shape.fields, held)
         if stands is not None:
-            found[f"f:{key}"] = stands
-    return found
+            members[f"f:{key}"] = stands
+    return members
 
 
 def _of_list(shape: Shape, values: list[JsonValue]) -> FieldSet:
-    found: FieldSet = {}
+    members: FieldSet = {}
     keys = [element_of(shape, value) for value in values]
     for key, value in zip(keys, values, strict=True):
         held = _inside(shape.items or _UNKNOWN, value)[1] if keys.count(key) == 1 else EMPTY
-        found[key] = node(True, held) or EMPTY
-    return found
+        members[key] = node(True, held) or EMPTY
+    return members
 
 
 def with_named(shape: Shape | None, fields: FieldSet) -> FieldSet:
     """The set with every declared field on the way to its members."""
-    result: FieldSet = {}
-    for key, found in fields.items():
-        if key == SELF or not found:
-            result[key] = found
+    named: FieldSet = {}
+    for key, inner_fields in fields.items():
+        if key == SELF or not inner_fields:
+            named[key] = inner_fields
             continue
         inner, declared = _under(shape, key)
-        held = with_named(inner, inside(found))
-        result[key] = node(is_member(found) or declared, held) or EMPTY
-    return result
+        held = with_named(inner, inside(inner_fields))
+        named[key] = node(is_member(inner_fields) or declared, held) or EMPTY
+    return named
 
 
 def _under(shape: Shape | None, key: str) -> tuple[Shape | None, bool]:
@@ -190,22 +192,22 @@ def _under(shape: Shape | None, key: str) -> tuple[Shape | None, bool]:
 
 def reconciled(shape: Shape | None, fields: FieldSet) -> FieldSet:
     """A set written under another schema: what is owned whole now has no fields inside of it."""
-    result: FieldSet | None = None
-    for key, found in fields.items():
-        if not found or key == SELF:
+    changed: FieldSet | None = None
+    for key, inner_fields in fields.items():
+        if not inner_fields or key == SELF:
             continue
         inner, _ = _under(shape, key)
         if inner is None or inner.loose:
             continue
         whole = inner.whole if inner.mapped else inner.listed == ATOMIC
-        left = EMPTY if whole and inside(found) else _kept(inner, found)
-        if left is not found:
-            result = dict(fields) if result is None else result
-            result[key] = left
-    return fields if result is None else result
+        left = EMPTY if whole and inside(inner_fields) else _reconciled_inside(inner, inner_fields)
+        if left is not inner_fields:
+            changed = dict(fields) if changed is None else changed
+            changed[key] = left
+    return fields if changed is None else changed
 
 
-def _kept(shape: Shape, found: FieldSet) -> FieldSet:
-    held = inside(found)
+def _reconciled_inside(shape: Shape, fields: FieldSet) -> FieldSet:
+    held = inside(fields)
     left = reconciled(shape, held)
-    return found if left is held or left == held else node(is_member(found), left) or EMPTY
+    return fields if left is held or left == held else node(is_member(fields), left) or EMPTY

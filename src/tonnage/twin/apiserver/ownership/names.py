@@ -37,27 +37,27 @@ def manager_problems(name: str, path: str) -> Errors:
     """What is wrong with a manager's name."""
     if name.isprintable() and len(name.encode()) <= LONGEST:
         return ()
-    found: list[FieldError] = []
+    problems: list[FieldError] = []
     if len(name.encode()) > LONGEST:
-        found.append(too_long(path, LONGEST))
+        problems.append(too_long(path, LONGEST))
     position = 0
     for letter in name:
         if not letter.isprintable():
-            said = f"invalid character U+{ord(letter):04X} (at position {position})"
-            found.append(invalid(path, name, said))
+            message = f"invalid character U+{ord(letter):04X} (at position {position})"
+            problems.append(invalid(path, name, message))
         position += len(letter.encode())
-    return tuple(found)
+    return tuple(problems)
 
 
 def entry_problems(entries: JsonValue) -> Errors:
     """What is wrong with names in an object's `managedFields`, whose rest is readable."""
-    found: list[FieldError] = []
+    problems: list[FieldError] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         path = f"metadata.managedFields[{index}]"
-        found += manager_problems(text(entry, "manager"), f"{path}.manager")
+        problems += manager_problems(text(entry, "manager"), f"{path}.manager")
         if len(text(entry, "subresource").encode()) > _LONGEST_SUBRESOURCE:
-            found.append(too_long(f"{path}.subresource", _LONGEST_SUBRESOURCE))
-    return tuple(found)
+            problems.append(too_long(f"{path}.subresource", _LONGEST_SUBRESOURCE))
+    return tuple(problems)
 
 
 def options_status(kind: str, errors: Errors, *, name: str = "", group: str = "meta.k8s.io") -> JsonObject:

@@ -17,20 +17,22 @@ from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, cau
 def conflict_status(conflicts: list[Conflict]) -> StatusError:
     """409, with every field that somebody else owns."""
     causes = [
-        Cause("FieldManagerConflict", f"conflict with {one.manager}", path_text(one.path))
-        for one in conflicts
+        Cause("FieldManagerConflict", f"conflict with {conflict.manager}", path_text(conflict.path))
+        for conflict in conflicts
     ]
     return StatusError(409, "Conflict", _text(conflicts), details={"causes": causes_of(causes)})
 
 
 def _text(conflicts: list[Conflict]) -> str:
     if len(conflicts) == 1:
-        one = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {one.manager}: {path_text(one.path)}"
+        conflict = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {conflict.manager}: {path_text(conflict.path)}"
     lines: list[str] = []
-    for manager in sorted({one.manager for one in conflicts}, key=lambda manager: manager.identifier):
+    for manager in sorted(
+        {conflict.manager for conflict in conflicts}, key=lambda manager: manager.identifier
+    ):
         lines.append(f"conflicts with {manager}:")
-        lines += [f"- {path_text(one.path)}" for one in conflicts if one.manager == manager]
+        lines += [f"- {path_text(conflict.path)}" for conflict in conflicts if conflict.manager == manager]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
@@ -41,8 +43,8 @@ def unfit(config: JsonObject, wrong: str) -> StatusError:
 
 def untracked(live: JsonObject, wrong: str) -> StatusError:
     """500, where nobody can be said to own what is there: its type does not allow it."""
-    known = f"failed to convert new object ({_about(live)}) to smd typed: {wrong}"
-    return StatusError(500, "", f"failed to create manager for existing fields: {known}")
+    detail = f"failed to convert new object ({_about(live)}) to smd typed: {wrong}"
+    return StatusError(500, "", f"failed to create manager for existing fields: {detail}")
 
 
 def unconvertible(obj: JsonValue, error: BodyError) -> StatusError:
@@ -51,8 +53,8 @@ def unconvertible(obj: JsonValue, error: BodyError) -> StatusError:
     wrong = error.detail
     if wrong.startswith("illegal base64"):
         wrong = f"error decoding from json: {wrong}"
-    said = f"to proper version: unable to convert unstructured object to {_kind_of(merged)}: {wrong}"
-    return StatusError(500, "", f"failed to convert new object ({_about(merged)}) {said}")
+    detail = f"to proper version: unable to convert unstructured object to {_kind_of(merged)}: {wrong}"
+    return StatusError(500, "", f"failed to convert new object ({_about(merged)}) {detail}")
 
 
 def _about(obj: JsonObject) -> str:
@@ -72,7 +74,7 @@ def check_new(request: Request, body: JsonObject) -> None:
     name, uid = text(body, "metadata", "name"), text(body, "metadata", "uid")
     if uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise conflict(request.named, request.name, why)
+        raise conflict(request.plural_resource, request.name, why)
     if not name:
         raise bad_request(
             f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"

@@ -67,11 +67,11 @@ class Rescaling:
         if not inner:
             first = self._writer(BEFORE_FIRST_APPLY, now)
             inner = updated(_EMPTY, self.scale, {}, first, self._versions)
-        result = apply_to(self.scale, application, inner, self._writer(name, now), self._versions)
-        if custom and result.object is not None:
+        outcome = apply_to(self.scale, application, inner, self._writer(name, now), self._versions)
+        if custom and outcome.object is not None:
             raise _no_scale(application.config)
-        application.entries = self._entries(parent, result.managers)
-        return number(self.scale if result.object is None else result.object, "spec", "replicas")
+        application.entries = self._entries(parent, outcome.managers)
+        return number(self.scale if outcome.object is None else outcome.object, "spec", "replicas")
 
     def _parent(self) -> Managers:
         return read_entries(items(self.obj, "metadata", "managedFields"), trusted=True)
@@ -88,12 +88,12 @@ class Rescaling:
 
 def into_scale(managers: Managers, paths: Paths) -> Managers:
     """The managers that own an object's replicas, as managers of its Scale."""
-    result: Managers = {}
+    scale_managers: Managers = {}
     for manager, owned in managers.items():
         path = paths.get(owned.api_version)
         if path and has(owned.fields, *path):
-            result[_speaking(manager, SCALE_VERSION)] = Owned(_REPLICAS, SCALE_VERSION, owned.time)
-    return result
+            scale_managers[_speaking(manager, SCALE_VERSION)] = Owned(_REPLICAS, SCALE_VERSION, owned.time)
+    return scale_managers
 
 
 def out_of_scale(parent: Managers, scale: Managers, paths: Paths, version: str) -> Managers:
@@ -102,30 +102,30 @@ def out_of_scale(parent: Managers, scale: Managers, paths: Paths, version: str) 
     As upstream has it, who gets the replicas through the Scale is told without a time.
     """
     left = dict(scale)
-    result: Managers = {}
+    managers: Managers = {}
     for manager, owned in parent.items():
         path = paths.get(owned.api_version)
         if path is None:
             continue
         if not path or not has(owned.fields, *path):
-            result[manager] = owned
+            managers[manager] = owned
         elif manager in left:
-            result[manager] = owned
+            managers[manager] = owned
             del left[manager]
         else:
             fields = difference(owned.fields, _only(path))
             if fields:
-                result[manager] = owned.left(fields)
+                managers[manager] = owned.left(fields)
     for manager, owned in left.items():
         if has(owned.fields, *_REPLICAS_PATH):
             time = parent[manager].time if manager in parent else ""
-            result[manager] = Owned(_only(paths.get(version, ())), version, time)
-    return result
+            managers[manager] = Owned(_only(paths.get(version, ())), version, time)
+    return managers
 
 
 def _speaking(manager: Manager, version: str) -> Manager:
-    told = "" if manager.operation == APPLY else version
-    return Manager(manager.name, manager.operation, told, manager.subresource)
+    manager_version = "" if manager.operation == APPLY else version
+    return Manager(manager.name, manager.operation, manager_version, manager.subresource)
 
 
 def _only(path: Sequence[str]) -> FieldSet:

@@ -16,10 +16,10 @@ from tonnage.twin.apiserver.ownership.type_structures import ATOMIC, Shape
 
 def faults(shape: Shape, value: JsonValue) -> str:
     """Everything that is wrong, as one text; empty where nothing is."""
-    found = list(_value(shape, value))
-    if len(found) < 2:
-        return "".join(found)
-    return "\n".join(("errors:", *(f"  {one}" for one in found)))
+    errors = list(_value(shape, value))
+    if len(errors) < 2:
+        return "".join(errors)
+    return "\n".join(("errors:", *(f"  {error}" for error in errors)))
 
 
 def _value(shape: Shape, value: JsonValue) -> Iterator[str]:
@@ -27,12 +27,12 @@ def _value(shape: Shape, value: JsonValue) -> Iterator[str]:
         return
     if isinstance(value, dict) and shape.mapped:
         for key, inner in value.items():
-            found = shape.field(key)
-            if found is None:
+            field_shape = shape.field(key)
+            if field_shape is None:
                 yield f".{key}: field not declared in schema"
                 # What stands beside it is not looked at.
                 return
-            yield from _prefixed(f".{key}", _value(found, inner))
+            yield from _prefixed(f".{key}", _value(field_shape, inner))
     elif isinstance(value, list) and shape.listed:
         yield from _list(shape, value)
     elif shape.loose and not isinstance(value, (dict, list)):
@@ -45,13 +45,13 @@ def _value(shape: Shape, value: JsonValue) -> Iterator[str]:
         yield f"expected list, got {_shown(value)}"
 
 
-def _prefixed(prefix: str, found: Iterator[str]) -> Iterator[str]:
-    for one in found:
-        yield f"{prefix}{one}" if one.startswith((".", "[")) else f"{prefix}: {one}"
+def _prefixed(prefix: str, errors: Iterator[str]) -> Iterator[str]:
+    for error in errors:
+        yield f"{prefix}{error}" if error.startswith((".", "[")) else f"{prefix}: {error}"
 
 
 def _list(shape: Shape, values: list[JsonValue]) -> Iterator[str]:
-    seen: set[str] = set()
+    keys: set[str] = set()
     for index, value in enumerate(values):
         where = f"[{index}]"
         if shape.listed != ATOMIC:
@@ -61,16 +61,16 @@ def _list(shape: Shape, values: list[JsonValue]) -> Iterator[str]:
                 yield f"element {index}: {error}"
                 return
             where = path_text((key,))
-            if key in seen:
+            if key in keys:
                 yield f"duplicate entries for key {where}"
-            seen.add(key)
+            keys.add(key)
         if shape.items is not None:
             yield from _prefixed(where, _value(shape.items, value))
 
 
-def _scalar(wanted: str, value: JsonValue) -> Iterator[str]:
+def _scalar(kind: str, value: JsonValue) -> Iterator[str]:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    match wanted:
+    match kind:
         case "numeric" if not number:
             yield f"expected numeric (int or float), got {go_type(value)}"
         case "string" if not isinstance(value, str):

@@ -122,10 +122,10 @@ class BuiltIn:
             return shape
         if word == "object":
             shape = self.type(row.ref)
-            wanted = row.list_type if row.type == "object" else ""
-            if not wanted or (wanted == ATOMIC) == shape.whole:
+            list_type = row.list_type if row.type == "object" else ""
+            if not list_type or (list_type == ATOMIC) == shape.whole:
                 return shape
-            return _regarded(shape, whole=wanted == ATOMIC)
+            return _regarded(shape, whole=list_type == ATOMIC)
         if word == "raw":
             return self.deduced if extension else self.untyped
         return self.deduced if word in _SCHEMAS else Shape(_SCALARS.get(word, _UNTYPED))
@@ -180,8 +180,11 @@ class Custom:
 
     def _of(self, schema: JsonObject, *, preserve: bool, whole: bool = False) -> Shape:
         shape = self._made(schema, preserve=preserve, whole=whole)
-        held = [*shape.fields.values(), *(one for one in (shape.element, shape.items) if one is not None)]
-        shape.firm = not shape.loose and all(one.firm and not one.loose for one in held)
+        held = [
+            *shape.fields.values(),
+            *(inner for inner in (shape.element, shape.items) if inner is not None),
+        ]
+        shape.firm = not shape.loose and all(inner.firm and not inner.loose for inner in held)
         return shape
 
     def _made(self, schema: JsonObject, *, preserve: bool, whole: bool) -> Shape:

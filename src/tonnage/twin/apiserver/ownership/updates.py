@@ -114,11 +114,11 @@ def updated(
         fields = difference(owned.fields, theirs.touched)
         if fields:
             left[manager] = owned.left(fields)
-    mine = difference(change.written, STRIPPED)
-    if mine:
+    written = difference(change.written, STRIPPED)
+    if written:
         manager = writer.manager(UPDATE)
         before = left.get(manager)
-        fields = union(mine, before.fields) if before else mine
+        fields = union(written, before.fields) if before else written
         left[manager] = Owned(fields, writer.version.name, writer.now)
     return capped(left)
 
@@ -148,11 +148,11 @@ def applied(
     # Before conflicts are looked for: fields that go are changes, too.
     if last is not None and last.fields:
         merged = _pruned(merged, now, manager, last, versions)
-    now = _taken(_Changes(live, merged, version, versions), now, manager, force=force)
+    now = _with_takeover(_Changes(live, merged, version, versions), now, manager, force=force)
     if manager in now:
-        kept = difference(now[manager].fields, STRIPPED)
-        if kept:
-            now[manager] = now[manager].left(kept)
+        remaining = difference(now[manager].fields, STRIPPED)
+        if remaining:
+            now[manager] = now[manager].left(remaining)
         else:
             del now[manager]
     if merged == live:
@@ -162,7 +162,7 @@ def applied(
     return Applied(merged, now)
 
 
-def _taken(changes: _Changes, managers: Managers, taker: Manager, *, force: bool) -> Managers:
+def _with_takeover(changes: _Changes, managers: Managers, taker: Manager, *, force: bool) -> Managers:
     """The managers once the taker has what others lose by a change. Raises ConflictsError."""
     left: Managers = {}
     conflicts: list[Conflict] = []
@@ -205,15 +205,15 @@ def _pruned(
     whole, pruned = version.convert(whole), version.convert(pruned)
     shape = version.shape
     gone = difference(_fields_of(shape, whole), _fields_of(shape, pruned))
-    kept = mapping(taken_out(shape, whole, intersection(gone, with_named(shape, last.fields))))
+    remaining = mapping(taken_out(shape, whole, intersection(gone, with_named(shape, last.fields))))
     target = versions(managers[applier].api_version)
-    return kept if target is None else target.convert(kept)
+    return remaining if target is None else target.convert(remaining)
 
 
 def _with_owned(shape: Shape, whole: JsonObject, pruned: JsonObject, owned: FieldSet) -> JsonObject:
     """What was pruned, with those of its fields that somebody owns back in."""
-    kept = union(_fields_of(shape, pruned), with_named(shape, owned))
-    return mapping(taken_out(shape, whole, difference(_fields_of(shape, whole), kept)))
+    remaining = union(_fields_of(shape, pruned), with_named(shape, owned))
+    return mapping(taken_out(shape, whole, difference(_fields_of(shape, whole), remaining)))
 
 
 def _fields_of(shape: Shape, value: JsonObject) -> FieldSet:
@@ -222,14 +222,14 @@ def _fields_of(shape: Shape, value: JsonObject) -> FieldSet:
 
 def _reconciled(managers: Managers, versions: Versions) -> Managers:
     """The managers' sets as the types of now have them; versions that are no longer served fall away."""
-    result: Managers = {}
+    reconciled_managers: Managers = {}
     for manager, owned in managers.items():
         version = versions(owned.api_version)
         if version is None:
             continue
         fields = owned.fields if version.settled else reconciled(version.shape, owned.fields)
-        result[manager] = owned.left(fields)
-    return result
+        reconciled_managers[manager] = owned.left(fields)
+    return reconciled_managers
 
 
 class _Changes:
@@ -239,14 +239,14 @@ class _Changes:
         self._live, self._new = live, new
         self._versions = versions
         self.own = compare(version.shape, live, new).less(version.ignored)
-        self._known: dict[str, Change | None] = {version.name: self.own}
+        self._by_version: dict[str, Change | None] = {version.name: self.own}
 
     def of(self, name: str) -> Change | None:
         """The change in a version; None where the kind is not served in it."""
-        if name not in self._known:
+        if name not in self._by_version:
             version = self._versions(name)
-            self._known[name] = None if version is None else self._in(version)
-        return self._known[name]
+            self._by_version[name] = None if version is None else self._in(version)
+        return self._by_version[name]
 
     def _in(self, version: Version) -> Change:
         live, new = version.convert(self._live), version.convert(self._new)

@@ -43,7 +43,7 @@ _AMBIGUOUS: Final = (
 
 async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
     """A Status of success once the pod is being deleted. Raises ApiError 400, 403, 404, 409, 422, 429."""
-    wanted, dry_run = _wanted(request, body)
+    delete_options, dry_run = _delete_options(request, body)
     stored = pipeline.read(request)
     if not _unguarded(stored.object):
         budgets = _budgets_of(pipeline, request, stored.object)
@@ -54,10 +54,10 @@ async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonO
                 _take(pipeline, budget, request.name, dry_run=dry_run)
     # As the genuine one: what is not the pod that was meant has taken from the budget all the same.
     if not dry_run:
-        meant = mapping(wanted, "preconditions")
+        meant = mapping(delete_options, "preconditions")
         expect(request, stored, DeleteOptions(None, "", text(meant, "uid"), text(meant, "resourceVersion")))
         _mark(pipeline, request, stored)
-    options, _ = deletion_options(wanted)
+    options, _ = deletion_options(delete_options)
     write = replace(request.options, dry_run=dry_run)
     going = replace(request, verb="delete", subresource="", options=write)
     # The mark has raised the version that the evictor may have asked for.
@@ -65,20 +65,20 @@ async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonO
     return DONE
 
 
-def _wanted(request: Request, body: JsonObject) -> tuple[JsonObject, bool]:
+def _delete_options(request: Request, body: JsonObject) -> tuple[JsonObject, bool]:
     """How the pod is to be deleted, and whether that is only tried."""
     if text(body, "metadata", "name") != request.name:
         raise bad_request("name in URL does not match name in Eviction object")
-    wanted = mapping(body, "deleteOptions")
-    if flag(wanted, _STORE_ERRORS):
+    delete_options = mapping(body, "deleteOptions")
+    if flag(delete_options, _STORE_ERRORS):
         words = "can not be set for pod eviction, try after removing the option"
         fault = invalid(f"deleteOptions.{_STORE_ERRORS}", True, words)
         raise InvalidError(invalid_status(EVICTION, request.name, (fault,)))
-    asked, said = ["All"] if request.options.dry_run else [], texts(wanted, "dryRun")
-    if asked and said and asked != said:
-        shown = f"[{' '.join(asked)}] and [{' '.join(said)}]"
+    in_query, in_body = ["All"] if request.options.dry_run else [], texts(delete_options, "dryRun")
+    if in_query and in_body and in_query != in_body:
+        shown = f"[{' '.join(in_query)}] and [{' '.join(in_body)}]"
         raise StatusError(500, "", f"Non-matching dry-run options in request and content: {shown}")
-    return wanted, bool(asked or said)
+    return delete_options, bool(in_query or in_body)
 
 
 def _unguarded(pod: JsonObject) -> bool:
@@ -148,19 +148,19 @@ def _why(name: str, status: JsonObject) -> str:
     """Why a budget has nothing to give."""
     not_now = f"The disruption budget {name} does not allow evicting pods currently"
     condition = _allowance(status)
-    told = text(condition, "message") if text(condition, "status") == "False" else ""
+    message = text(condition, "message") if text(condition, "status") == "False" else ""
     reason = text(condition, "reason")
-    if told and reason == "SyncFailed":
-        return f"{not_now} because it failed sync: {told}"
+    if message and reason == "SyncFailed":
+        return f"{not_now} because it failed sync: {message}"
     needed, healthy = number(status, "desiredHealthy"), number(status, "currentHealthy")
     if healthy <= needed:
         return f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
-    return f"{not_now} ({reason}): {told}" if told else not_now
+    return f"{not_now} ({reason}): {message}" if message else not_now
 
 
 def _allowance(status: JsonObject) -> JsonObject:
     conditions = mappings(status, "conditions")
-    return next((one for one in conditions if text(one, "type") == "DisruptionAllowed"), {})
+    return next((condition for condition in conditions if text(condition, "type") == "DisruptionAllowed"), {})
 
 
 def _say_insufficient(budget: JsonObject, now: str) -> None:
@@ -173,7 +173,7 @@ def _say_insufficient(budget: JsonObject, now: str) -> None:
         "reason": "InsufficientPods",
         "message": "",
     }
-    others = [one for one in mappings(budget, "status", "conditions") if one is not old]
+    others = [entry for entry in mappings(budget, "status", "conditions") if entry is not old]
     put(budget, [*others, condition], "status", "conditions")
 
 
@@ -181,7 +181,7 @@ def _mark(pipeline: Pipeline, request: Request, stored: Stored) -> None:
     """Tell in the pod's status that it is evicted; a controller may count such an end differently."""
     pod = copied(stored.object)
     conditions = mappings(pod, "status", "conditions")
-    old = next((one for one in conditions if text(one, "type") == "DisruptionTarget"), {})
+    old = next((entry for entry in conditions if text(entry, "type") == "DisruptionTarget"), {})
     since = text(old, "lastTransitionTime") if text(old, "status") == "True" else ""
     condition: JsonObject = {
         "type": "DisruptionTarget",
@@ -191,7 +191,7 @@ def _mark(pipeline: Pipeline, request: Request, stored: Stored) -> None:
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
-    others = [one for one in conditions if one is not old]
+    others = [entry for entry in conditions if entry is not old]
     put(pod, [*others, condition], "status", "conditions")
     if pod != stored.object:
         pipeline.store.update(request.resource, request.key, pod, read=stored)

@@ -12,7 +12,7 @@ from tonnage.model.json_access import at, mapping, mappings, number, text
 
 _GATED: Final = ("resources", "allocatedResources", "extendedResourceClaimStatus")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-_SEEN: Final = "observedGeneration"
+_OBSERVED: Final = "observedGeneration"
 
 
 def complete_status(pod: JsonObject, old: JsonObject) -> None:
@@ -26,18 +26,20 @@ def complete_status(pod: JsonObject, old: JsonObject) -> None:
     for key in _GATED:
         status.pop(key, None)
     for key in _STATUSES:
-        for one in mappings(status, key):
-            one.pop("allocatedResourcesStatus", None)
-    if not number(status, _SEEN):
-        _keep(status, before, _SEEN)
-    seen = [(text(one, "type"), number(one, _SEEN)) for one in mappings(before, "conditions")]
+        for entry in mappings(status, key):
+            entry.pop("allocatedResourcesStatus", None)
+    if not number(status, _OBSERVED):
+        _keep(status, before, _OBSERVED)
+    generations = [
+        (text(entry, "type"), number(entry, _OBSERVED)) for entry in mappings(before, "conditions")
+    ]
     for condition in mappings(status, "conditions"):
-        known = next((row for row in seen if row[0] == text(condition, "type")), None)
-        if known is None:
+        earlier = next((row for row in generations if row[0] == text(condition, "type")), None)
+        if earlier is None:
             continue
-        seen.remove(known)
-        if not number(condition, _SEEN) and known[1]:
-            condition[_SEEN] = known[1]
+        generations.remove(earlier)
+        if not number(condition, _OBSERVED) and earlier[1]:
+            condition[_OBSERVED] = earlier[1]
 
 
 def _keep(status: JsonObject, before: JsonObject, key: str) -> None:

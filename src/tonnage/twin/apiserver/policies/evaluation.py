@@ -32,7 +32,7 @@ class Activation:
 
     def __init__(
         self,
-        asked: Asked,
+        admission: Asked,
         served: Served,
         shown: tuple[JsonValue, JsonValue],
         authority: Authority,
@@ -40,9 +40,9 @@ class Activation:
     ) -> None:
         from tonnage.decide.kubernetes.cel.host_functions import authorizer_of
 
-        facts = request_facts(asked, served, (None, None))
+        facts = request_facts(admission, served, (None, None))
         request = {key: value for key, value in facts.items() if key not in ("object", "oldObject")}
-        self._host = RightsHost(authority, asked.request.user)
+        self._host = RightsHost(authority, admission.request.user)
         self._values: dict[str, object] = {
             "object": shown[0],
             "oldObject": shown[1],
@@ -50,11 +50,11 @@ class Activation:
             "namespaceObject": namespace,
             "params": None,
             "authorizer": authorizer_of({}),
-            "authorizer.requestResource": authorizer_of(resource_asked(asked.request), RESOURCE_CHECK),
+            "authorizer.requestResource": authorizer_of(resource_asked(admission.request), RESOURCE_CHECK),
         }
-        self._known = known_names(ABOUT_WEBHOOKS)
+        self._names = known_names(ABOUT_WEBHOOKS)
         self._variables: Mapping[str, str] = {}
-        self._found: dict[str, object] = {}
+        self._evaluated: dict[str, object] = {}
         self._failed: dict[str, str] = {}
 
     def of_policy(self, spec: JsonObject, params: JsonValue) -> Activation:
@@ -62,38 +62,38 @@ class Activation:
         variables = mappings(spec, "variables")
         other = copy(self)
         other._values = {**self._values, "params": params}
-        other._known = known_names(names_of(spec), variables)
-        other._variables = {text(one, "name"): text(one, "expression") for one in variables}
-        other._found, other._failed = {}, {}
+        other._names = known_names(names_of(spec), variables)
+        other._variables = {text(variable, "name"): text(variable, "expression") for variable in variables}
+        other._evaluated, other._failed = {}, {}
         return other
 
     def without_rights(self) -> Activation:
         """The same where nobody may be asked who may what, as for audit annotations."""
         other = copy(self)
-        other._values = {key: one for key, one in self._values.items() if key not in AUTHORIZER}
+        other._values = {key: value for key, value in self._values.items() if key not in AUTHORIZER}
         return other
 
-    def value(self, expression: str, wanted: tuple[str, ...] = ()) -> object:
+    def value(self, expression: str, types: tuple[str, ...] = ()) -> object:
         """What an expression comes to. Raises EvaluationError."""
         try:
-            return self._value(expression, wanted)
+            return self._value(expression, types)
         except _FailedError as error:
             raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from None
 
-    def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> object:
+    def _value(self, expression: str, types: tuple[str, ...] = ()) -> object:
         from tonnage.decide.kubernetes.cel.expression import AbsentError
         from tonnage.decide.kubernetes.cel.expression import expression as compiled
         from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
 
         try:
-            program = compiled(expression, self._known, wanted)
+            program = compiled(expression, self._names, types)
             if program.error:
                 raise EvaluationError(f"compilation error: {program.error}")
             for name in _VARIABLE.findall(expression):
                 self._settle(name)
-            known = {name for name, _ in self._known}
-            values = {key: value for key, value in self._values.items() if key in known}
-            return program.value({**values, **self._found}, self._host)
+            names = {name for name, _ in self._names}
+            values = {key: value for key, value in self._values.items() if key in names}
+            return program.value({**values, **self._evaluated}, self._host)
         except AbsentError as error:
             why = self._failed.get(str(error), "no such variable")
             words = f'composited variable "{error}" fails to evaluate: {why}'
@@ -105,10 +105,10 @@ class Activation:
 
     def _settle(self, name: str) -> None:
         """Evaluate a variable, once. One that fails has no value: only what hangs on it fails, too."""
-        if f"variables.{name}" in self._found or name in self._failed or name not in self._variables:
+        if f"variables.{name}" in self._evaluated or name in self._failed or name not in self._variables:
             return
         try:
-            self._found[f"variables.{name}"] = self._value(self._variables[name])
+            self._evaluated[f"variables.{name}"] = self._value(self._variables[name])
         except _FailedError as error:
             self._failed[name] = str(error)
 

@@ -76,23 +76,23 @@ class AdmissionPolicies:
         """Refuse what a policy denies. Raises ApiError."""
         if is_exempt(request):
             return
-        bindings = [one.object for one in self._store.list(BINDING)]
+        bindings = [binding.object for binding in self._store.list(BINDING)]
         if not bindings:
             return
-        asked = Asked(request, obj, old)
+        admission = Asked(request, obj, old)
         denials: list[Denial] = []
         for stored in self._store.list(POLICY):
             policy = stored.object
             name = text(policy, "metadata", "name")
-            bound = [one for one in bindings if text(one, "spec", "policyName") == name]
+            bound = [binding for binding in bindings if text(binding, "spec", "policyName") == name]
             if bound:
-                denials += self._judged(policy, bound, asked)
+                denials += self._judged(policy, bound, admission)
         if denials:
-            raise _refusal(asked, denials[0])
+            raise _refusal(admission, denials[0])
 
-    def _judged(self, policy: JsonObject, bindings: list[JsonObject], asked: Asked) -> Iterator[Denial]:
+    def _judged(self, policy: JsonObject, bindings: list[JsonObject], admission: Asked) -> Iterator[Denial]:
         spec, name = mapping(policy, "spec"), text(policy, "metadata", "name")
-        served = self._match(mapping(spec, "matchConstraints"), asked)
+        served = self._match(mapping(spec, "matchConstraints"), admission)
         if served is None:
             return
         may_fail = text(spec, "failurePolicy") == "Ignore"
@@ -102,99 +102,99 @@ class AdmissionPolicies:
             if not may_fail:
                 yield Denial(name, f"failed to configure policy: {error}")
             return
-        activation = self._activation(asked, served)
+        activation = self._activation(admission, served)
         notes: dict[str, list[str]] = {}
         for binding in bindings:
             limits = at(binding, "spec", "matchResources")
-            if isinstance(limits, dict) and self._match(limits, asked, bound=True) is None:
+            if isinstance(limits, dict) and self._match(limits, admission, bound=True) is None:
                 continue
             called = text(binding, "metadata", "name")
             try:
-                params = self._params(spec, mapping(binding, "spec"), asked)
+                params = self._params(spec, mapping(binding, "spec"), admission)
             except _MisconfiguredError as error:
                 if not may_fail:
                     yield Denial(name, f"failed to configure binding: {error}", called)
                 continue
             for param in params:
                 judge = activation.of_policy(spec, param)
-                yield from _with_param(policy, binding, judge, asked, notes)
+                yield from _with_param(policy, binding, judge, admission, notes)
         for key, values in notes.items():
-            asked.request.notes.audit[f"{name}/{key}"] = ", ".join(values)
+            admission.request.notes.audit[f"{name}/{key}"] = ", ".join(values)
 
-    def _match(self, limits: JsonObject, asked: Asked, *, bound: bool = False) -> Served | None:
+    def _match(self, limits: JsonObject, admission: Asked, *, bound: bool = False) -> Served | None:
         """In which version a policy, or its binding, wants the request; None if it is not about it."""
-        if not selects_namespace(selector_at(limits, "namespaceSelector"), asked, self._store):
+        if not selects_namespace(selector_at(limits, "namespaceSelector"), admission, self._store):
             return None
-        if not selects_object(selector_at(limits, "objectSelector"), asked):
+        if not selects_object(selector_at(limits, "objectSelector"), admission):
             return None
         policy = text(limits, "matchPolicy") or "Equivalent"
         left_out = mappings(limits, "excludeResourceRules")
-        if left_out and version_asked(left_out, policy, asked, self._registry) is not None:
+        if left_out and version_asked(left_out, policy, admission, self._registry) is not None:
             return None
         rules = mappings(limits, "resourceRules")
         if bound and not rules:
-            return asked.request.served
-        return version_asked(rules, policy, asked, self._registry)
+            return admission.request.served
+        return version_asked(rules, policy, admission, self._registry)
 
-    def _activation(self, asked: Asked, served: Served) -> Activation:
+    def _activation(self, admission: Asked, served: Served) -> Activation:
         namespace: JsonObject | None = None
-        if asked.request.namespace and asked.request.resource != NAMESPACE:
-            stored = self._store.get(NAMESPACE, ("", asked.request.namespace))
+        if admission.request.namespace and admission.request.resource != NAMESPACE:
+            stored = self._store.get(NAMESPACE, ("", admission.request.namespace))
             namespace = stored.object if stored is not None else None
-        shown = asked.shown(self._codec.in_version, served)
-        return Activation(asked, served, shown, self._authority, namespace)
+        shown = admission.shown(self._codec.in_version, served)
+        return Activation(admission, served, shown, self._authority, namespace)
 
     def _param_kind(self, spec: JsonObject) -> Served | None:
         """The kind of the policy's parameters, None if it has none. Raises _MisconfiguredError."""
-        wanted = at(spec, "paramKind")
-        if not isinstance(wanted, dict):
+        param_kind = at(spec, "paramKind")
+        if not isinstance(param_kind, dict):
             return None
-        group, _, version = text(wanted, "apiVersion").rpartition("/")
-        served = self._registry.find_kind(group, version, text(wanted, "kind"))
+        group, _, version = text(param_kind, "apiVersion").rpartition("/")
+        served = self._registry.find_kind(group, version, text(param_kind, "kind"))
         if served is None:
-            told = f"{group}/{version}, Kind={text(wanted, 'kind')}"
-            raise _MisconfiguredError(f"failed to find resource referenced by paramKind: '{told}'")
+            described = f"{group}/{version}, Kind={text(param_kind, 'kind')}"
+            raise _MisconfiguredError(f"failed to find resource referenced by paramKind: '{described}'")
         return served
 
-    def _params(self, spec: JsonObject, binding: JsonObject, asked: Asked) -> list[JsonValue]:
+    def _params(self, spec: JsonObject, binding: JsonObject, admission: Asked) -> list[JsonValue]:
         """What the policy is evaluated with, once each. Raises _MisconfiguredError."""
         served, ref = self._param_kind(spec), at(binding, "paramRef")
         if served is None or not isinstance(ref, dict):
             return [None]
-        wanted = text(ref, "namespace")
+        param_namespace = text(ref, "namespace")
         if served.row.namespaced:
-            if not wanted and not asked.request.namespace:
+            if not param_namespace and not admission.request.namespace:
                 raise _MisconfiguredError(
                     "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
                 )
-        elif wanted:
+        elif param_namespace:
             raise _MisconfiguredError(
                 "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
             )
-        namespace = (wanted or asked.request.namespace) if served.row.namespaced else ""
-        found: list[JsonValue]
+        namespace = (param_namespace or admission.request.namespace) if served.row.namespaced else ""
+        params: list[JsonValue]
         if text(ref, "name"):
             stored = self._store.get(served.key, (namespace, text(ref, "name")))
-            found = [] if stored is None else [self._codec.in_version(served, stored.object)]
+            params = [] if stored is None else [self._codec.in_version(served, stored.object)]
         else:
             requirements = label_requirements(selector_at(ref, "selector"))
-            found = [
-                self._codec.in_version(served, one.object)
-                for one in self._store.list(served.key, namespace=namespace)
-                if matches_labels(requirements, labels_of(one.object))
+            params = [
+                self._codec.in_version(served, entry.object)
+                for entry in self._store.list(served.key, namespace=namespace)
+                if matches_labels(requirements, labels_of(entry.object))
             ]
-        if not found and text(ref, "parameterNotFoundAction") == "Deny":
+        if not params and text(ref, "parameterNotFoundAction") == "Deny":
             raise _MisconfiguredError(
                 "no params found for policy binding with `Deny` parameterNotFoundAction"
             )
-        return found
+        return params
 
 
 def _with_param(
     policy: JsonObject,
     binding: JsonObject,
     judge: Activation,
-    asked: Asked,
+    admission: Asked,
     notes: dict[str, list[str]],
 ) -> Iterator[Denial]:
     """What a policy, bound and with one parameter, has against a request; warnings and notes are left."""
@@ -204,12 +204,12 @@ def _with_param(
         if not conditions_met(mappings(spec, "matchConditions"), judge, may_fail=may_fail):
             return
     except EvaluationError as error:
-        yield from _acted(policy, binding, Denial(name, str(error), called), 0, asked)
+        yield from _acted(policy, binding, Denial(name, str(error), called), 0, admission)
         return
     for index, validation in enumerate(mappings(spec, "validations")):
         denial = _validated(validation, judge, name, called, may_fail=may_fail)
         if denial is not None:
-            yield from _acted(policy, binding, denial, index, asked)
+            yield from _acted(policy, binding, denial, index, admission)
     for annotation in mappings(spec, "auditAnnotations"):
         try:
             _annotate(annotation, judge, notes)
@@ -221,9 +221,9 @@ def _with_param(
 def _annotate(annotation: JsonObject, judge: Activation, notes: dict[str, list[str]]) -> None:
     """Take down what an annotation says of a request, once. Raises EvaluationError."""
     value = judge.without_rights().value(text(annotation, "valueExpression"), STRING_OR_NULL)
-    said = value.strip()[:_LONGEST_NOTE] if isinstance(value, str) else ""
-    if said and said not in (told := notes.setdefault(text(annotation, "key"), [])):
-        told.append(said)
+    note = value.strip()[:_LONGEST_NOTE] if isinstance(value, str) else ""
+    if note and note not in (noted := notes.setdefault(text(annotation, "key"), [])):
+        noted.append(note)
 
 
 def _validated(
@@ -244,19 +244,19 @@ def _message(validation: JsonObject, judge: Activation) -> str:
     computed = text(validation, "messageExpression")
     if computed:
         try:
-            found = judge.value(computed, STRING)
+            value = judge.value(computed, STRING)
         except EvaluationError:
-            found = None
-        if isinstance(found, str) and found.strip():
-            told = found.strip()
-            if len(told.encode()) <= _LONGEST_MESSAGE and "\n" not in told:
-                return told
+            value = None
+        if isinstance(value, str) and value.strip():
+            message = value.strip()
+            if len(message.encode()) <= _LONGEST_MESSAGE and "\n" not in message:
+                return message
     written = text(validation, "message").strip()
     return written or f"failed expression: {text(validation, 'expression').strip()}"
 
 
 def _acted(
-    policy: JsonObject, binding: JsonObject, denial: Denial, index: int, asked: Asked
+    policy: JsonObject, binding: JsonObject, denial: Denial, index: int, admission: Asked
 ) -> Iterator[Denial]:
     """Do what the binding says is to be done about a denial."""
     actions = texts(binding, "spec", "validationActions")
@@ -266,23 +266,23 @@ def _acted(
             case "Deny":
                 yield denial
             case "Warn":
-                asked.request.notes.warn(
+                admission.request.notes.warn(
                     f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding "
                     f"'{denial.binding}': {denial.message}"
                 )
             case "Audit":
-                told = {
+                failure = {
                     "message": denial.message,
                     "policy": name,
                     "binding": denial.binding,
                     "expressionIndex": index,
                     "validationActions": actions,
                 }
-                asked.request.notes.audit[_FAILURE] = json.dumps([told], separators=(",", ":"))
+                admission.request.notes.audit[_FAILURE] = json.dumps([failure], separators=(",", ":"))
 
 
-def _refusal(asked: Asked, denial: Denial) -> StatusError:
-    error = forbidden(asked.request.resource, asked.name, denial.error)
+def _refusal(admission: Asked, denial: Denial) -> StatusError:
+    error = forbidden(admission.request.resource, admission.name, denial.error)
     reason = denial.reason or "Invalid"
     details: JsonObject = {**(error.details or {}), "causes": [{"message": denial.error}]}
     return StatusError(_CODES.get(reason, 422), reason, error.message, details=details)

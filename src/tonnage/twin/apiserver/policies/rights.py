@@ -21,25 +21,25 @@ class RightsHost(FormatHost):
         self._authority = authority
         self._user = user
 
-    def allowed(self, asked: JsonObject) -> tuple[bool, str]:
+    def allowed(self, check: JsonObject) -> tuple[bool, str]:
         """Whether the user, or the account that is asked about, may do something, and why."""
-        namespace, _, account = text(asked, "account").partition("/")
+        namespace, _, account = text(check, "account").partition("/")
         user = _account(namespace, account) if account else self._user
-        verb = text(asked, "verb")
-        if "path" in asked:
-            wanted = Attributes(user, verb, path=text(asked, "path"), of_resource=False)
+        verb = text(check, "verb")
+        if "path" in check:
+            attributes = Attributes(user, verb, path=text(check, "path"), of_resource=False)
         else:
-            wanted = Attributes(
+            attributes = Attributes(
                 user,
                 verb,
-                text(asked, "group"),
-                text(asked, "resource"),
-                text(asked, "subresource"),
-                text(asked, "namespace"),
-                text(asked, "name"),
-                text(asked, "fieldSelector"),
+                text(check, "group"),
+                text(check, "resource"),
+                text(check, "subresource"),
+                text(check, "namespace"),
+                text(check, "name"),
+                text(check, "fieldSelector"),
             )
-        decision = self._authority.decide(wanted)
+        decision = self._authority.decide(attributes)
         return decision.allowed, decision.reason
 
 

@@ -22,7 +22,7 @@ from tonnage.twin.apiserver.printers.columns import (
     created,
     labels_text,
     name_of,
-    named,
+    named_columns,
     since,
     wide,
 )
@@ -128,11 +128,11 @@ def _external_ip(obj: JsonObject, spec: JsonObject) -> str:
         case "ExternalName":
             return text(spec, "externalName")
         case "LoadBalancer":
-            given = [
-                text(one, "ip") or text(one, "hostname")
-                for one in mappings(obj, "status", "loadBalancer", "ingress")
+            addresses = [
+                text(ingress, "ip") or text(ingress, "hostname")
+                for ingress in mappings(obj, "status", "loadBalancer", "ingress")
             ]
-            return ",".join([*given, *([own] if own else [])]) or "<pending>"
+            return ",".join([*addresses, *([own] if own else [])]) or "<pending>"
         case _:
             return own or NONE
 
@@ -187,7 +187,12 @@ def _runtime_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _revision(obj: JsonObject, now: datetime) -> list[JsonValue]:
     owner = next(
-        (one for one in mappings(obj, "metadata", "ownerReferences") if flag(one, "controller")), None
+        (
+            reference
+            for reference in mappings(obj, "metadata", "ownerReferences")
+            if flag(reference, "controller")
+        ),
+        None,
     )
     group = text(owner, "apiVersion").partition("/")[0] if owner else ""
     kind = f"{text(owner, 'kind').lower()}.{group}/{text(owner, 'name')}" if owner else NONE
@@ -208,12 +213,12 @@ PRINTERS: Final[Mapping[Resource, Printer]] = {
     ("", "events"): Printer(_EVENT_COLUMNS, _event),
     ("", "services"): _printer("Type|Cluster-IP|External-IP|Port(s)|Age", _service, *wide("Selector")),
     ("", "resourcequotas"): _printer("Request|Limit|Age", _quota),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): Printer(named("Created At:date"), created),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): Printer(named_columns("Created At:date"), created),
     ("apps", "controllerrevisions"): _printer("Controller|Revision|Age", _revision),
     ("coordination.k8s.io", "leases"): _printer("Holder|Age", _lease),
     ("node.k8s.io", "runtimeclasses"): _printer("Handler|Age", _runtime_class),
     ("policy", "poddisruptionbudgets"): Printer(
-        named("Min Available|Max Unavailable|Allowed Disruptions:integer|Age"), _disruption_budget
+        named_columns("Min Available|Max Unavailable|Allowed Disruptions:integer|Age"), _disruption_budget
     ),
     ("resource.k8s.io", "resourceclaims"): _printer("State|Age", _claim),
     ("resource.k8s.io", "resourceslices"): _printer("Node|Driver|Pool|Age", _resource_slice),

@@ -58,9 +58,9 @@ def age_column(kind: str = "string") -> Column:
     return Column("Age", kind, description="Time since the object was created.")
 
 
-def named(names: str) -> tuple[Column, ...]:
+def named_columns(names: str) -> tuple[Column, ...]:
     """The column of names, and others: `Schedule|Suspend:boolean|Age`."""
-    others = (one.partition(":") for one in names.split("|"))
+    others = (entry.partition(":") for entry in names.split("|"))
     plain = (age_column() if name == "Age" else Column(name, kind or "string") for name, _, kind in others)
     return (NAME, *plain)
 
@@ -73,10 +73,10 @@ def wide(*names: str) -> tuple[Column, ...]:
 def moment(value: str) -> datetime | None:
     """An object's timestamp, or None."""
     try:
-        found = datetime.fromisoformat(value) if value else None
+        parsed = datetime.fromisoformat(value) if value else None
     except ValueError:
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+    return parsed if parsed is None or parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def since(value: str, now: datetime) -> str:
@@ -134,10 +134,10 @@ def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
 
 def containers(pod_spec: JsonObject) -> list[JsonValue]:
     """Names and images of a template's containers, as two cells."""
-    found = mappings(pod_spec, "containers")
+    entries = mappings(pod_spec, "containers")
     return [
-        ",".join(text(one, "name") for one in found),
-        ",".join(text(one, "image") for one in found),
+        ",".join(text(entry, "name") for entry in entries),
+        ",".join(text(entry, "image") for entry in entries),
     ]
 
 

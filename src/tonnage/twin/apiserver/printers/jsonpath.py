@@ -78,19 +78,19 @@ class JsonPath:
 
     def all(self, value: JsonValue) -> Iterator[JsonValue]:
         """Every value that the path finds. Raises ValueError where it leads beyond a list."""
-        found = [value]
+        values = [value]
         for step in self.steps:
-            found = [inner for one in found if one is not None for inner in step(one)]
-        return iter(found)
+            values = [inner for outer in values if outer is not None for inner in step(outer)]
+        return iter(values)
 
 
 def _steps(match: re.Match[str]) -> list[_Step]:
     if match["below"] is not None:
-        return [_below, _named(match["below"])]
+        return [_below, _field_step(match["below"])]
     if match["field"] is not None:
-        return [_named(match["field"])]
+        return [_field_step(match["field"])]
     if match["union"] is not None:
-        parts = [_part(one) for one in _PART.findall(match["union"])]
+        parts = [_part(term) for term in _PART.findall(match["union"])]
         return [lambda value: [inner for part in parts for inner in part(value)]]
     if match["slice"] is not None:
         return [_slice(match["slice"])]
@@ -100,7 +100,7 @@ def _steps(match: re.Match[str]) -> list[_Step]:
     return [_members]
 
 
-def _named(written: str) -> _Step:
+def _field_step(written: str) -> _Step:
     return _members if written == "*" else _field(written.replace("\\.", "."))
 
 
@@ -114,26 +114,26 @@ def _field(key: str) -> _Step:
 
 
 def _place(index: int) -> _Step:
-    def found(value: JsonValue) -> list[JsonValue]:
+    def matches(value: JsonValue) -> list[JsonValue]:
         members = _listed(value)
         if not -len(members) <= index < len(members):
             raise ValueError(f"array index out of bounds: index {index}, length {len(members)}")
         return [members[index]]
 
-    return found
+    return matches
 
 
 def _slice(written: str) -> _Step:
-    start, end, step = ([int(one) if one else None for one in written.split(":")] + [None])[:3]
+    start, end, step = ([int(bound) if bound else None for bound in written.split(":")] + [None])[:3]
 
-    def found(value: JsonValue) -> list[JsonValue]:
+    def matches(value: JsonValue) -> list[JsonValue]:
         members = _listed(value)
         first = start or 0
         if not -len(members) <= first < len(members) or (end or 0) > len(members):
             raise ValueError(f"array index out of bounds: index {first}, length {len(members)}")
         return members[first:end:step]
 
-    return found
+    return matches
 
 
 def _listed(value: JsonValue) -> list[JsonValue]:
@@ -142,19 +142,19 @@ def _listed(value: JsonValue) -> list[JsonValue]:
     return value
 
 
-def _filter(where: JsonPath, op: str | None, wanted: JsonValue) -> _Step:
-    def holds(one: JsonValue) -> bool:
-        found = list(where.all(one))
-        if op is None or not found:
-            return op is None and bool(found)
-        if len(found) > 1:
+def _filter(where: JsonPath, op: str | None, literal: JsonValue) -> _Step:
+    def holds(member: JsonValue) -> bool:
+        values = list(where.all(member))
+        if op is None or not values:
+            return op is None and bool(values)
+        if len(values) > 1:
             raise ValueError("can only compare one element at a time")
         try:
-            return _COMPARE[op](found[0], wanted)
+            return _COMPARE[op](values[0], literal)
         except TypeError:
             raise ValueError("incompatible types for comparison") from None
 
-    return lambda value: [one for one in _listed(value) if holds(one)]
+    return lambda value: [member for member in _listed(value) if holds(member)]
 
 
 def _literal(text: str) -> JsonValue:
@@ -175,5 +175,5 @@ def _below(value: JsonValue) -> Iterator[JsonValue]:
     """A value that holds others, and all such below it."""
     if members := _members(value):
         yield value
-        for one in members:
-            yield from _below(one)
+        for member in members:
+            yield from _below(member)

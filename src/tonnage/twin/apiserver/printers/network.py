@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
-from tonnage.twin.apiserver.printers.columns import NONE, UNSET, Printer, age, name_of, named
+from tonnage.twin.apiserver.printers.columns import NONE, UNSET, Printer, age, name_of, named_columns
 from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.subresources import selector_text
 
@@ -24,26 +24,27 @@ def _policy(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _ingress(obj: JsonObject, now: datetime) -> list[JsonValue]:
     hosts = [text(rule, "host") for rule in mappings(obj, "spec", "rules") if text(rule, "host")]
-    given = [
-        text(one, "ip") or text(one, "hostname") for one in mappings(obj, "status", "loadBalancer", "ingress")
+    addresses = [
+        text(ingress, "ip") or text(ingress, "hostname")
+        for ingress in mappings(obj, "status", "loadBalancer", "ingress")
     ]
     return [
         name_of(obj),
         text(obj, "spec", "ingressClassName") or NONE,
         shortened(hosts) or "*",
-        ",".join(given),
+        ",".join(addresses),
         "80, 443" if items(obj, "spec", "tls") else "80",
         age(obj, now),
     ]
 
 
-def shortened(found: list[str]) -> str:
+def shortened(texts: list[str]) -> str:
     """The first three, and how many more there are.
 
     >>> shortened(["a", "b", "c", "d", "e"])
     'a,b,c + 2 more...'
     """
-    shown, more = ",".join(found[:_SHOWN]), len(found) - _SHOWN
+    shown, more = ",".join(texts[:_SHOWN]), len(texts) - _SHOWN
     return f"{shown} + {more} more..." if more > 0 else shown
 
 
@@ -56,17 +57,17 @@ def _ingress_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 def _endpoints(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    found: list[str] = []
+    endpoints: list[str] = []
     for subset in mappings(obj, "subsets"):
-        addresses = [text(one, "ip") for one in mappings(subset, "addresses")]
-        ports = [number(one, "port") for one in mappings(subset, "ports")]
-        found += [f"{address}:{port}" for port in ports for address in addresses] or addresses
-    return [name_of(obj), shortened(found) or NONE, age(obj, now)]
+        addresses = [text(entry, "ip") for entry in mappings(subset, "addresses")]
+        ports = [number(entry, "port") for entry in mappings(subset, "ports")]
+        endpoints += [f"{address}:{port}" for port in ports for address in addresses] or addresses
+    return [name_of(obj), shortened(endpoints) or NONE, age(obj, now)]
 
 
 def _slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    ports = [str(at(one, "port") or text(one, "name") or "*") for one in mappings(obj, "ports")]
-    addresses = [address for one in mappings(obj, "endpoints") for address in texts(one, "addresses")]
+    ports = [str(at(entry, "port") or text(entry, "name") or "*") for entry in mappings(obj, "ports")]
+    addresses = [address for entry in mappings(obj, "endpoints") for address in texts(entry, "addresses")]
     return [
         name_of(obj),
         text(obj, "addressType"),
@@ -89,11 +90,13 @@ def _service_address(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 NETWORK: Final[dict[Resource, Printer]] = {
-    ("", "endpoints"): Printer(named("Endpoints|Age"), _endpoints),
-    ("discovery.k8s.io", "endpointslices"): Printer(named("AddressType|Ports|Endpoints|Age"), _slice),
-    ("networking.k8s.io", "ingresses"): Printer(named("Class|Hosts|Address|Ports|Age"), _ingress),
-    ("networking.k8s.io", "ingressclasses"): Printer(named("Controller|Parameters|Age"), _ingress_class),
-    ("networking.k8s.io", "ipaddresses"): Printer(named("ParentRef"), _service_address),
-    ("networking.k8s.io", "servicecidrs"): Printer(named("CIDRs|Age"), _service_range),
-    ("networking.k8s.io", "networkpolicies"): Printer(named("Pod-Selector|Age"), _policy),
+    ("", "endpoints"): Printer(named_columns("Endpoints|Age"), _endpoints),
+    ("discovery.k8s.io", "endpointslices"): Printer(named_columns("AddressType|Ports|Endpoints|Age"), _slice),
+    ("networking.k8s.io", "ingresses"): Printer(named_columns("Class|Hosts|Address|Ports|Age"), _ingress),
+    ("networking.k8s.io", "ingressclasses"): Printer(
+        named_columns("Controller|Parameters|Age"), _ingress_class
+    ),
+    ("networking.k8s.io", "ipaddresses"): Printer(named_columns("ParentRef"), _service_address),
+    ("networking.k8s.io", "servicecidrs"): Printer(named_columns("CIDRs|Age"), _service_range),
+    ("networking.k8s.io", "networkpolicies"): Printer(named_columns("Pod-Selector|Age"), _policy),
 }

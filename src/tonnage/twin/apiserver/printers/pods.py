@@ -48,8 +48,8 @@ class _Summary:
             self.last_sidecar_restart = _later(self.last_sidecar_restart, ended)
 
 
-def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max((moment for moment in (one, other) if moment is not None), default=None)
+def _later(first: datetime | None, other: datetime | None) -> datetime | None:
+    return max((moment for moment in (first, other) if moment is not None), default=None)
 
 
 def _pod(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -77,8 +77,8 @@ def _summary(obj: JsonObject, spec: JsonObject, status: JsonObject, sidecars: se
     phase = text(status, "phase")
     summary = _Summary(text(status, "reason") or phase)
     if any(
-        text(one, "type") == "PodScheduled" and text(one, "reason") == "SchedulingGated"
-        for one in mappings(status, "conditions")
+        text(condition, "type") == "PodScheduled" and text(condition, "reason") == "SchedulingGated"
+        for condition in mappings(status, "conditions")
     ):
         summary.reason = "SchedulingGated"
     initializing = _initializing(spec, status, sidecars, summary)
@@ -95,15 +95,15 @@ def _summary(obj: JsonObject, spec: JsonObject, status: JsonObject, sidecars: se
 
 def _initializing(spec: JsonObject, status: JsonObject, sidecars: set[str], summary: _Summary) -> bool:
     """Whether an init container still runs; then the summary's reason says how far they are."""
-    for index, one in enumerate(mappings(status, "initContainerStatuses")):
-        sidecar = text(one, "name") in sidecars
-        summary.restarted(one, sidecar=sidecar)
-        state = mapping(one, "state")
+    for index, container in enumerate(mappings(status, "initContainerStatuses")):
+        sidecar = text(container, "name") in sidecars
+        summary.restarted(container, sidecar=sidecar)
+        state = mapping(container, "state")
         ended = at(state, "terminated")
         if ended is not None and number(ended, "exitCode") == 0:
             continue
-        if sidecar and flag(one, "started"):
-            summary.ready += flag(one, "ready")
+        if sidecar and flag(container, "started"):
+            summary.ready += flag(container, "ready")
             continue
         waiting = text(state, "waiting", "reason")
         if ended is not None:
@@ -118,15 +118,15 @@ def _initializing(spec: JsonObject, status: JsonObject, sidecars: set[str], summ
 
 def _main_containers(status: JsonObject, summary: _Summary) -> None:
     running = False
-    for one in reversed(mappings(status, "containerStatuses")):
-        summary.restarted(one)
-        state = mapping(one, "state")
+    for container in reversed(mappings(status, "containerStatuses")):
+        summary.restarted(container)
+        state = mapping(container, "state")
         waiting, ended = text(state, "waiting", "reason"), at(state, "terminated")
         if waiting:
             summary.reason = waiting
         elif ended is not None:
             summary.reason = _ending(ended)
-        elif flag(one, "ready") and at(state, "running") is not None:
+        elif flag(container, "ready") and at(state, "running") is not None:
             running = True
             summary.ready += 1
     if summary.reason == "Completed" and running:
@@ -140,40 +140,48 @@ def _ending(ended: JsonValue) -> str:
 
 def _sidecars(spec: JsonObject) -> set[str]:
     return {
-        text(one, "name")
-        for one in mappings(spec, "initContainers")
-        if text(one, "restartPolicy") == "Always"
+        text(container, "name")
+        for container in mappings(spec, "initContainers")
+        if text(container, "restartPolicy") == "Always"
     }
 
 
 def _condition(status: JsonObject, name: str) -> bool:
     return any(
-        text(one, "type") == name and text(one, "status") == "True" for one in mappings(status, "conditions")
+        text(condition, "type") == name and text(condition, "status") == "True"
+        for condition in mappings(status, "conditions")
     )
 
 
 def _gates(spec: JsonObject, status: JsonObject) -> str:
-    gates = [text(one, "conditionType") for one in mappings(spec, "readinessGates")]
+    gates = [text(entry, "conditionType") for entry in mappings(spec, "readinessGates")]
     met = sum(_condition(status, gate) for gate in gates)
     return f"{met}/{len(gates)}" if gates else NONE
 
 
 def _node(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    info = mapping(obj, "status", "nodeInfo")
+    system = mapping(obj, "status", "nodeInfo")
     return [
         name_of(obj),
         _node_status(obj),
         _roles(mapping(obj, "metadata", "labels")),
         age(obj, now),
-        text(info, "kubeletVersion"),
+        text(system, "kubeletVersion"),
         _address(obj, "InternalIP"),
         _address(obj, "ExternalIP"),
-        *(text(info, key) or UNKNOWN for key in ("osImage", "kernelVersion", "containerRuntimeVersion")),
+        *(text(system, key) or UNKNOWN for key in ("osImage", "kernelVersion", "containerRuntimeVersion")),
     ]
 
 
 def _node_status(obj: JsonObject) -> str:
-    ready = next((one for one in mappings(obj, "status", "conditions") if text(one, "type") == "Ready"), None)
+    ready = next(
+        (
+            condition
+            for condition in mappings(obj, "status", "conditions")
+            if text(condition, "type") == "Ready"
+        ),
+        None,
+    )
     words = ["Unknown" if ready is None else "Ready" if text(ready, "status") == "True" else "NotReady"]
     if flag(obj, "spec", "unschedulable"):
         words.append("SchedulingDisabled")
@@ -188,8 +196,8 @@ def _roles(labels: JsonObject) -> str:
 
 
 def _address(obj: JsonObject, kind: str) -> str:
-    found = mappings(obj, "status", "addresses")
-    return next((text(one, "address") for one in found if text(one, "type") == kind), NONE)
+    addresses = mappings(obj, "status", "addresses")
+    return next((text(address, "address") for address in addresses if text(address, "type") == kind), NONE)
 
 
 PODS: Final[dict[Resource, Printer]] = {

@@ -24,7 +24,7 @@ from tonnage.twin.apiserver.printers.columns import (
     created,
     duration,
     name_of,
-    named,
+    named_columns,
     wide,
 )
 from tonnage.twin.apiserver.storage.store import Resource
@@ -45,45 +45,47 @@ def _autoscaler(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ]
 
 
-def _targets(wanted: list[JsonObject], current: list[JsonObject]) -> str:
+def _targets(metrics: list[JsonObject], current: list[JsonObject]) -> str:
     """`cpu: <unknown>/80%`, two of them at most."""
     shown = []
-    for index, metric in enumerate(wanted):
+    for index, metric in enumerate(metrics):
         key = {"ContainerResource": "containerResource"}.get(
             text(metric, "type"), text(metric, "type").lower()
         )
-        seen = mapping(current[index], key, "current") if index < len(current) else {}
-        shown.append(_target(metric, key, seen))
+        measured = mapping(current[index], key, "current") if index < len(current) else {}
+        shown.append(_target(metric, key, measured))
     more = len(shown) - _TARGETS
     listed = ", ".join(shown[:_TARGETS])
     return (f"{listed} + {more} more..." if more > 0 else listed) or NONE
 
 
-def _target(metric: JsonObject, key: str, seen: JsonObject) -> str:
+def _target(metric: JsonObject, key: str, measured: JsonObject) -> str:
     source = mapping(metric, key)
     target = mapping(source, "target")
     name = f"{text(source, 'name')}: " if key in ("resource", "containerResource") else ""
     if text(target, "type") == "Utilization":
-        now = f"{seen['averageUtilization']}%" if "averageUtilization" in seen else UNKNOWN
+        now = f"{measured['averageUtilization']}%" if "averageUtilization" in measured else UNKNOWN
         return f"{name}{now}/{target.get('averageUtilization')}%"
     average = "averageValue" in target
     value = "averageValue" if average else "value"
     # An average of one object's or of an outer metric is marked; a resource and pods' metrics have no other.
     mark = " (avg)" if average and key in ("object", "external") else ""
-    return f"{name}{seen.get(value) or UNKNOWN}/{target.get(value) or UNKNOWN}{mark}"
+    return f"{name}{measured.get(value) or UNKNOWN}/{target.get(value) or UNKNOWN}{mark}"
 
 
 def _binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
     role, subjects = mapping(obj, "roleRef"), mappings(obj, "subjects")
 
-    def named(kind: str) -> str:
+    def subjects_of(kind: str) -> str:
         return ", ".join(
-            f"{text(one, 'namespace')}/{text(one, 'name')}" if kind == "ServiceAccount" else text(one, "name")
-            for one in subjects
-            if text(one, "kind") == kind
+            f"{text(subject, 'namespace')}/{text(subject, 'name')}"
+            if kind == "ServiceAccount"
+            else text(subject, "name")
+            for subject in subjects
+            if text(subject, "kind") == kind
         )
 
-    whose: list[JsonValue] = [named(kind) for kind in ("User", "Group", "ServiceAccount")]
+    whose: list[JsonValue] = [subjects_of(kind) for kind in ("User", "Group", "ServiceAccount")]
     return [name_of(obj), f"{text(role, 'kind')}/{text(role, 'name')}", age(obj, now), *whose]
 
 
@@ -110,61 +112,65 @@ def _policy_binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _signing_request(obj: JsonObject, now: datetime) -> list[JsonValue]:
     spec, seconds = mapping(obj, "spec"), at(obj, "spec", "expirationSeconds")
-    told = {text(one, "type") for one in mappings(obj, "status", "conditions")}
-    state = next((name for name in ("Denied", "Approved") if name in told), "Pending")
-    state += ",Failed" if "Failed" in told else ""
+    types = {text(condition, "type") for condition in mappings(obj, "status", "conditions")}
+    state = next((name for name in ("Denied", "Approved") if name in types), "Pending")
+    state += ",Failed" if "Failed" in types else ""
     state += ",Issued" if text(obj, "status", "certificate") else ""
-    wanted = duration(seconds) if isinstance(seconds, int) else NONE
+    lifetime = duration(seconds) if isinstance(seconds, int) else NONE
     return [
         name_of(obj),
         age(obj, now),
         text(spec, "signerName") or NONE,
         text(spec, "username"),
-        wanted,
+        lifetime,
         state,
     ]
 
 
 def _component(obj: JsonObject, _now: datetime) -> list[JsonValue]:
-    found = next((one for one in mappings(obj, "conditions") if text(one, "type") == "Healthy"), {})
-    state = {"True": "Healthy", "False": "Unhealthy"}.get(text(found, "status"), "Unknown")
-    return [name_of(obj), state, text(found, "message"), text(found, "error")]
+    healthy = next(
+        (condition for condition in mappings(obj, "conditions") if text(condition, "type") == "Healthy"), {}
+    )
+    state = {"True": "Healthy", "False": "Unhealthy"}.get(text(healthy, "status"), "Unknown")
+    return [name_of(obj), state, text(healthy, "message"), text(healthy, "error")]
 
 
 def _scale(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [name_of(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
 
 
-_REPLICAS: Final = named("Desired:integer|Available:integer")[1:]
+_REPLICAS: Final = named_columns("Desired:integer|Available:integer")[1:]
 SCALE: Final = Printer((Column("Name"), *_REPLICAS, age_column()), _scale)
 """The subresource `scale` of built-in kinds."""
 CUSTOM_SCALE: Final = Printer((NAME, *_REPLICAS, age_column("date")), _scale)
-_ROLE_BINDING: Final = Printer((*named("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding)
+_ROLE_BINDING: Final = Printer(
+    (*named_columns("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding
+)
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 POLICIES: Final[dict[Resource, Printer]] = {
-    ("", "limitranges"): Printer(named("Created At:date"), created),
-    (_RBAC, "roles"): Printer(named("Created At:date"), created),
-    (_RBAC, "clusterroles"): Printer(named("Created At:date"), created),
+    ("", "limitranges"): Printer(named_columns("Created At:date"), created),
+    (_RBAC, "roles"): Printer(named_columns("Created At:date"), created),
+    (_RBAC, "clusterroles"): Printer(named_columns("Created At:date"), created),
     (_RBAC, "rolebindings"): _ROLE_BINDING,
     (_RBAC, "clusterrolebindings"): _ROLE_BINDING,
     ("autoscaling", "horizontalpodautoscalers"): Printer(
-        named("Reference|Targets|MinPods|MaxPods|Replicas|Age"), _autoscaler
+        named_columns("Reference|Targets|MinPods|MaxPods|Replicas|Age"), _autoscaler
     ),
     (_ADMISSION, "mutatingwebhookconfigurations"): Printer(
-        named("Webhooks:integer|Age"), _counted("webhooks")
+        named_columns("Webhooks:integer|Age"), _counted("webhooks")
     ),
     (_ADMISSION, "validatingwebhookconfigurations"): Printer(
-        named("Webhooks:integer|Age"), _counted("webhooks")
+        named_columns("Webhooks:integer|Age"), _counted("webhooks")
     ),
     (_ADMISSION, "validatingadmissionpolicies"): Printer(
-        named("Validations:integer|ParamKind|Age"), _admission_policy
+        named_columns("Validations:integer|ParamKind|Age"), _admission_policy
     ),
     (_ADMISSION, "validatingadmissionpolicybindings"): Printer(
-        named("PolicyName|ParamRef|Age"), _policy_binding
+        named_columns("PolicyName|ParamRef|Age"), _policy_binding
     ),
     ("certificates.k8s.io", "certificatesigningrequests"): Printer(
-        named("Age|SignerName|Requestor|RequestedDuration|Condition"), _signing_request
+        named_columns("Age|SignerName|Requestor|RequestedDuration|Condition"), _signing_request
     ),
-    ("", "componentstatuses"): Printer(named("Status|Message|Error"), _component),
+    ("", "componentstatuses"): Printer(named_columns("Status|Message|Error"), _component),
 }

@@ -110,8 +110,8 @@ def _scale(served: Served) -> Printer:
 def check_include(include: str) -> None:
     """Refuse what cannot stand beside a row. Raises ApiError 400."""
     if include not in ("", "None", "Object", "Metadata"):
-        said = f"Invalid value: {quoted(include)}: must be 'Metadata', 'Object', 'None', or empty"
-        raise bad_request(f"Unable to convert to Table as requested: includeObject: {said}")
+        message = f"Invalid value: {quoted(include)}: must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: includeObject: {message}")
 
 
 def custom_printer(columns: Sequence[JsonObject]) -> Printer:
@@ -132,10 +132,10 @@ def custom_printer(columns: Sequence[JsonObject]) -> Printer:
     paths = [_path(text(column, "jsonPath")) for column in columns]
 
     def cells(obj: JsonObject, now: datetime) -> list[JsonValue]:
-        found = (path.first(obj) if path else None for path in paths)
+        values = (path.first(obj) if path else None for path in paths)
         return [
             name_of(obj),
-            *(_cell(*pair, now) for pair in zip(shown, found, strict=True)),
+            *(_cell(*pair, now) for pair in zip(shown, values, strict=True)),
         ]
 
     return Printer((NAME, *shown), cells)

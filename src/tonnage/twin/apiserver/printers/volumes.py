@@ -20,7 +20,7 @@ from tonnage.twin.apiserver.printers.columns import (
     age_column,
     created,
     name_of,
-    named,
+    named_columns,
     wide,
 )
 from tonnage.twin.apiserver.storage.store import Resource
@@ -112,7 +112,7 @@ def _driver(obj: JsonObject, now: datetime) -> list[JsonValue]:
         attach is None or attach is True,
         flag(obj, "spec", "podInfoOnMount"),
         flag(obj, "spec", "storageCapacity"),
-        ",".join(str(at(one, "audience") or "") for one in requests) if requests else UNSET,
+        ",".join(str(at(entry, "audience") or "") for entry in requests) if requests else UNSET,
         flag(obj, "spec", "requiresRepublish"),
         ",".join(texts(obj, "spec", "volumeLifecycleModes")) or "Persistent",
         age(obj, now),
@@ -137,14 +137,14 @@ def _attributes_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
 VOLUMES: Final[dict[Resource, Printer]] = {
     ("", "persistentvolumeclaims"): Printer(
         (
-            *named("Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age"),
+            *named_columns("Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age"),
             *wide("VolumeMode"),
         ),
         _claim,
     ),
     ("", "persistentvolumes"): Printer(
         (
-            *named("Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass"),
+            *named_columns("Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass"),
             Column("VolumeAttributesClass"),
             Column("Reason"),
             age_column(),
@@ -153,16 +153,19 @@ VOLUMES: Final[dict[Resource, Printer]] = {
         _volume,
     ),
     ("storage.k8s.io", "storageclasses"): Printer(
-        named("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
+        named_columns("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
     ),
     ("storage.k8s.io", "volumeattachments"): Printer(
-        (NAME, Column("Attacher", format="name"), *named("PV|Node|Attached:boolean|Age")[1:]), _attachment
+        (NAME, Column("Attacher", format="name"), *named_columns("PV|Node|Attached:boolean|Age")[1:]),
+        _attachment,
     ),
-    ("storage.k8s.io", "volumeattributesclasses"): Printer(named("DriverName|Age"), _attributes_class),
-    ("storage.k8s.io", "csistoragecapacities"): Printer(named("Created At:date"), created),
-    ("storage.k8s.io", "csinodes"): Printer(named("Drivers:integer|Age"), _csi_node),
+    ("storage.k8s.io", "volumeattributesclasses"): Printer(
+        named_columns("DriverName|Age"), _attributes_class
+    ),
+    ("storage.k8s.io", "csistoragecapacities"): Printer(named_columns("Created At:date"), created),
+    ("storage.k8s.io", "csinodes"): Printer(named_columns("Drivers:integer|Age"), _csi_node),
     ("storage.k8s.io", "csidrivers"): Printer(
-        named(_OF_DRIVERS),
+        named_columns(_OF_DRIVERS),
         _driver,
     ),
 }

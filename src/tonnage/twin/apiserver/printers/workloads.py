@@ -22,7 +22,7 @@ from tonnage.twin.apiserver.printers.columns import (
     labels_text,
     moment,
     name_of,
-    named,
+    named_columns,
     since,
     wide,
 )
@@ -87,15 +87,15 @@ def _stateful_set(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _job(obj: JsonObject, now: datetime) -> list[JsonValue]:
     spec, status = mapping(obj, "spec"), mapping(obj, "status")
-    done, wanted, at_once = (
+    done, total, at_once = (
         number(status, "succeeded"),
         at(spec, "completions"),
         number(spec, "parallelism", default=1),
     )
-    if wanted is None:
+    if total is None:
         completions = f"{done}/1 of {at_once}" if at_once > 1 else f"{done}/1"
     else:
-        completions = f"{done}/{wanted}"
+        completions = f"{done}/{total}"
     begun, ended = moment(text(status, "startTime")), moment(text(status, "completionTime"))
     lasted = "" if begun is None else duration(((ended or now) - begun).total_seconds())
     return [name_of(obj), _job_status(obj), completions, lasted, age(obj, now), *_template(obj)]
@@ -103,7 +103,9 @@ def _job(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _job_status(obj: JsonObject) -> str:
     true = {
-        text(one, "type") for one in mappings(obj, "status", "conditions") if text(one, "status") == "True"
+        text(entry, "type")
+        for entry in mappings(obj, "status", "conditions")
+        if text(entry, "status") == "True"
     }
     for condition, shown in (
         ("Complete", "Complete"),
@@ -143,7 +145,7 @@ def _printer(
     columns: str, integers: Iterable[str], wide_columns: tuple[Column, ...], cells: Cells
 ) -> Printer:
     typed = "|".join(f"{name}:integer" if name in integers else name for name in columns.split("|"))
-    return Printer((*named(typed), *wide_columns), cells)
+    return Printer((*named_columns(typed), *wide_columns), cells)
 
 
 _WIDE: Final = wide("Containers", "Images", "Selector")

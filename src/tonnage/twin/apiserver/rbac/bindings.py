@@ -54,11 +54,11 @@ class Bindings:
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
         self._rules: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> Decision:
         """Whether a binding allows it."""
         faults = []
-        for grant in self.grants(asked.user, asked.namespace):
-            if any(rule.allows(asked) for rule in grant.rules):
+        for grant in self.grants(attributes.user, attributes.namespace):
+            if any(rule.allows(attributes) for rule in grant.rules):
                 return Decision(True, f"RBAC: allowed by {grant.source}")
             faults += [grant.fault] if grant.fault else []
         return Decision(False, f"RBAC: {aggregate(faults)}" if faults else "")
@@ -67,12 +67,12 @@ class Bindings:
         """What bindings give the user in a namespace, those of the cluster first; only these without one."""
         self._refresh()
         key = (user.name, user.groups, namespace)
-        known = self._grants.get(key)
-        if known is None:
+        grants = self._grants.get(key)
+        if grants is None:
             if len(self._grants) >= _MOST_USERS:
                 self._grants.clear()
-            known = self._grants[key] = tuple(self._found(user, namespace))
-        return known
+            grants = self._grants[key] = tuple(self._all_grants(user, namespace))
+        return grants
 
     def rules_of(self, reference: JsonObject, namespace: str) -> tuple[Rule, ...]:
         """The rules of the role that a binding's roleRef names. Raises MissingRoleError."""
@@ -87,7 +87,7 @@ class Bindings:
             self._rules[key] = tuple(rule_of(rule) for rule in mappings(stored.object, "rules"))
         return self._rules[key]
 
-    def _found(self, user: User, namespace: str) -> Iterator[Grant]:
+    def _all_grants(self, user: User, namespace: str) -> Iterator[Grant]:
         for stored in self._store.list(CLUSTER_ROLE_BINDING):
             yield from self._granted(stored.object, user, "")
         if namespace:
@@ -95,7 +95,9 @@ class Bindings:
                 yield from self._granted(stored.object, user, namespace)
 
     def _granted(self, binding: JsonObject, user: User, namespace: str) -> Iterator[Grant]:
-        subject = next((one for one in mappings(binding, "subjects") if names(one, user, namespace)), None)
+        subject = next(
+            (entry for entry in mappings(binding, "subjects") if names(entry, user, namespace)), None
+        )
         if subject is None:
             return
         reference = binding.get("roleRef")
@@ -142,9 +144,9 @@ def aggregate(faults: list[str]) -> str:
 
 def _source(binding: JsonObject, reference: JsonObject, subject: JsonObject, namespace: str) -> str:
     name, kind = text(binding, "metadata", "name"), "RoleBinding" if namespace else "ClusterRoleBinding"
-    who = text(subject, "name")
+    subject_name = text(subject, "name")
     if text(subject, "kind") == "ServiceAccount":
-        who = f"{who}/{text(subject, 'namespace') or namespace}"
+        subject_name = f"{subject_name}/{text(subject, 'namespace') or namespace}"
     role = f"{text(reference, 'kind')} {quoted(text(reference, 'name'))}"
     where = f"{name}/{namespace}" if namespace else name
-    return f"{kind} {quoted(where)} of {role} to {text(subject, 'kind')} {quoted(who)}"
+    return f"{kind} {quoted(where)} of {role} to {text(subject, 'kind')} {quoted(subject_name)}"

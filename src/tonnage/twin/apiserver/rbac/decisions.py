@@ -28,7 +28,7 @@ class Decision:
 class Authorizer(Protocol):
     """One way to be allowed something. What one does not allow another may."""
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> Decision:
         """Whether it allows what is asked."""
         ...
 
@@ -39,23 +39,23 @@ class Authority:
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = authorizers
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> Decision:
         """The first that allows it; else the reasons of all."""
-        if privileged(asked.user):
+        if privileged(attributes.user):
             return Decision(True)
         reasons = []
         for authorizer in self._authorizers:
-            decision = authorizer.decide(asked)
+            decision = authorizer.decide(attributes)
             if decision.allowed:
                 return decision
             reasons += [decision.reason] if decision.reason else []
         return Decision(False, "\n".join(reasons))
 
-    def require(self, asked: Attributes) -> None:
+    def require(self, attributes: Attributes) -> None:
         """Raises ApiError 403 unless it is allowed."""
-        decision = self.decide(asked)
+        decision = self.decide(attributes)
         if not decision.allowed:
-            raise refusal(asked, decision.reason)
+            raise refusal(attributes, decision.reason)
 
 
 def privileged(user: User) -> bool:
@@ -63,17 +63,19 @@ def privileged(user: User) -> bool:
     return MASTERS in user.groups
 
 
-def refusal(asked: Attributes, reason: str = "") -> StatusError:
+def refusal(attributes: Attributes, reason: str = "") -> StatusError:
     """403 of a request that nobody allows."""
-    who = f"User {quoted(asked.user.name)} cannot {asked.verb}"
-    if not asked.of_resource:
-        message = _sanitized(f"{who} path {quoted(asked.path)}")
+    subject = f"User {quoted(attributes.user.name)} cannot {attributes.verb}"
+    if not attributes.of_resource:
+        message = _sanitized(f"{subject} path {quoted(attributes.path)}")
         details: JsonObject = {}
         return StatusError(403, "Forbidden", f"forbidden: {_with(message, reason)}", details=details)
-    where = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
-    what = f"resource {quoted(asked.whole)} in API group {quoted(asked.group)}"
-    message = _with(_sanitized(f"{who} {what} {where}"), reason)
-    return forbidden((asked.group, asked.resource), asked.name, message)
+    where = (
+        f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    )
+    resource = f"resource {quoted(attributes.whole)} in API group {quoted(attributes.group)}"
+    message = _with(_sanitized(f"{subject} {resource} {where}"), reason)
+    return forbidden((attributes.group, attributes.resource), attributes.name, message)
 
 
 def _with(message: str, reason: str) -> str:

@@ -17,8 +17,8 @@ from tonnage.twin.apiserver.storage.store import Resource
 
 def default_roles() -> Iterator[tuple[Resource, JsonObject]]:
     """Every object, which is the reader's own, with its resource."""
-    data = files(__name__.rpartition(".")[0]).joinpath("default_roles.json").read_bytes()
-    found: dict[str, list[JsonObject]] = msgspec.json.decode(data)
-    for plural, objects in found.items():
+    content = files(__name__.rpartition(".")[0]).joinpath("default_roles.json").read_bytes()
+    by_plural: dict[str, list[JsonObject]] = msgspec.json.decode(content)
+    for plural, objects in by_plural.items():
         for obj in objects:
             yield (GROUP, plural), obj

@@ -51,8 +51,8 @@ class Escalation:
     def _check_role(self, request: Request, role: JsonObject, old: JsonObject | None) -> None:
         name = "" if old is None else request.name
         plural = request.resource[1]
-        asked = Attributes(request.user, "escalate", GROUP, plural, "", request.namespace, name)
-        if self._authority.decide(asked).allowed or _lets_go(role, old):
+        attributes = Attributes(request.user, "escalate", GROUP, plural, "", request.namespace, name)
+        if self._authority.decide(attributes).allowed or _lets_go(role, old):
             return
         self._confirm(request, role, [rule_of(rule) for rule in mappings(role, "rules")])
         gathers = _gathers(role) or (old is not None and _gathers(old))
@@ -67,10 +67,10 @@ class Escalation:
         kind, name = text(reference, "kind"), text(reference, "name")
         if kind in ("Role", "ClusterRole"):
             plural = f"{kind.lower()}s"
-            asked = Attributes(
+            attributes = Attributes(
                 request.user, "bind", text(reference, "apiGroup"), plural, "", request.namespace, name
             )
-            if self._authority.decide(asked).allowed:
+            if self._authority.decide(attributes).allowed:
                 return
         try:
             rules = self._bindings.rules_of(reference, request.namespace)
@@ -104,9 +104,9 @@ def _gathers(role: JsonObject) -> bool:
 
 def _lets_go(obj: JsonObject, old: JsonObject | None) -> bool:
     """Whether nothing changes but who holds the object."""
-    return old is not None and _kept(obj) == _kept(old)
+    return old is not None and _own_fields(obj) == _own_fields(old)
 
 
-def _kept(obj: JsonObject) -> JsonObject:
+def _own_fields(obj: JsonObject) -> JsonObject:
     metadata = {key: value for key, value in mapping(obj, "metadata").items() if key not in _OF_OTHERS}
     return {**obj, "metadata": metadata}

@@ -75,8 +75,8 @@ class NodeRestriction:
     def _pod(self, request: Request, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
         match request.subresource:
             case "eviction":
-                who = text(self._object(POD, request.namespace, request.name), "spec", "nodeName")
-                return "" if who == node else f"node {node} can only evict pods {_ITSELF}"
+                pod_node = text(self._object(POD, request.namespace, request.name), "spec", "nodeName")
+                return "" if pod_node == node else f"node {node} can only evict pods {_ITSELF}"
             case "status" if obj is not None and old is not None:
                 return _pod_status(node, obj, old)
             case "" if obj is None:
@@ -106,8 +106,8 @@ class NodeRestriction:
         if len(owners) > 1:
             return f"{only} a single owner reference set to itself"
         owner = owners[0] if owners else {}
-        told = tuple(text(owner, key) for key in ("apiVersion", "kind", "name"))
-        if told != ("v1", "Node", node):
+        identity = tuple(text(owner, key) for key in ("apiVersion", "kind", "name"))
+        if identity != ("v1", "Node", node):
             return f"{only} an owner reference set to itself"
         if not flag(owner, "controller"):
             return f"{only} a controller owner reference set to itself"
@@ -136,10 +136,10 @@ class NodeRestriction:
         return self._audience(request, obj, pod)
 
     def _audience(self, request: Request, obj: JsonObject, pod: JsonObject) -> str:
-        asked = texts(obj, "spec", "audiences")
-        if len(asked) > 1:
+        audiences = texts(obj, "spec", "audiences")
+        if len(audiences) > 1:
             return "node may only request 0 or 1 audiences"
-        audience = asked[0] if asked else ""
+        audience = audiences[0] if audiences else ""
         if audience in _projected_audiences(pod):
             return ""
         needed = Attributes(request.user, _AUDIENCE_VERB, "", audience, "", request.namespace, request.name)
@@ -173,7 +173,7 @@ def _pod_status(node: str, pod: JsonObject, old: JsonObject) -> str:
     if mapping(pod, "metadata", "labels") != mapping(old, "metadata", "labels"):
         return f"node {quoted(node)} cannot update labels through pod status"
     claims = [
-        [(text(one, "name"), at(one, "resourceClaimName")) for one in mappings(obj, "status", _CLAIMS)]
+        [(text(entry, "name"), at(entry, "resourceClaimName")) for entry in mappings(obj, "status", _CLAIMS)]
         for obj in (pod, old)
     ]
     if claims[0] != claims[1]:
@@ -215,9 +215,9 @@ def may_label(labels: Mapping[str, str]) -> bool:
 
 
 def _forbidden_labels(obj: JsonObject, old: JsonObject | None) -> Iterable[str]:
-    new, known = mapping(obj, "metadata", "labels"), mapping(old, "metadata", "labels")
-    for key in new.keys() | known.keys():
-        if new.get(key) != known.get(key) and _reserved(key):
+    new, before = mapping(obj, "metadata", "labels"), mapping(old, "metadata", "labels")
+    for key in new.keys() | before.keys():
+        if new.get(key) != before.get(key) and _reserved(key):
             yield key
 
 

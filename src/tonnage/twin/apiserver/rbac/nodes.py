@@ -53,20 +53,22 @@ class Nodes:
             (_RESOURCE, "resourceslices"): self._slice,
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
-            ("certificates.k8s.io", "podcertificaterequests"): lambda _node, _asked: _REFUSED,
+            ("certificates.k8s.io", "podcertificaterequests"): lambda _node, _attributes: _REFUSED,
         }
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> Decision:
         """Whether the node that asks may."""
-        node = node_of(asked.user)
+        node = node_of(attributes.user)
         if node is None:
             return _REFUSED
         if not node:
-            return Decision(False, f'unknown node for user "{asked.user.name}"')
-        special = self._special.get((asked.group, asked.resource)) if asked.of_resource else None
+            return Decision(False, f'unknown node for user "{attributes.user.name}"')
+        special = (
+            self._special.get((attributes.group, attributes.resource)) if attributes.of_resource else None
+        )
         if special is not None:
-            return special(node, asked)
-        return _ALLOWED if any(rule.allows(asked) for rule in self._rules) else _REFUSED
+            return special(node, attributes)
+        return _ALLOWED if any(rule.allows(attributes) for rule in self._rules) else _REFUSED
 
     @cached_property
     def _rules(self) -> tuple[Rule, ...]:
@@ -78,63 +80,67 @@ class Nodes:
             for rule in mappings(role, "rules")
         )
 
-    def _get(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb != "get":
+    def _get(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb != "get":
             return Decision(False, "can only get individual resources of this type")
-        return Decision(False, "cannot get subresource") if asked.subresource else self._related(node, asked)
+        return (
+            Decision(False, "cannot get subresource")
+            if attributes.subresource
+            else self._related(node, attributes)
+        )
 
-    def _read(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in ("get", "list", "watch"):
+    def _read(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb not in ("get", "list", "watch"):
             return Decision(False, "can only read resources of this type")
-        if asked.subresource:
+        if attributes.subresource:
             return Decision(False, "cannot read subresource")
-        if not asked.namespace:
+        if not attributes.namespace:
             return Decision(False, "can only read namespaced object of this type")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _volume_claim(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource != "status":
-            return self._get(node, asked)
-        if asked.verb not in ("update", "patch"):
+    def _volume_claim(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource != "status":
+            return self._get(node, attributes)
+        if attributes.verb not in ("update", "patch"):
             return Decision(False, "can only get/update/patch this type")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _account(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb == "get" and not asked.subresource:
-            return self._read(node, asked)
-        if asked.verb != "create" or not asked.name:
+    def _account(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb == "get" and not attributes.subresource:
+            return self._read(node, attributes)
+        if attributes.verb != "create" or not attributes.name:
             return Decision(False, "can only create tokens for individual service accounts")
-        if asked.subresource != "token":
+        if attributes.subresource != "token":
             return Decision(False, "can only create token subresource of serviceaccount")
-        return self._related(node, asked)
+        return self._related(node, attributes)
 
-    def _lease(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in _OWN:
+    def _lease(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb not in _OWN:
             return Decision(False, "can only get, create, update, patch, or delete a node lease")
-        if asked.namespace != LEASE_NAMESPACE:
+        if attributes.namespace != LEASE_NAMESPACE:
             return Decision(False, f'can only access leases in the "{LEASE_NAMESPACE}" system namespace')
-        if asked.verb != "create" and asked.name != node:
+        if attributes.verb != "create" and attributes.name != node:
             return Decision(False, "can only access node lease with the same name as the requesting node")
         return _ALLOWED
 
-    def _csi_node(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb not in _OWN:
+    def _csi_node(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb not in _OWN:
             return Decision(False, "can only get, create, update, patch, or delete a CSINode")
-        if asked.subresource:
+        if attributes.subresource:
             return Decision(False, "cannot authorize CSINode subresources")
-        if asked.verb != "create" and asked.name != node:
+        if attributes.verb != "create" and attributes.name != node:
             return Decision(False, "can only access CSINode with the same name as the requesting node")
         return _ALLOWED
 
-    def _slice(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource:
+    def _slice(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource:
             return Decision(False, "cannot authorize ResourceSlice subresources")
-        match asked.verb:
+        match attributes.verb:
             case "create":
                 return _ALLOWED
             case "get" | "update" | "patch" | "delete":
-                return self._related(node, asked)
-            case "watch" | "list" | "deletecollection" if _selects(asked.fields, "spec.nodeName", node):
+                return self._related(node, attributes)
+            case "watch" | "list" | "deletecollection" if _selects(attributes.fields, "spec.nodeName", node):
                 return _ALLOWED
             case "watch" | "list" | "deletecollection":
                 why = "can only list/watch/deletecollection resourceslices with nodeName field selector"
@@ -142,60 +148,60 @@ class Nodes:
         verbs = "get, watch, list, create, update, patch, delete, deletecollection"
         return Decision(False, f"only the following verbs are allowed for a ResourceSlice: {verbs}")
 
-    def _node(self, node: str, asked: Attributes) -> Decision:
-        match asked.subresource, asked.verb:
+    def _node(self, node: str, attributes: Attributes) -> Decision:
+        match attributes.subresource, attributes.verb:
             case "", "create" | "update" | "patch":
                 return _ALLOWED
             case "", "get" | "list" | "watch":
-                if asked.name == node:
+                if attributes.name == node:
                     return _ALLOWED
-                what = f"'{asked.name}'" if asked.name else "all nodes"
-                return Decision(False, f"node '{node}' cannot read {what}, only its own Node object")
+                subject = f"'{attributes.name}'" if attributes.name else "all nodes"
+                return Decision(False, f"node '{node}' cannot read {subject}, only its own Node object")
             case "status", "update" | "patch":
                 return _ALLOWED
         return _REFUSED
 
-    def _pod(self, node: str, asked: Attributes) -> Decision:
-        match asked.subresource, asked.verb:
+    def _pod(self, node: str, attributes: Attributes) -> Decision:
+        match attributes.subresource, attributes.verb:
             case "", "get":
-                return self._get(node, asked)
+                return self._get(node, attributes)
             case "", "list" | "watch":
-                if _selects(asked.fields, "spec.nodeName", node):
+                if _selects(attributes.fields, "spec.nodeName", node):
                     return _ALLOWED
-                if asked.name:
-                    return self._related(node, asked)
+                if attributes.name:
+                    return self._related(node, attributes)
                 return Decision(False, "can only list/watch pods with spec.nodeName field selector")
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return _ALLOWED
         return _REFUSED
 
-    def _related(self, node: str, asked: Attributes) -> Decision:
+    def _related(self, node: str, attributes: Attributes) -> Decision:
         """Whether something that is bound to the node names the object."""
-        if not asked.name:
+        if not attributes.name:
             return Decision(False, "No Object name found")
-        if self._known(node, asked):
+        if self._is_related(node, attributes):
             return _ALLOWED
         return Decision(False, f"no relationship found between node '{node}' and this object")
 
-    def _known(self, node: str, asked: Attributes) -> bool:
-        resource = (asked.group, asked.resource)
+    def _is_related(self, node: str, attributes: Attributes) -> bool:
+        resource = (attributes.group, attributes.resource)
         match resource:
             case ("", "pods"):
-                stored = self._store.get(POD, (asked.namespace, asked.name))
+                stored = self._store.get(POD, (attributes.namespace, attributes.name))
                 return stored is not None and text(stored.object, "spec", "nodeName") == node
             case (_, "resourceslices" | "volumeattachments"):
-                stored = self._store.get(resource, ("", asked.name))
+                stored = self._store.get(resource, ("", attributes.name))
                 return stored is not None and text(stored.object, "spec", "nodeName") == node
             case ("", "persistentvolumes"):
-                stored = self._store.get(resource, ("", asked.name))
+                stored = self._store.get(resource, ("", attributes.name))
                 if stored is None:
                     return False
                 claim = mapping(stored.object, "spec", "claimRef")
                 owner = text(claim, "namespace"), text(claim, "name")
-                return self._named(node, "persistentvolumeclaims", *owner)
-        return self._named(node, asked.resource, asked.namespace, asked.name)
+                return self._has_pod_that_names(node, "persistentvolumeclaims", *owner)
+        return self._has_pod_that_names(node, attributes.resource, attributes.namespace, attributes.name)
 
-    def _named(self, node: str, plural: str, namespace: str, name: str) -> bool:
+    def _has_pod_that_names(self, node: str, plural: str, namespace: str, name: str) -> bool:
         return any(
             text(stored.object, "spec", "nodeName") == node and names_object(stored.object, plural, name)
             for stored in self._store.list(POD, namespace=namespace)

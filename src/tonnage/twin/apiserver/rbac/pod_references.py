@@ -36,27 +36,27 @@ def names_object(pod: JsonObject, plural: str, name: str) -> bool:
 
 def secret_names(spec: JsonObject) -> Iterator[str]:
     """Secrets that a pod needs."""
-    yield from (text(one, "name") for one in mappings(spec, "imagePullSecrets"))
+    yield from (text(entry, "name") for entry in mappings(spec, "imagePullSecrets"))
     yield from _environment(spec, "secretRef", "secretKeyRef")
     for volume in mappings(spec, "volumes"):
         yield text(volume, "secret", "secretName")
         yield text(volume, "azureFile", "secretName")
         yield text(volume, "csi", "nodePublishSecretRef", "name")
         yield from (text(volume, kind, "secretRef", "name") for kind in _SECRET_REFERENCES)
-        yield from (text(one, "secret", "name") for one in mappings(volume, "projected", "sources"))
+        yield from (text(entry, "secret", "name") for entry in mappings(volume, "projected", "sources"))
 
 
 def _config_maps(spec: JsonObject) -> Iterator[str]:
     yield from _environment(spec, "configMapRef", "configMapKeyRef")
     for volume in mappings(spec, "volumes"):
         yield text(volume, "configMap", "name")
-        yield from (text(one, "configMap", "name") for one in mappings(volume, "projected", "sources"))
+        yield from (text(source, "configMap", "name") for source in mappings(volume, "projected", "sources"))
 
 
 def _environment(spec: JsonObject, whole: str, key: str) -> Iterator[str]:
     for container, _ in every_container(spec, ""):
-        yield from (text(one, whole, "name") for one in mappings(container, "envFrom"))
-        yield from (text(one, "valueFrom", key, "name") for one in mappings(container, "env"))
+        yield from (text(entry, whole, "name") for entry in mappings(container, "envFrom"))
+        yield from (text(entry, "valueFrom", key, "name") for entry in mappings(container, "env"))
 
 
 def _volume_claims(pod: JsonObject) -> Iterator[str]:
@@ -68,8 +68,10 @@ def _volume_claims(pod: JsonObject) -> Iterator[str]:
 
 
 def _resource_claims(pod: JsonObject) -> Iterator[str]:
-    yield from (text(one, "resourceClaimName") for one in mappings(pod, "spec", "resourceClaims"))
-    yield from (text(one, "resourceClaimName") for one in mappings(pod, "status", "resourceClaimStatuses"))
+    yield from (text(entry, "resourceClaimName") for entry in mappings(pod, "spec", "resourceClaims"))
+    yield from (
+        text(entry, "resourceClaimName") for entry in mappings(pod, "status", "resourceClaimStatuses")
+    )
     yield text(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
 
 
@@ -89,7 +91,7 @@ def first_reference(pod: JsonObject) -> str:
             if at(volume, key) is not None:
                 return shown
         sources = mappings(volume, "projected", "sources")
-        if any(at(one, "serviceAccountToken") is not None for one in sources):
+        if any(at(source, "serviceAccountToken") is not None for source in sources):
             return "serviceaccounts (via projected volumes)"
     return ""
 

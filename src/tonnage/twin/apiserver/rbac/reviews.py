@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.selectors import SelectorError, parse_labels
 from tonnage.decide.kubernetes.api.validation.fields import (
     OPERATORS,
-    Found,
+    FieldErrors,
     label_requirement,
     operands,
 )
@@ -75,58 +75,58 @@ class Reviews:
 
     def answer(self, request: Request, body: JsonValue) -> Outcome:
         """The review with its answer. Raises ApiError 400, 422."""
-        asked, warnings = self._codec.decode(request.served, body, request.options.field_validation)
+        review, warnings = self._codec.decode(request.served, body, request.options.field_validation)
         request.notes.warn(*warnings)
-        metadata = mapping(asked, "metadata")
+        metadata = mapping(review, "metadata")
         if request.namespace and text(metadata, "namespace") not in ("", request.namespace):
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         sent = metadata.get("managedFields")
-        asked = {**asked, "metadata": _ordered(metadata, request.namespace)}
-        put_entries(asked, self._ownership.created(request, asked, sent))
-        return Outcome(self._answers[request.served.row.kind](request, asked))
+        review = {**review, "metadata": _ordered(metadata, request.namespace)}
+        put_entries(review, self._ownership.created(request, review, sent))
+        return Outcome(self._answers[request.served.row.kind](request, review))
 
-    def _oneself(self, request: Request, _asked: JsonObject) -> JsonObject:
+    def _oneself(self, request: Request, _review: JsonObject) -> JsonObject:
         born: JsonObject = {"creationTimestamp": timestamp(self._clock.now())}
         return {**_head(request), "metadata": born, "status": {"userInfo": user_info(request.user)}}
 
-    def _token(self, _request: Request, asked: JsonObject) -> JsonObject:
-        token, audiences = text(asked, "spec", "token"), texts(asked, "spec", "audiences")
+    def _token(self, _request: Request, review: JsonObject) -> JsonObject:
+        token, audiences = text(review, "spec", "token"), texts(review, "spec", "audiences")
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
         try:
-            known = self._authenticator.known(token, audiences or (ISSUER,))
+            owner = self._authenticator.owner_of(token, audiences or (ISSUER,))
         except TokenError as error:
             why = f"[invalid bearer token, {error}]" if str(error) else "invalid bearer token"
-            return {**asked, "status": {"user": {}, "error": why}}
-        status: JsonObject = {"authenticated": True, "user": user_info(known.user)}
-        return {**asked, "status": {**status, "audiences": list(known.audiences)}}
+            return {**review, "status": {"user": {}, "error": why}}
+        status: JsonObject = {"authenticated": True, "user": user_info(owner.user)}
+        return {**review, "status": {**status, "audiences": list(owner.audiences)}}
 
-    def _own_access(self, request: Request, asked: JsonObject) -> JsonObject:
-        _refuse(request, [*_one_of(asked), *_selectors(asked), *_nameless(asked)])
-        spec = mapping(asked, "spec")
-        return {**asked, "status": self._status(_wanted(request.user, spec), spec)}
+    def _own_access(self, request: Request, review: JsonObject) -> JsonObject:
+        _refuse(request, [*_one_of(review), *_selectors(review), *_nameless(review)])
+        spec = mapping(review, "spec")
+        return {**review, "status": self._status(_attributes_of(request.user, spec), spec)}
 
-    def _access(self, request: Request, asked: JsonObject) -> JsonObject:
-        spec = mapping(asked, "spec")
-        found = list(_one_of(asked))
+    def _access(self, request: Request, review: JsonObject) -> JsonObject:
+        spec = mapping(review, "spec")
+        problems = list(_one_of(review))
         if not text(spec, "user") and not texts(spec, "groups"):
-            found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
-        found += [*_selectors(asked), *_nameless(asked)]
+            problems.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+        problems += [*_selectors(review), *_nameless(review)]
         if request.served.row.namespaced:
-            found += _local(asked)
-        _refuse(request, found)
+            problems += _local(review)
+        _refuse(request, problems)
         user = User(text(spec, "user"), tuple(texts(spec, "groups")), text(spec, "uid"))
-        return {**asked, "status": self._status(_wanted(user, spec), spec)}
+        return {**review, "status": self._status(_attributes_of(user, spec), spec)}
 
-    def _status(self, wanted: Attributes, spec: JsonObject) -> JsonObject:
-        decision = self._authority.decide(wanted)
-        told = {"reason": decision.reason, "evaluationError": "; ".join(_unread(spec))}
-        return {"allowed": decision.allowed, **{key: words for key, words in told.items() if words}}
+    def _status(self, attributes: Attributes, spec: JsonObject) -> JsonObject:
+        decision = self._authority.decide(attributes)
+        explanations = {"reason": decision.reason, "evaluationError": "; ".join(_unread(spec))}
+        return {"allowed": decision.allowed, **{key: words for key, words in explanations.items() if words}}
 
-    def _rules(self, request: Request, asked: JsonObject) -> JsonObject:
-        namespace = text(asked, "spec", "namespace")
+    def _rules(self, request: Request, review: JsonObject) -> JsonObject:
+        namespace = text(review, "spec", "namespace")
         if not namespace:
             raise bad_request("no namespace on request")
         is_node = node_of(request.user) is not None
@@ -164,30 +164,30 @@ def _without(obj: JsonObject, key: str) -> JsonObject:
     return {name: value for name, value in obj.items() if name != key}
 
 
-def _wanted(user: User, spec: JsonObject) -> Attributes:
+def _attributes_of(user: User, spec: JsonObject) -> Attributes:
     """What a review asks for."""
     if at(spec, _RESOURCE) is None:
         path = mapping(spec, _PATH)
         return Attributes(user, text(path, "verb"), path=text(path, "path"), of_resource=False)
-    asked = mapping(spec, _RESOURCE)
-    group, resource, subresource = (text(asked, key) for key in ("group", "resource", "subresource"))
-    namespace, name = text(asked, "namespace"), text(asked, "name")
-    verb, fields = text(asked, "verb"), _fields(asked)
+    attributes = mapping(spec, _RESOURCE)
+    group, resource, subresource = (text(attributes, key) for key in ("group", "resource", "subresource"))
+    namespace, name = text(attributes, "namespace"), text(attributes, "name")
+    verb, fields = text(attributes, "verb"), _fields(attributes)
     return Attributes(user, verb, group, resource, subresource, namespace, name, fields)
 
 
-def _fields(asked: JsonObject) -> str:
-    raw = text(asked, "fieldSelector", "rawSelector")
+def _fields(attributes: JsonObject) -> str:
+    raw = text(attributes, "fieldSelector", "rawSelector")
     terms = [
-        f"{text(one, 'key')}={texts(one, 'values')[0]}"
-        for one in mappings(asked, "fieldSelector", "requirements")
-        if text(one, "operator") == "In" and len(texts(one, "values")) == 1
+        f"{text(requirement, 'key')}={texts(requirement, 'values')[0]}"
+        for requirement in mappings(attributes, "fieldSelector", "requirements")
+        if text(requirement, "operator") == "In" and len(texts(requirement, "values")) == 1
     ]
     return raw or ",".join(terms)
 
 
-def _one_of(asked: JsonObject) -> Found:
-    spec = mapping(asked, "spec")
+def _one_of(review: JsonObject) -> FieldErrors:
+    spec = mapping(review, "spec")
     resource, path = at(spec, _RESOURCE), at(spec, _PATH)
     if resource is not None and path is not None:
         shown: JsonObject = {"Path": text(path, "path"), "Verb": text(path, "verb")}
@@ -197,10 +197,10 @@ def _one_of(asked: JsonObject) -> Found:
         yield invalid(f"spec.{_RESOURCE}", None, why)
 
 
-def _selectors(asked: JsonObject) -> Found:
+def _selectors(review: JsonObject) -> FieldErrors:
     for key in ("fieldSelector", "labelSelector"):
         path = f"spec.{_RESOURCE}.{key}"
-        selector = at(asked, "spec", _RESOURCE, key)
+        selector = at(review, "spec", _RESOURCE, key)
         if not isinstance(selector, dict):
             continue
         raw, requirements = text(selector, "rawSelector"), mappings(selector, "requirements")
@@ -209,14 +209,14 @@ def _selectors(asked: JsonObject) -> Found:
         if not raw and not requirements:
             why = f"when {path} is specified, requirements or rawSelector is required"
             yield required(f"{path}.requirements", why)
-        for index, one in enumerate(requirements):
+        for index, requirement in enumerate(requirements):
             where = f"{path}.requirements[{index}]"
             if key == "labelSelector":
-                yield from label_requirement(one, where)
+                yield from label_requirement(requirement, where)
                 continue
-            if not text(one, "key"):
+            if not text(requirement, "key"):
                 yield required(f"{where}.key", "must be specified")
-            yield from operands(one, where)
+            yield from operands(requirement, where)
 
 
 def _unread(spec: JsonObject) -> Iterator[str]:
@@ -226,7 +226,7 @@ def _unread(spec: JsonObject) -> Iterator[str]:
         ("labelSelector", _reads_label, parse_labels),
     ):
         selector, path = mapping(spec, _RESOURCE, key), f"spec.{_RESOURCE}.{key}"
-        readable = [reads(one) for one in mappings(selector, "requirements")]
+        readable = [reads(requirement) for requirement in mappings(selector, "requirements")]
         if not all(readable):
             yield f"{path} {'partially ' if any(readable) else ''}ignored due to parse error"
         try:
@@ -243,27 +243,27 @@ def _reads_label(requirement: JsonObject) -> bool:
     return text(requirement, "operator") in OPERATORS
 
 
-def _nameless(asked: JsonObject) -> Found:
-    metadata = mapping(asked, "metadata")
+def _nameless(review: JsonObject) -> FieldErrors:
+    metadata = mapping(review, "metadata")
     if any(value for key, value in metadata.items() if key not in ("namespace", "managedFields")):
-        space = " except for namespace" if text(asked, "metadata", "namespace") else ""
+        space = " except for namespace" if text(review, "metadata", "namespace") else ""
         yield invalid("metadata", metadata, f"must be empty{space}")
 
 
-def _local(asked: JsonObject) -> Found:
-    namespace = text(asked, "spec", _RESOURCE, "namespace")
-    if at(asked, "spec", _RESOURCE) is not None and namespace != text(asked, "metadata", "namespace"):
+def _local(review: JsonObject) -> FieldErrors:
+    namespace = text(review, "spec", _RESOURCE, "namespace")
+    if at(review, "spec", _RESOURCE) is not None and namespace != text(review, "metadata", "namespace"):
         yield invalid(f"spec.{_RESOURCE}.namespace", namespace, "must match metadata.namespace")
-    path = at(asked, "spec", _PATH)
+    path = at(review, "spec", _PATH)
     if path is not None:
         shown: JsonObject = {"Path": text(path, "path"), "Verb": text(path, "verb")}
         yield invalid(f"spec.{_PATH}", shown, "disallowed on this kind of request")
 
 
-def _refuse(request: Request, found: Sequence[FieldError]) -> None:
+def _refuse(request: Request, problems: Sequence[FieldError]) -> None:
     """Raise ApiError 422 if anything is wrong; upstream leaves the kind's name out here."""
-    if found:
+    if problems:
         nameless = msgspec.structs.replace(request.served.row, kind="")
-        status = invalid_status(nameless, "", tuple(found))
+        status = invalid_status(nameless, "", tuple(problems))
         mapping(status, "details").pop("kind")
         raise InvalidError(status)

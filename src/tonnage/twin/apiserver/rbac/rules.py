@@ -51,27 +51,27 @@ class Rule:
     names: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
 
-    def allows(self, asked: Attributes) -> bool:
+    def allows(self, attributes: Attributes) -> bool:
         """Whether it allows what is asked.
 
         >>> bob = User("bob")
         >>> Rule(("get",), ("",), ("*/log",)).allows(Attributes(bob, "get", "", "pods", "log"))
         True
         """
-        if ALL not in self.verbs and asked.verb not in self.verbs:
+        if ALL not in self.verbs and attributes.verb not in self.verbs:
             return False
-        if not asked.of_resource:
-            return any(url in (ALL, asked.path) or _below(url, asked.path) for url in self.urls)
+        if not attributes.of_resource:
+            return any(url in (ALL, attributes.path) or _below(url, attributes.path) for url in self.urls)
         return (
-            (ALL in self.groups or asked.group in self.groups)
-            and self._has(asked)
-            and (not self.names or asked.name in self.names)
+            (ALL in self.groups or attributes.group in self.groups)
+            and self._has(attributes)
+            and (not self.names or attributes.name in self.names)
         )
 
-    def _has(self, asked: Attributes) -> bool:
-        if ALL in self.resources or asked.whole in self.resources:
+    def _has(self, attributes: Attributes) -> bool:
+        if ALL in self.resources or attributes.whole in self.resources:
             return True
-        return bool(asked.subresource) and f"*/{asked.subresource}" in self.resources
+        return bool(attributes.subresource) and f"*/{attributes.subresource}" in self.resources
 
     def atoms(self) -> Iterator[Rule]:
         """The rule as rules of one verb, group, resource and name each, or of one verb and URL."""
@@ -89,7 +89,7 @@ class Rule:
         return (
             _has_all(self.verbs, atom.verbs)
             and _has_all(self.groups, atom.groups)
-            and all(self._covers_resource(one) for one in atom.resources)
+            and all(self._covers_resource(resource) for resource in atom.resources)
             and all(any(own == url or _below(own, url) for own in self.urls) for url in atom.urls)
             and (not self.names or (bool(atom.names) and set(atom.names) <= set(self.names)))
         )
@@ -129,11 +129,11 @@ def rule_of(value: JsonValue) -> Rule:
     return Rule(*(tuple(texts(value, key)) for key in keys))
 
 
-def uncovered(owned: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def uncovered(owned: Iterable[Rule], required: Iterable[Rule]) -> list[Rule]:
     """What of `wanted` nobody has who has `owned`, the verbs of one object together again."""
-    known = list(owned)
-    atoms = [atom for rule in wanted for atom in rule.atoms()]
-    missing = [atom for atom in atoms if not any(rule.covers(atom) for rule in known)]
+    owned_rules = list(owned)
+    atoms = [atom for rule in required for atom in rule.atoms()]
+    missing = [atom for atom in atoms if not any(rule.covers(atom) for rule in owned_rules)]
     together: dict[tuple[object, ...], Rule] = {}
     for number, atom in enumerate(missing):
         key = (number,) if atom.urls else (atom.groups, atom.resources, atom.names)
@@ -151,8 +151,8 @@ def listed(values: Iterable[str]) -> str:
     return f"[{' '.join(quoted(value) for value in values)}]"
 
 
-def _has_all(own: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    return ALL in own or set(wanted) <= set(own)
+def _has_all(own: tuple[str, ...], required: tuple[str, ...]) -> bool:
+    return ALL in own or set(required) <= set(own)
 
 
 def _below(pattern: str, path: str) -> bool:

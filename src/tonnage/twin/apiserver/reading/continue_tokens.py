@@ -72,9 +72,9 @@ def _body(value: str) -> dict[str, JsonValue]:
         raise _invalid(error.detail.removeprefix(UNREAD)) from None
     if not isinstance(body, dict):
         raise _invalid(f"json: cannot unmarshal {_kind(body)} into Go value of type storage.continueToken")
-    for key, wanted, called in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+    for key, field_type, called in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
         held = body.get(key)
-        if held is not None and (not isinstance(held, wanted) or isinstance(held, bool)):
+        if held is not None and (not isinstance(held, field_type) or isinstance(held, bool)):
             field = f"Go struct field continueToken.{key} of type {called}"
             raise _invalid(f"json: cannot unmarshal {_kind(held)} into {field}")
     return body

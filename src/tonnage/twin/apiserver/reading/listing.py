@@ -57,12 +57,12 @@ class Page:
     @property
     def metadata(self) -> JsonObject:
         """The list's metadata."""
-        result: JsonObject = {"resourceVersion": str(self.revision)} if self.revision else {}
+        metadata: JsonObject = {"resourceVersion": str(self.revision)} if self.revision else {}
         if self.continue_token:
-            result["continue"] = self.continue_token
+            metadata["continue"] = self.continue_token
         if self.remaining is not None:
-            result["remainingItemCount"] = self.remaining
-        return result
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
 
 
 def matcher(served: Served, label_selector: str, field_selector: str) -> Matches:
@@ -71,7 +71,7 @@ def matcher(served: Served, label_selector: str, field_selector: str) -> Matches
     selectable = served.custom.selectable if served.custom is not None else None
     fields = parse_fields(served.row, field_selector, selectable) if field_selector else ()
     if served.row.api_version == RENAMED:
-        fields = tuple(replace(one, path=stored_path(one.path)) for one in fields)
+        fields = tuple(replace(field_term, path=stored_path(field_term.path)) for field_term in fields)
     if not labels and not fields:
         return everything
 
@@ -86,40 +86,42 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
     matches = matcher(served, query.label_selector, query.field_selector)
     revision, after = _moment(store, served, query)
     try:
-        found = store.list(served.key, namespace=query.namespace, at=revision, after=after)
+        objects = store.list(served.key, namespace=query.namespace, at=revision, after=after)
     except TooOldError:
         if after is None:
             raise expired("The resourceVersion for the provided list is too old.") from None
         raise GoneError(_TOO_OLD, Token(LATEST, after).text(query.namespace)) from None
     if query.namespace or not served.row.namespaced:
-        found = _by_name(found, query.field_selector)
+        objects = _by_name(objects, query.field_selector)
     # What is read from memory at any version is never cut.
     limit = 0 if query.resource_version == "0" else query.limit
     if served.key == COMPONENTS:
-        return Page(_cut(found, matches, len(found))[0], 0)
-    shown, rest = _cut(found, matches, limit or len(found))
+        return Page(_cut(objects, matches, len(objects))[0], 0)
+    shown, rest = _cut(objects, matches, limit or len(objects))
     if not rest:
         return Page(shown, revision)
     token = Token(revision, _name(shown[-1].object)).text(query.namespace)
     return Page(shown, revision, token, rest if matches is everything else None)
 
 
-def _by_name(found: list[Stored], field_selector: str) -> list[Stored]:
+def _by_name(objects: list[Stored], field_selector: str) -> list[Stored]:
     """Of objects in their place, the one that a selector names: nothing comes after it."""
-    named = {one.value for one in field_terms(field_selector) if one.path == "metadata.name" and one.equal}
-    return [one for one in found if _name(one.object)[1] in named] if len(named) == 1 else found
+    named = {
+        entry.value for entry in field_terms(field_selector) if entry.path == "metadata.name" and entry.equal
+    }
+    return [entry for entry in objects if _name(entry.object)[1] in named] if len(named) == 1 else objects
 
 
-def _cut(found: list[Stored], matches: Matches, limit: int) -> tuple[list[Stored], int]:
+def _cut(objects: list[Stored], matches: Matches, limit: int) -> tuple[list[Stored], int]:
     """The first `limit` that match, and how many come after them, whether those match or not."""
     if matches is everything:
-        return found[:limit], max(len(found) - limit, 0)
+        return objects[:limit], max(len(objects) - limit, 0)
     shown: list[Stored] = []
-    for place, one in enumerate(found):
+    for place, stored in enumerate(objects):
         if len(shown) == limit:
-            return shown, len(found) - place
-        if matches(one.object):
-            shown.append(one)
+            return shown, len(objects) - place
+        if matches(stored.object):
+            shown.append(stored)
     return shown, 0
 
 
@@ -130,17 +132,17 @@ def _moment(store: Store, served: Served, query: ListQuery) -> tuple[int, Name |
         token = read_token(query.continue_token, namespaced=namespaced, namespace=query.namespace)
         if query.resource_version not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        if token.revision > store.kept:
-            raise too_new(token.revision, store.kept)
-        return (store.kept if token.revision == LATEST else token.revision), token.after
+        if token.revision > store.durable:
+            raise too_new(token.revision, store.durable)
+        return (store.durable if token.revision == LATEST else token.revision), token.after
     try:
-        asked = revision_of(query.resource_version)
+        requested = revision_of(query.resource_version)
     except ValueError as error:
         raise bad_request(f"invalid resource version: {error}") from None
-    if asked > store.kept:
-        raise too_new(asked, store.kept)
+    if requested > store.durable:
+        raise too_new(requested, store.durable)
     exact = query.resource_version_match == "Exact" or (query.limit and not query.resource_version_match)
-    return (asked if asked and exact else store.kept), None
+    return (requested if requested and exact else store.durable), None
 
 
 def revision_of(version: str) -> int:
@@ -152,8 +154,8 @@ def revision_of(version: str) -> int:
         if len(version.lstrip("0")) <= _MOST_DIGITS and int(version) < 1 << 64:
             return int(version)
         why = "value out of range"
-    told = f"strconv.ParseUint: parsing {quoted(version)}: {why}"
-    raise ValueError(f"resourceVersion: Invalid value: {quoted(version)}: {told}")
+    detail = f"strconv.ParseUint: parsing {quoted(version)}: {why}"
+    raise ValueError(f"resourceVersion: Invalid value: {quoted(version)}: {detail}")
 
 
 def number_of(version: str) -> int:
@@ -166,8 +168,8 @@ def number_of(version: str) -> int:
 
 def check_version(store: Store, version: str) -> None:
     """Refuse the version at which somebody wants to read an object. Raises ApiError 500, 504."""
-    if (asked := number_of(version)) > store.kept:
-        raise too_new(asked, store.kept)
+    if (requested := number_of(version)) > store.durable:
+        raise too_new(requested, store.durable)
 
 
 def _name(obj: JsonObject) -> Name:

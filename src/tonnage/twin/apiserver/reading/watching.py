@@ -82,10 +82,10 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
 
 
 def _begun(store: Store, query: WatchQuery) -> Watch:
-    if query.present_first and query.since > store.kept:
-        raise too_new(query.since, store.kept)
+    if query.present_first and query.since > store.durable:
+        raise too_new(query.since, store.durable)
     try:
-        return store.watch(query.resource, store.kept if query.present_first else query.since)
+        return store.watch(query.resource, store.durable if query.present_first else query.since)
     except TooOldError as error:
         raise expired(str(error)) from None
 
@@ -120,7 +120,7 @@ def _ready(watch: Watch, query: WatchQuery) -> list[Seen]:
         commits = [commit for commit in commits if commit.name[0] == query.namespace]
     if query.matches is everything:
         return [Seen(commit.type, commit.after, commit.after.revision) for commit in commits]
-    return [seen for commit in commits if (seen := _through(commit, query.matches)) is not None]
+    return [event for commit in commits if (event := _through(commit, query.matches)) is not None]
 
 
 def _through(commit: Commit, matches: Matches) -> Seen | None:
@@ -139,16 +139,16 @@ def _through(commit: Commit, matches: Matches) -> Seen | None:
 
 def _at_revision(stored: Stored, revision: int) -> Stored:
     metadata = stored.object.get("metadata")
-    known = metadata if isinstance(metadata, dict) else {}
-    return Stored({**stored.object, "metadata": {**known, "resourceVersion": str(revision)}}, revision)
+    head = metadata if isinstance(metadata, dict) else {}
+    return Stored({**stored.object, "metadata": {**head, "resourceVersion": str(revision)}}, revision)
 
 
 def _present(store: Store, query: WatchQuery) -> list[Seen]:
-    seen = [
+    events = [
         Seen(ChangeType.ADDED, stored, stored.revision)
-        for stored in store.list(query.resource, namespace=query.namespace, at=store.kept)
+        for stored in store.list(query.resource, namespace=query.namespace, at=store.durable)
         if query.matches(stored.object)
     ]
     if query.bookmarks:
-        seen.append(Seen(ChangeType.BOOKMARK, None, store.kept, initial_end=True))
-    return seen
+        events.append(Seen(ChangeType.BOOKMARK, None, store.durable, initial_end=True))
+    return events

@@ -54,7 +54,9 @@ async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
         raise bad_request(f"the request body did not arrive within {_READ_S:.0f} seconds") from None
 
 
-def parse_object(schema: Schema, data: bytes, content_type: str, kind: str, *, custom: str = "") -> JsonValue:
+def parse_object(
+    schema: Schema, content: bytes, content_type: str, kind: str, *, custom: str = ""
+) -> JsonValue:
     """The object of a write; one of a custom kind names that itself, and its version, which is `custom`.
 
     Raises ApiError 400, of what cannot be read with its beginning, 415.
@@ -62,22 +64,26 @@ def parse_object(schema: Schema, data: bytes, content_type: str, kind: str, *, c
     Source: k8s.io/apiserver, pkg/endpoints/handlers (transformDecodeError, summarizeData), v1.35.
     """
     try:
-        body = parse_typed(schema, data, content_type)
+        body = parse_typed(schema, content, content_type)
         if custom and not text(body, "kind"):
-            raise BodyError(f"Object 'Kind' is missing in '{data.decode('utf-8', 'replace')}'")
+            raise BodyError(f"Object 'Kind' is missing in '{content.decode('utf-8', 'replace')}'")
     except BodyError as error:
-        said = f"{error.detail} ({_beginning(data)})"
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
+        message = f"{error.detail} ({_beginning(content)})"
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): {message}"
+        ) from None
     if custom and (version := text(body, "apiVersion")) != custom:
-        said = f"the API version in the data ({version}) does not match the expected API version ({custom})"
-        raise bad_request(said)
+        message = (
+            f"the API version in the data ({version}) does not match the expected API version ({custom})"
+        )
+        raise bad_request(message)
     return body
 
 
-def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:
+def parse_typed(schema: Schema, content: bytes, content_type: str) -> JsonObject:
     """The object of a body. Raises BodyError, and ApiError 415."""
     kind = media_type(content_type)
-    value = _READERS[kind](schema, data) if data or kind == _ACCEPTED[2] else parse_json(data)
+    value = _READERS[kind](schema, content) if content or kind == _ACCEPTED[2] else parse_json(content)
     if not isinstance(value, dict | None):
         raise BodyError(f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}")
     version = text(value, "apiVersion")
@@ -86,30 +92,30 @@ def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:
     return {} if value is None else value
 
 
-def parse_patch(data: bytes, patch_type: PatchType) -> JsonValue:
+def parse_patch(content: bytes, patch_type: PatchType) -> JsonValue:
     """The JSON of a patch. Raises ApiError 400.
 
     Source: k8s.io/apiserver, pkg/endpoints/handlers/patch.go (applyJSPatch, strategicPatchObject), v1.35.
     """
     prefix = "" if patch_type is PatchType.STRATEGIC else "error decoding patch: "
     try:
-        patch = parse_json(data)
+        patch = parse_json(content)
     except BodyError as error:
         raise bad_request(prefix + error.detail.removeprefix(UNREAD)) from None
     if patch is None and patch_type is PatchType.MERGE:
         raise bad_request("Invalid JSON Patch")
     if patch_type is not PatchType.JSON and not isinstance(patch, dict | None):
-        said = f"json: cannot unmarshal {describe(patch)} into Go value of type map[string]interface {{}}"
-        raise bad_request(prefix + said)
+        message = f"json: cannot unmarshal {describe(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(prefix + message)
     return patch
 
 
-def _beginning(data: bytes) -> str:
-    if not data:
+def _beginning(content: bytes) -> str:
+    if not content:
         return "<empty>"
-    shown = data[:_SHOWN]
-    text = shown.decode("utf-8", "replace") if data.startswith(b"{") else shown.hex()
-    return text + " ..." if len(data) > _SHOWN else text
+    shown = content[:_SHOWN]
+    text = shown.decode("utf-8", "replace") if content.startswith(b"{") else shown.hex()
+    return text + " ..." if len(content) > _SHOWN else text
 
 
 def media_type(content_type: str) -> str:
@@ -117,7 +123,7 @@ def media_type(content_type: str) -> str:
     kind, *parameters = (part.strip() for part in (content_type or _ACCEPTED[0]).split(";"))
     kind = kind.lower()
     # One that ends with a semicolon is well-formed.
-    readable = all(_PARAMETER.fullmatch(one) for one in parameters[:-1])
+    readable = all(_PARAMETER.fullmatch(parameter) for parameter in parameters[:-1])
     readable = readable and (
         not parameters or not parameters[-1] or bool(_PARAMETER.fullmatch(parameters[-1]))
     )
@@ -126,24 +132,24 @@ def media_type(content_type: str) -> str:
     return kind
 
 
-def _protobuf(schema: Schema, data: bytes) -> JsonValue:
+def _protobuf(schema: Schema, content: bytes) -> JsonValue:
     from tonnage.decide.kubernetes.api.encoding.protobuf import decode_envelope
 
-    return decode_envelope(schema, data)
+    return decode_envelope(schema, content)
 
 
-def _yaml(data: bytes) -> JsonValue:
+def _yaml(content: bytes) -> JsonValue:
     from tonnage.model.errors import ConfigError
     from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
 
     try:
-        return parse_yaml(data)
+        return parse_yaml(content)
     except (ConfigError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
 
 
 _READERS: Final[Mapping[str, Callable[[Schema, bytes], JsonValue]]] = {
-    "application/json": lambda _schema, data: parse_json(data),
+    "application/json": lambda _schema, content: parse_json(content),
     "application/vnd.kubernetes.protobuf": _protobuf,
-    "application/yaml": lambda _schema, data: _yaml(data),
+    "application/yaml": lambda _schema, content: _yaml(content),
 }

@@ -77,22 +77,22 @@ def _dumper() -> type[yaml.SafeDumper]:
     return Dumper
 
 
-def _order(one: str, other: str) -> int:
+def _order(first: str, other: str) -> int:
     """How keys are ordered: letters last, numbers by their value.
 
     >>> _order("a10", "a9"), _order("a_", "aB")
     (1, -1)
     """
-    same = len(list(takewhile(bool, map(str.__eq__, one, other))))
-    if same == min(len(one), len(other)):
-        return len(one) - len(other)
-    left, right = one[same], other[same]
+    same = len(list(takewhile(bool, map(str.__eq__, first, other))))
+    if same == min(len(first), len(other)):
+        return len(first) - len(other)
+    left, right = first[same], other[same]
     if left.isalpha() or right.isalpha():
         if left.isalpha() and right.isalpha():
             return -1 if left < right else 1
         return -1 if right.isalpha() else 1
-    numbers = [re.match(r"[0-9]*", text[same:]) for text in (one, other)]
-    values = [int(found[0] or 0) if found else 0 for found in numbers]
+    numbers = [re.match(r"[0-9]*", text[same:]) for text in (first, other)]
+    values = [int(digits[0] or 0) if digits else 0 for digits in numbers]
     if values[0] != values[1]:
         return values[0] - values[1]
     return -1 if left < right else 1

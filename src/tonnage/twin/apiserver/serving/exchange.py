@@ -98,13 +98,13 @@ class Exchange:
     async def answer(self, obj: JsonObject, code: int = 200) -> None:
         """Send an object."""
         if self.trail is not None and obj.get("kind") == "Status":
-            self.trail.said(obj)
+            self.trail.answered(obj)
         await self.answer_bytes(encoded(obj, self.form), code, self.form.media)
 
-    async def answer_bytes(self, data: bytes, code: int = 200, content_type: str = JSON) -> None:
+    async def answer_bytes(self, content: bytes, code: int = 200, content_type: str = JSON) -> None:
         """Send a whole body."""
-        await self.start(code, content_type, length=len(data))
-        await self.chunk(b"" if self.method == "HEAD" else data, last=True)
+        await self.start(code, content_type, length=len(content))
+        await self.chunk(b"" if self.method == "HEAD" else content, last=True)
 
     async def answer_list(self, head: bytes, texts: list[bytes], end: bytes) -> None:
         """Send texts with commas between them, in pieces: a long list is not copied and holds up nobody."""
@@ -125,20 +125,20 @@ class Exchange:
             return
         status = status_of(error)
         form = negotiated(self.headers.get("accept", ""), MEDIA, nothing_else, pretty=self.pretty)
-        data, content_type = (encoded(status, form), form.media) if form else (indented(status), JSON)
+        content, content_type = (encoded(status, form), form.media) if form else (indented(status), JSON)
         plain = isinstance(error, PlainError)
         if isinstance(error, PlainError):
-            data, content_type = error.text.encode(), TEXT
+            content, content_type = error.text.encode(), TEXT
         elif self.trail is not None:
-            self.trail.said(status)
+            self.trail.answered(status)
         # What is left of a body that was not read must not be taken for the next request.
         extra = [(b"connection", b"close")] if error.code in (401, 413) else []
         extra += [NO_SNIFF] if plain or (error.code in (403, 500) and not self.admitted) else []
         retry = at(status, "details", "retryAfterSeconds")
         extra += [(b"retry-after", str(retry).encode())] if retry else []
         try:
-            await self.start(error.code, content_type, length=len(data), extra=extra)
-            await self.chunk(data, last=True)
+            await self.start(error.code, content_type, length=len(content), extra=extra)
+            await self.chunk(content, last=True)
         except (ConnectionError, RuntimeError):
             return
 
@@ -176,14 +176,14 @@ class Exchange:
             (b"date", formatdate(usegmt=True).encode()),
         ]
 
-    async def chunk(self, data: bytes, *, last: bool = False) -> None:
+    async def chunk(self, content: bytes, *, last: bool = False) -> None:
         """Send a part of the body. Raises ConnectionError when the client takes nothing."""
-        direct = self._write_chunk if self._chunked and data and not last else None
-        if direct is not None and direct(data):
+        direct = self._write_chunk if self._chunked and content and not last else None
+        if direct is not None and direct(content):
             return
         try:
             async with asyncio.timeout(_SEND_S):
-                await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+                await self._send({"type": "http.response.body", "body": content, "more_body": not last})
         except TimeoutError:
             raise ConnectionAbortedError("the client reads too slowly") from None
 
@@ -195,16 +195,16 @@ class Exchange:
     async def _refuse_websocket(self, error: ApiError) -> None:
         status = status_of(error)
         if self.trail is not None:
-            self.trail.said(status)
+            self.trail.answered(status)
             self.trail.started(error.code)
-        data = go_json(status) + b"\n"
+        content = go_json(status) + b"\n"
         headers = [
             *self._common(),
             (b"content-type", JSON.encode()),
-            (b"content-length", str(len(data)).encode()),
+            (b"content-length", str(len(content)).encode()),
         ]
         await self._send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
-        await self._send({"type": "websocket.http.response.body", "body": data})
+        await self._send({"type": "websocket.http.response.body", "body": content})
 
     async def send(self, message: dict[str, object]) -> None:
         """Send a raw ASGI message: WebSockets."""

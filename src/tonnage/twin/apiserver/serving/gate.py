@@ -66,7 +66,7 @@ class Gate:
         if not token:
             return ANONYMOUS
         try:
-            return self._authenticator.known(token).user
+            return self._authenticator.owner_of(token).user
         except TokenError:
             raise unauthorized() from None
 
@@ -81,25 +81,31 @@ class Gate:
 
     def _allow(self, exchange: Exchange, user: User) -> None:
         """Raises ApiError 403 for what the user may not."""
-        asked = asked_of(user, exchange)
-        decision = self._authority.decide(asked)
+        attributes = asked_of(user, exchange)
+        decision = self._authority.decide(attributes)
         if exchange.trail is not None:
             exchange.trail.decided(decision)
         if not decision.allowed:
-            raise refusal(asked, decision.reason)
+            raise refusal(attributes, decision.reason)
         websocket = exchange.scope["type"] == "websocket"
-        if websocket and asked.subresource in _UPGRADES:
+        if websocket and attributes.subresource in _UPGRADES:
             # A WebSocket begins with GET; who may read only must not get a shell by it.
-            self._authority.require(_creating(asked))
+            self._authority.require(_creating(attributes))
 
-    def allow_creation(self, asked: Attributes) -> None:
+    def allow_creation(self, attributes: Attributes) -> None:
         """Raises ApiError 403 where a change would make the object and its writer may make none."""
-        self._authority.require(_creating(asked))
+        self._authority.require(_creating(attributes))
 
 
-def _creating(asked: Attributes) -> Attributes:
+def _creating(attributes: Attributes) -> Attributes:
     return Attributes(
-        asked.user, "create", asked.group, asked.resource, asked.subresource, asked.namespace, asked.name
+        attributes.user,
+        "create",
+        attributes.group,
+        attributes.resource,
+        attributes.subresource,
+        attributes.namespace,
+        attributes.name,
     )
 
 
@@ -151,14 +157,14 @@ def _resource(
     resource, name, subresource = (*parts[:3], "", "")[:3]
     if not name and verb == "get":
         verb = "watch" if flag_of(query, "watch") else "list"
-        name = _named(query.get("fieldSelector", ""))
+        name = _selected_name(query.get("fieldSelector", ""))
     if not name and verb == "delete":
         verb = "deletecollection"
     fields = query.get("fieldSelector", "") if verb in _WITH_SELECTORS else ""
     return Attributes(user, verb, group, resource, subresource, namespace, name, fields)
 
 
-def _named(fields: str) -> str:
+def _selected_name(fields: str) -> str:
     """The one name that a field selector asks for."""
     for term in fields.split(","):
         key, _, value = term.partition("=")

@@ -43,7 +43,7 @@ from tonnage.twin.apiserver.statuses import (
     no_such_path,
     not_found,
 )
-from tonnage.twin.apiserver.verbs import Verbs, found, unserved
+from tonnage.twin.apiserver.verbs import Verbs, served_at, unserved
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
 _LOG: Final = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Application:
     async def _websocket(self, exchange: Exchange, user: User) -> None:
         address = parameters.address_of(exchange.segments)
         if address is not None and address.subresource in UNROUTED:
-            served = found(self._verbs.registry, address)
+            served = served_at(self._verbs.registry, address)
             raise unrouted(self._verbs.store, served, address)
         if address is None or address.subresource not in ("exec", "attach"):
             raise no_such_page()
@@ -131,7 +131,7 @@ class Application:
         address = parameters.address_of(exchange.segments)
         if address is None:
             raise self._discovery.lost(exchange.segments)
-        served, method = found(self._verbs.registry, address), exchange.method
+        served, method = served_at(self._verbs.registry, address), exchange.method
         if served.custom is not None:
             address, method = custom_route(served, address, method)
         if address.rest and address.subresource != "proxy":
@@ -194,33 +194,33 @@ class Application:
 
     async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
         parameters.check_listing(exchange.query, watch=False)
-        found = self._verbs.page(request, parameters.list_query(exchange.query, address))
-        await self._show_list(exchange, request, found)
+        page = self._verbs.page(request, parameters.list_query(exchange.query, address))
+        await self._show_list(exchange, request, page)
 
-    async def _show_list(self, exchange: Exchange, request: Request, found: Page) -> None:
+    async def _show_list(self, exchange: Exchange, request: Request, page: Page) -> None:
         served, form = request.served, exchange.form
         if form.kind == "Table":
-            rows = [stored.object for stored in found.items]
+            rows = [stored.object for stored in page.items]
             if served.custom is not None or served.key == COMPONENTS:
                 rows = [self._verbs.in_version(served, obj) for obj in rows]
-            await exchange.answer(self._table(exchange, request, rows, found.metadata))
+            await exchange.answer(self._table(exchange, request, rows, page.metadata))
             return
         if form.kind:
             if not form.kind.endswith("List"):
                 raise no_such_form(form, served, served.list_kind)
             partial: list[JsonValue] = [
                 self._tables.partial(served, self._verbs.in_version(served, stored.object), form.version)
-                for stored in found.items
+                for stored in page.items
             ]
             head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
-            await exchange.answer({**head, "metadata": found.metadata, "items": partial or None})
+            await exchange.answer({**head, "metadata": page.metadata, "items": partial or None})
             return
         if form != Form():
-            shown = [self._verbs.in_version(served, stored.object) for stored in found.items]
-            await exchange.answer(whole_list(served, found.metadata, [item_of(served, obj) for obj in shown]))
+            shown = [self._verbs.in_version(served, stored.object) for stored in page.items]
+            await exchange.answer(whole_list(served, page.metadata, [item_of(served, obj) for obj in shown]))
             return
-        texts = [item_json(served, stored, self._verbs.in_version) for stored in found.items]
-        before, after = go_json(whole_list(served, found.metadata, [])).split(b"[]", 1)
+        texts = [item_json(served, stored, self._verbs.in_version) for stored in page.items]
+        before, after = go_json(whole_list(served, page.metadata, [])).split(b"[]", 1)
         await exchange.answer_list(before + b"[", texts, b"]" + after + b"\n")
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
@@ -239,18 +239,18 @@ class Application:
             raise apply_bodies.no_patch(served)
         wrong = parameters.patch_problems(exchange.query, apply=apply)
         request = self._write_request("patch", exchange, address, user, wrong)
-        data = await read_body(exchange.receive, exchange.headers)
+        content = await read_body(exchange.receive, exchange.headers)
         if apply:
-            await self._apply(exchange, request, data)
+            await self._apply(exchange, request, content)
             return
         if self._verbs.store.get(request.resource, request.key) is None:
-            raise not_found(request.named, request.name)
+            raise not_found(request.plural_resource, request.name)
         patch_type = PatchType(content_type)
-        changed = await self._verbs.patch(request, patch_type, parse_patch(data, patch_type))
+        changed = await self._verbs.patch(request, patch_type, parse_patch(content, patch_type))
         await self._show(exchange, request, changed.object)
 
-    async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
-        config = apply_bodies.read_config(data)
+    async def _apply(self, exchange: Exchange, request: Request, content: bytes) -> None:
+        config = apply_bodies.read_config(content)
         if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
             self._security.gate.allow_creation(asked_of(request.user, exchange))
         outcome, made = await self._verbs.apply(
@@ -262,8 +262,8 @@ class Application:
         schema = self._verbs.registry.schema
         verb = "delete" if address.name else "deletecollection"
         self._accept(exchange, self._verbs.request(verb, address))
-        said = await self._body(exchange)
-        options, dry_run = parameters.delete_options(schema, exchange.query, said)
+        body = await self._body(exchange)
+        options, dry_run = parameters.delete_options(schema, exchange.query, body)
         write = Options(dry_run=dry_run)
         request = self._verbs.request(verb, address, options=write, notes=exchange.notes, user=user)
         exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
@@ -298,23 +298,23 @@ class Application:
 
     def _accept(self, exchange: Exchange, request: Request, *, single: bool = True) -> None:
         """Settle in which form the answer is given. Raises ApiError 406."""
-        wanted = exchange.headers.get("accept", "")
-        exchange.form = form_for(wanted, request, single=single, pretty=exchange.pretty)
+        accept = exchange.headers.get("accept", "")
+        exchange.form = form_for(accept, request, single=single, pretty=exchange.pretty)
 
     async def _object(self, exchange: Exchange, request: Request) -> JsonValue:
         """The body of a write, which must be of the resource's kind."""
-        data, content_type = await _sent(exchange)
+        content, content_type = await _sent(exchange)
         kind = _KINDS.get(request.subresource, request.served.row.kind)
         custom = ""
         if request.served.custom is not None and request.subresource != "scale":
             custom = request.served.row.api_version
         schema = self._verbs.registry.schema
-        return _noted(exchange, parse_object(schema, data, content_type, kind, custom=custom))
+        return _noted(exchange, parse_object(schema, content, content_type, kind, custom=custom))
 
     async def _body(self, exchange: Exchange) -> JsonValue:
         """The body of a deletion, if it has one."""
-        data, content_type = await _sent(exchange)
-        return parse_typed(self._verbs.registry.schema, data, content_type) if data else None
+        content, content_type = await _sent(exchange)
+        return parse_typed(self._verbs.registry.schema, content, content_type) if content else None
 
     def _request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
         request = self._verbs.request(verb, address, user=user)
@@ -336,8 +336,8 @@ class Application:
 
 async def _sent(exchange: Exchange) -> tuple[bytes, str]:
     """The body and its content type."""
-    data = await read_body(exchange.receive, exchange.headers)
-    return data, exchange.headers.get("content-type", "")
+    content = await read_body(exchange.receive, exchange.headers)
+    return content, exchange.headers.get("content-type", "")
 
 
 def _noted(exchange: Exchange, body: JsonValue) -> JsonValue:

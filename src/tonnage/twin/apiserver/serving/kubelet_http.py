@@ -42,8 +42,8 @@ class KubeletResponse:
     async def whole(self) -> bytes:
         """The body, up to a bound."""
         body = b""
-        async for data in self.chunks():
-            body += data
+        async for chunk in self.chunks():
+            body += chunk
             if len(body) > _MOST_ERROR:
                 break
         return body[:_MOST_ERROR]

@@ -32,8 +32,8 @@ _MOST_ERROR: Final = 64 << 10
 class UpgradeError(Exception):
     """The kubelet refuses a WebSocket; the text is its own."""
 
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
 
@@ -92,9 +92,9 @@ class KubeletSocket:
                 case _:
                     pass
 
-    async def send(self, data: bytes | str) -> None:
+    async def send(self, content: bytes | str) -> None:
         """Send a message. Raises ConnectionError when the other side has gone."""
-        message: Event = BytesMessage(data) if isinstance(data, bytes) else TextMessage(data)
+        message: Event = BytesMessage(content) if isinstance(content, bytes) else TextMessage(content)
         await self._write(self._protocol.send(message))
 
     async def close(self, code: int) -> None:
@@ -104,20 +104,20 @@ class KubeletSocket:
         except (ProtocolError, ConnectionError):
             return
 
-    async def _write(self, data: bytes) -> None:
-        self._writer.write(data)
+    async def _write(self, content: bytes) -> None:
+        self._writer.write(content)
         await self._writer.drain()
 
     async def _next(self) -> Event | None:
         """The next event; None once the connection has ended."""
         while not self._events:
-            data = await self._reader.read(64 << 10)
+            received = await self._reader.read(64 << 10)
             try:
-                self._protocol.receive_data(data or None)
+                self._protocol.receive_data(received or None)
             except ProtocolError:
                 return None
             self._events = list(self._protocol.events())
-            if not data:
+            if not received:
                 return self._events.pop(0) if self._events else None
         return self._events.pop(0)
 

@@ -65,14 +65,14 @@ def negotiated(
         return Form(offered[0], pretty=pretty)
     versions = ("",) if allows is nothing_else else ("", "v1")
     for clause in _clauses(accept):
-        said = clause.parameters
-        wanted = [said.get(key, "") for key in ("g", "v", "as")]
+        parameters = clause.parameters
+        form = [parameters.get(key, "") for key in ("g", "v", "as")]
         for media in offered:
-            streams = said.get("stream", "") in ("", "watch") and said.get("sv", "") in versions
-            plain = media in own and not {"g", "v", "as"} & set(said)
-            if not clause.matches(media) or not streams or not (plain or allows(media, *wanted)):
+            streams = parameters.get("stream", "") in ("", "watch") and parameters.get("sv", "") in versions
+            plain = media in own and not {"g", "v", "as"} & set(parameters)
+            if not clause.matches(media) or not streams or not (plain or allows(media, *form)):
                 continue
-            return Form(media, wanted[2], wanted[1], pretty or said.get("pretty") == "1")
+            return Form(media, form[2], form[1], pretty or parameters.get("pretty") == "1")
     return None
 
 
@@ -89,8 +89,8 @@ def tables_too(media: str, group: str, version: str, kind: str) -> bool:
 
 def metadata_too(_media: str, group: str, version: str, kind: str) -> bool:
     """What endpoints allow that know no tables: the metadata alone."""
-    known = group == "meta.k8s.io" and version in _META
-    return known and kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
+    is_meta = group == "meta.k8s.io" and version in _META
+    return is_meta and kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
 def aggregated_form(accept: str) -> Form | None:
@@ -172,19 +172,19 @@ def not_acceptable(offered: tuple[str, ...]) -> StatusError:
 
 def _clauses(accept: str) -> list[_Clause]:
     """The clauses of the header, the most wanted first."""
-    found: list[_Clause] = []
+    clauses: list[_Clause] = []
     for part in accept.split(","):
         media, *rest = part.split(";")
-        kind, *sub = (one.strip() for one in media.split("/"))
+        kind, *sub = (piece.strip() for piece in media.split("/"))
         if len(sub) > 1 or (not sub and kind != "*"):
             continue
-        said = {
+        parameters = {
             name.strip(): value.strip()
-            for name, equals, value in (one.partition("=") for one in rest)
+            for name, equals, value in (piece.partition("=") for piece in rest)
             if equals
         }
-        found.append(_Clause(kind, sub[0] if sub else "*", _quality(said.pop("q", "1")), said))
-    return sorted(found, key=lambda one: (-one.quality, one.type == "*", one.subtype == "*"))
+        clauses.append(_Clause(kind, sub[0] if sub else "*", _quality(parameters.pop("q", "1")), parameters))
+    return sorted(clauses, key=lambda piece: (-piece.quality, piece.type == "*", piece.subtype == "*"))
 
 
 def _quality(text: str) -> float:

@@ -26,8 +26,10 @@ async def dial(
         ElsewhereError: it stands for none of this machine's.
         OSError: the name cannot be looked up, or nobody listens.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    own = [str(address[0]) for family, kind, _, _, address in found if _is_own(family, kind, str(address[0]))]
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    own = [
+        str(address[0]) for family, kind, _, _, address in addresses if _is_own(family, kind, str(address[0]))
+    ]
     if not own:
         raise ElsewhereError(f"{host} is not an address of this machine, and the twin calls no other")
     for address in own[:-1]:

@@ -52,10 +52,10 @@ def pairs_of(raw: str) -> list[tuple[str, str]]:
     >>> pairs_of("a=1&b=%zz&c;d=2&e+f=%20")
     [('a', '1'), ('e f', ' ')]
     """
-    found = (part.partition("=") for part in raw.split("&") if part and ";" not in part)
+    parts = (part.partition("=") for part in raw.split("&") if part and ";" not in part)
     return [
         (unquote_plus(name), unquote_plus(value))
-        for name, _, value in found
+        for name, _, value in parts
         if not _NO_ESCAPE.search(name) and not _NO_ESCAPE.search(value)
     ]
 
@@ -236,18 +236,18 @@ def delete_options(schema: Schema, query: Mapping[str, str], body: JsonValue) ->
 
 def _queried(query: Mapping[str, str]) -> JsonObject:
     """The options of a deletion that a query has."""
-    said: JsonObject = {"dryRun": [*_dry_runs(query)]}
+    options: JsonObject = {"dryRun": [*_dry_runs(query)]}
     grace = count_of(query, "gracePeriodSeconds", 1 << 31, least=-1)
     if grace is not None:
-        said["gracePeriodSeconds"] = grace
+        options["gracePeriodSeconds"] = grace
     if "propagationPolicy" in query:
-        said["propagationPolicy"] = query["propagationPolicy"]
+        options["propagationPolicy"] = query["propagationPolicy"]
     if "orphanDependents" in query:
-        said["orphanDependents"] = flag_of(query, "orphanDependents")
+        options["orphanDependents"] = flag_of(query, "orphanDependents")
     named = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
     if named:
-        said["preconditions"] = {**named}
-    return said
+        options["preconditions"] = {**named}
+    return options
 
 
 def _deletion_body(schema: Schema, body: JsonValue) -> JsonObject:

@@ -27,9 +27,9 @@ class Peer(H11Protocol):
         self.app_state = {**self.app_state, CHUNK: self._write_chunk, CERTIFICATE: certificate or None}
         self._expect_head(expected=True)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, received: bytes) -> None:
         """Take bytes. The first of a head start its time; so does a body whose request is answered."""
-        super().data_received(data)
+        super().data_received(received)
         cycle: RequestResponseCycle | None = self.cycle
         answered = cycle is not None and cycle.response_complete
         self._expect_head(expected=answered or self.conn.their_state is h11.IDLE)
@@ -43,11 +43,11 @@ class Peer(H11Protocol):
         """Refuse what is no request, always in the same words, and end the connection."""
         super().send_400_response("400 Bad Request")
 
-    def _write_chunk(self, data: bytes) -> bool:
+    def _write_chunk(self, content: bytes) -> bool:
         """Write some of a chunked body; False: not now, the client has enough to read."""
         if self.flow.write_paused:
             return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self.transport.write(b"%x\r\n%b\r\n" % (len(content), content))
         return True
 
     def _expect_head(self, *, expected: bool) -> None:
@@ -77,14 +77,14 @@ class Gathering:
         self._size = 0
         self._closed = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, content: bytes) -> None:
         """Have it sent soon; at once when it is much, so that a slow reader is noticed in time."""
-        if not data or self._closed:
+        if not content or self._closed:
             return
         if not self._held:
             asyncio.get_running_loop().call_soon(self._send)
-        self._held.append(data)
-        self._size += len(data)
+        self._held.append(content)
+        self._size += len(content)
         if self._size >= _MOST_HELD:
             self._send()
 

@@ -40,11 +40,11 @@ def stream_options(subresource: str, pairs: Sequence[tuple[str, str]]) -> JsonOb
     >>> stream_options("exec", [("command", "ls"), ("stdout", "true"), ("tty", "false")])["command"]
     ['ls']
     """
-    given = dict(pairs)
+    values = dict(pairs)
     options: JsonObject = {"kind": STREAM_KINDS[subresource], "apiVersion": "v1"}
-    options |= dict.fromkeys(_switched_on(given), True)
-    if given.get("container"):
-        options["container"] = given["container"]
+    options |= dict.fromkeys(_switched_on(values), True)
+    if values.get("container"):
+        options["container"] = values["container"]
     if command := [value for key, value in pairs if key == "command"]:
         options["command"] = list[JsonValue](command)
     return options
@@ -56,7 +56,7 @@ def asked_of_kubelet(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     >>> asked_of_kubelet([("stdout", "true"), ("container", "c"), ("command", "ls"), ("command", "-l")])
     [('command', 'ls'), ('command', '-l'), ('output', '1')]
     """
-    switches = [(_SWITCHES[one], "1") for one in _switched_on(dict(pairs))]
+    switches = [(_SWITCHES[switch], "1") for switch in _switched_on(dict(pairs))]
     return sorted([*(pair for pair in pairs if pair[0] == "command"), *switches], key=lambda pair: pair[0])
 
 
@@ -83,7 +83,7 @@ async def serve_stream(exchange: Exchange, host: str, port: int, path: str, cont
     Raises:
         ApiError: before the client's connection is accepted.
     """
-    offered = [one for one in exchange.scope.get("subprotocols", []) if one in _PROTOCOLS]
+    offered = [protocol for protocol in exchange.scope.get("subprotocols", []) if protocol in _PROTOCOLS]
     if not offered:
         raise bad_request(f"unable to negotiate a protocol: the server supports {', '.join(_PROTOCOLS)}")
     if _TRANSLATED in offered:
@@ -100,15 +100,15 @@ async def serve_stream(exchange: Exchange, host: str, port: int, path: str, cont
     try:
         async with open_socket(host, port, path, context, offered) as kubelet:
             await _accept(exchange, kubelet.subprotocol)
-            await _relay(kubelet, exchange, lambda said: said)
+            await _relay(kubelet, exchange, lambda message: message)
     except UnreachableError as error:
         raise StatusError(500, "", f"error dialing backend: {error}") from None
     except UpgradeError as error:
         raise StatusError(error.code, "", str(error)) from None
 
 
-def _switched_on(given: Mapping[str, str]) -> list[str]:
-    return [one for one in _SWITCHES if given.get(one, "").lower() not in ("", "false", "0")]
+def _switched_on(values: Mapping[str, str]) -> list[str]:
+    return [switch for switch in _SWITCHES if values.get(switch, "").lower() not in ("", "false", "0")]
 
 
 def _why_not(error: UnreachableError | UpgradeError, url: str) -> str:
@@ -127,38 +127,38 @@ def _failure(why: str) -> bytes:
     return _ERRORS + go_json({key: value for key, value in status.items() if key not in _TYPE})
 
 
-def _retold(data: bytes | str) -> bytes | str:
+def _retold(message: bytes | str) -> bytes | str:
     """What a kubelet says; how a program ended is told in the server's words."""
-    if not isinstance(data, bytes) or data[:1] != _ERRORS or not data[1:]:
-        return data
+    if not isinstance(message, bytes) or message[:1] != _ERRORS or not message[1:]:
+        return message
     try:
-        whole = decoded_json(data[1:], dict[str, Any])
+        whole = decoded_json(message[1:], dict[str, Any])
         status = msgspec.convert(whole, _Ended)
     except ValueError as error:
         return _failure(f"the kubelet's last message is no Status: {str(error)[:200]}")
     if status.status == "Success":
-        return data
+        return message
     if status.reason != _EXITED:
         return _failure(status.message)
     code = next((cause.message for cause in status.details.causes), "")
-    told = f"command terminated with non-zero exit code: command terminated with exit code {code}"
-    return _ERRORS + go_json({**whole, "message": told})
+    text = f"command terminated with non-zero exit code: command terminated with exit code {code}"
+    return _ERRORS + go_json({**whole, "message": text})
 
 
 async def _relay(
-    kubelet: KubeletSocket, exchange: Exchange, told: Callable[[bytes | str], bytes | str]
+    kubelet: KubeletSocket, exchange: Exchange, translate: Callable[[bytes | str], bytes | str]
 ) -> None:
     """Pass on what either says until one ends; `told` makes of the kubelet's words what the client hears."""
-    await until_either(_to_client(kubelet, exchange, told), _to_kubelet(exchange, kubelet))
+    await until_either(_to_client(kubelet, exchange, translate), _to_kubelet(exchange, kubelet))
 
 
 async def _to_client(
-    kubelet: KubeletSocket, exchange: Exchange, told: Callable[[bytes | str], bytes | str]
+    kubelet: KubeletSocket, exchange: Exchange, translate: Callable[[bytes | str], bytes | str]
 ) -> None:
-    async for said in kubelet.messages():
-        data = told(said)
-        key = "bytes" if isinstance(data, bytes) else "text"
-        await exchange.send({"type": "websocket.send", key: data})
+    async for message in kubelet.messages():
+        content = translate(message)
+        key = "bytes" if isinstance(content, bytes) else "text"
+        await exchange.send({"type": "websocket.send", key: content})
     await exchange.send({"type": "websocket.close", "code": kubelet.close_code})
 
 
@@ -168,8 +168,8 @@ async def _to_kubelet(exchange: Exchange, kubelet: KubeletSocket) -> None:
         if message["type"] == "websocket.disconnect":
             await kubelet.close(message.get("code") or 1000)
             return
-        data = message.get("bytes")
-        await kubelet.send(data if data is not None else str(message.get("text", "")))
+        content = message.get("bytes")
+        await kubelet.send(content if content is not None else str(message.get("text", "")))
 
 
 async def until_either(*parts: Coroutine[None, None, None]) -> None:

@@ -95,46 +95,49 @@ class KubeletProxy:
         node = self._store.get(NODE, ("", name))
         if node is None:
             raise not_found(POD, name)  # as upstream says it: what is missed is called as what was asked for
-        known = [
-            (text(one, "type"), text(one, "address")) for one in mappings(node.object, "status", "addresses")
+        addresses = [
+            (text(entry, "type"), text(entry, "address"))
+            for entry in mappings(node.object, "status", "addresses")
         ]
-        host = next((host for wanted in _PREFERRED for kind, host in known if kind == wanted), "")
+        host = next((host for preferred in _PREFERRED for kind, host in addresses if kind == preferred), "")
         if not host:
-            shown = " ".join(f"{{{kind} {address}}}" for kind, address in known)
+            shown = " ".join(f"{{{kind} {address}}}" for kind, address in addresses)
             raise StatusError(500, "", f"no preferred addresses found; known addresses: [{shown}]")
         port = number(node.object, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
         return host, port or _PORT
 
 
-def _container(pod: JsonObject, asked: str) -> str:
+def _container(pod: JsonObject, requested: str) -> str:
     """The container meant. Raises ApiError 400."""
     spec, pod_name = mapping(pod, "spec"), text(pod, "metadata", "name")
-    known = [text(one, "name") for one, _ in every_container(spec, "")]
-    if asked:
-        if asked not in known:
-            raise bad_request(f"container {asked} is not valid for pod {pod_name}")
-        return asked
+    names = [text(container, "name") for container, _ in every_container(spec, "")]
+    if requested:
+        if requested not in names:
+            raise bad_request(f"container {requested} is not valid for pod {pod_name}")
+        return requested
     main = mappings(spec, "containers")
     if len(main) == 1:
         return text(main[0], "name")
-    shown = " ".join(known)
+    shown = " ".join(names)
     raise bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{shown}]")
 
 
 async def _refusal(response: KubeletResponse) -> ApiError:
-    said = (await response.whole()).decode(errors="replace").strip()
+    message = (await response.whole()).decode(errors="replace").strip()
     match response.code:
         case 400:
-            return bad_request(said)
+            return bad_request(message)
         case 404:
-            return StatusError(404, "NotFound", f"the server could not find the requested resource ({said})")
+            return StatusError(
+                404, "NotFound", f"the server could not find the requested resource ({message})"
+            )
         case 401 | 403:
-            return StatusError(500, "InternalError", f"Internal error occurred: kubelet refused: {said}")
+            return StatusError(500, "InternalError", f"Internal error occurred: kubelet refused: {message}")
         case _:
-            return StatusError(500, "InternalError", f"Internal error occurred: {said}")
+            return StatusError(500, "InternalError", f"Internal error occurred: {message}")
 
 
 async def _copy(response: KubeletResponse, exchange: Exchange) -> None:
-    async for data in response.chunks():
-        await exchange.chunk(data)
+    async for content in response.chunks():
+        await exchange.chunk(content)
     await exchange.chunk(b"", last=True)

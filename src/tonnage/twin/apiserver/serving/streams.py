@@ -73,8 +73,8 @@ class WatchStream:
 
 
 async def _nothing() -> AsyncIterator[list[Seen]]:
-    for one in list[list[Seen]]():
-        yield one
+    for events in list[list[Seen]]():
+        yield events
 
 
 class _Form:
@@ -94,24 +94,24 @@ class _Form:
             return _message("ERROR", status)
         return b"".join((b'{"type":"ERROR","object":', go_json(status), b"}\n"))
 
-    def line(self, seen: Seen) -> bytes:
+    def line(self, event: Seen) -> bytes:
         """The event as a line of JSON."""
         if self._form.media == PROTOBUF:
-            return _message(seen.type, msgspec.json.decode(self._object(seen)))
-        head = f'{{"type":"{seen.type}","object":'.encode()
-        return b"".join((head, self._object(seen), b"}\n"))
+            return _message(event.type, msgspec.json.decode(self._object(event)))
+        head = f'{{"type":"{event.type}","object":'.encode()
+        return b"".join((head, self._object(event), b"}\n"))
 
-    def _object(self, seen: Seen) -> bytes:
-        if seen.stored is None:
-            metadata: JsonObject = {"resourceVersion": str(seen.revision)}
-            if seen.initial_end:
+    def _object(self, event: Seen) -> bytes:
+        if event.stored is None:
+            metadata: JsonObject = {"resourceVersion": str(event.revision)}
+            if event.initial_end:
                 metadata["annotations"] = {_INITIAL_END: "true"}
             return self._shown({**self._verbs.blank(self._served), "metadata": metadata})
         if self._form.kind:
-            return self._shown(self._whole(seen.stored))
-        if is_current(self._served, seen.stored):
-            return seen.stored.json
-        return go_json(self._whole(seen.stored))
+            return self._shown(self._whole(event.stored))
+        if is_current(self._served, event.stored):
+            return event.stored.json
+        return go_json(self._whole(event.stored))
 
     def _whole(self, stored: Stored) -> JsonObject:
         return self._verbs.in_version(self._served, stored.object)

@@ -30,12 +30,12 @@ def deletion_cautions(request: Request, propagation: str) -> tuple[str, ...]:
 def cautions(request: Request) -> tuple[str, ...]:
     """Texts of Warning headers for a request, whatever comes of it."""
     row = request.served.row
-    found = []
+    texts = []
     if old := _DEPRECATED.get((row.group, row.version, row.plural)):
-        found.append(old)
+        texts.append(old)
     if request.served.custom is not None and request.served.custom.deprecation:
-        found.append(request.served.custom.deprecation)
-    return tuple(found)
+        texts.append(request.served.custom.deprecation)
+    return tuple(texts)
 
 
 def bounded(warnings: Sequence[str]) -> tuple[str, ...]:
@@ -46,9 +46,9 @@ def bounded(warnings: Sequence[str]) -> tuple[str, ...]:
     unique = tuple(dict.fromkeys(warnings))
     if sum(map(len, unique)) <= _MOST:
         return unique
-    told: list[str] = []
+    texts: list[str] = []
     for text in unique:
-        if sum(map(len, told)) >= _MOST:
+        if sum(map(len, texts)) >= _MOST:
             break
-        told.append(text[:_MOST_EACH])
-    return tuple(told)
+        texts.append(text[:_MOST_EACH])
+    return tuple(texts)

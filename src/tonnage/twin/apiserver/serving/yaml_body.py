@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.api.encoding.body import Repeated
 from tonnage.model.json import JsonObject, JsonValue
 
 
-def parse_yaml(data: bytes) -> JsonValue:
+def parse_yaml(content: bytes) -> JsonValue:
     """The first document; with keys that stand twice it is `Repeated`.
 
     Raises:
@@ -20,7 +20,7 @@ def parse_yaml(data: bytes) -> JsonValue:
     # which bounds aliases and depth; its imports are heavy and seldom needed.
     from tonnage.documents.yaml.reader import read_yaml_all
 
-    documents, _ = read_yaml_all(data.decode(), source="body")
+    documents, _ = read_yaml_all(content.decode(), source="body")
     if not documents:
         return None
     value = _sorted(documents[0].value)
@@ -37,4 +37,4 @@ def _sorted(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         ordered: JsonObject = {key: _sorted(value[key]) for key in sorted(value)}
         return ordered
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value

@@ -15,8 +15,8 @@ _INTERVAL_S: Final = 300.0
 
 async def compact(store: Store, clock: Clock) -> None:
     """Every five minutes, forget lists as they were five minutes before and earlier; until cancelled."""
-    seen = 0
+    revision = 0
     while True:
         await clock.sleep(_INTERVAL_S)
-        store.compacted = seen
-        seen = store.revision
+        store.compacted = revision
+        revision = store.revision

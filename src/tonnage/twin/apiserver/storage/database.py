@@ -74,7 +74,7 @@ class Database:
             ConfigError: the file is damaged.
         """
         try:
-            return Store(journal=self, kept=self._objects(), revision=int(self.fact(_REVISION) or b"1"))
+            return Store(journal=self, restored=self._objects(), revision=int(self.fact(_REVISION) or b"1"))
         except (sqlite3.Error, msgspec.MsgspecError, ValueError) as error:
             raise _unreadable(self.path, error) from error
 
@@ -92,11 +92,11 @@ class Database:
 
     def fact_or(self, name: str, make: Callable[[], bytes]) -> bytes:
         """What was kept under a name, made and kept the first time."""
-        found = self.fact(name)
-        if found is None:
-            found = make()
-            self.keep_fact(name, found)
-        return found
+        fact = self.fact(name)
+        if fact is None:
+            fact = make()
+            self.keep_fact(name, fact)
+        return fact
 
     async def keep(self, commits: Sequence[Commit]) -> None:
         """One transaction, synced. Raises ApiError 500 with nothing of it done."""
@@ -153,8 +153,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
-    elif (said := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise sqlite3.DatabaseError(said)
+    elif (verdict := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise sqlite3.DatabaseError(verdict)
 
 
 def _refusal(error: sqlite3.Error) -> ApiError:

@@ -21,21 +21,21 @@ class GroupCommit(Generic[T]):
     def __init__(
         self,
         keep: Callable[[Sequence[T]], Awaitable[None]],
-        kept: Callable[[Sequence[T]], None],
+        on_disk: Callable[[Sequence[T]], None],
         given_up: Callable[[Sequence[T]], None],
     ) -> None:
         """`kept` is told what is on disk now, `given_up` what never will be, while it is pending still."""
         self.pending: list[T] = []
         self._keep = keep
-        self._kept = kept
+        self._on_disk = on_disk
         self._given_up = given_up
         self._added = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, item: T) -> None:
+    def add(self, entry: T) -> None:
         """Have an item written soon."""
-        self.pending.append(item)
+        self.pending.append(entry)
         self._added += 1
         self._begin()
 
@@ -68,7 +68,7 @@ class GroupCommit(Generic[T]):
                     self._tell(error)
                 else:
                     del self.pending[: len(batch)]
-                    self._kept(batch)
+                    self._on_disk(batch)
                     self._tell(None)
         finally:
             self._task = None

@@ -66,12 +66,12 @@ class Stored:
         """Keep the text alone, a fraction of the memory: hardly anybody asks any more."""
         self._object, self._typed = None, ()
 
-    def as_type(self, wanted: type[T]) -> T:
+    def as_type(self, struct: type[T]) -> T:
         """The object as a Struct (or one that adds to it) that all readers share: nobody changes it."""
-        for known in self._typed:
-            if isinstance(known, wanted):
-                return known
-        typed = msgspec.convert(self.object, wanted)
+        for cached in self._typed:
+            if isinstance(cached, struct):
+                return cached
+        typed = msgspec.convert(self.object, struct)
         self._typed = (*self._typed, typed)
         return typed
 
@@ -90,8 +90,8 @@ class Commit:
 class TooOldError(Exception):
     """The log no longer covers the revision asked for."""
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {asked} ({oldest})")
+    def __init__(self, requested: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {requested} ({oldest})")
 
 
 class StaleError(Exception):
@@ -111,17 +111,17 @@ class _Log:
         self.covers_from = revision
         self.rounds = Rounds()
 
-    def append(self, commit: Commit, kept: int) -> None:
+    def append(self, commit: Commit, on_disk: int) -> None:
         self.commits.append(commit)
         self.bytes += len(commit.after.json)
         if len(self.commits) > _WARM:
             _cool(self.commits[-_WARM - 1])
         if len(self.commits) > 2 * self.length:
-            self.forget(len(self.commits) - self.length, kept)
+            self.forget(len(self.commits) - self.length, on_disk)
 
-    def forget(self, old: int, kept: int) -> None:
+    def forget(self, old: int, on_disk: int) -> None:
         """Drop so many of the oldest commits, unless some of them may still be undone."""
-        if old and (last := self.commits[old - 1].after.revision) <= kept:
+        if old and (last := self.commits[old - 1].after.revision) <= on_disk:
             self.bytes -= sum(len(commit.after.json) for commit in self.commits[:old])
             self.covers_from = last
             self.dropped += old
@@ -160,7 +160,7 @@ class Store:
         *,
         log_length: int = LOG_LENGTH,
         journal: Journal | None = None,
-        kept: Iterable[tuple[Resource, Name, Stored]] = (),
+        restored: Iterable[tuple[Resource, Name, Stored]] = (),
         revision: int = 1,
     ) -> None:
         self.revision = self._born = revision
@@ -171,17 +171,17 @@ class Store:
         self._disk = None if journal is None else GroupCommit(journal.keep, self._shown, self._undo)
         self._unkept = self._disk.pending if self._disk is not None else []
         self._objects: dict[Resource, dict[Name, Stored]] = {}
-        for resource, name, stored in kept:
+        for resource, name, stored in restored:
             self._objects.setdefault(resource, {})[name] = stored
         self._names = {resource: sorted(objects) for resource, objects in self._objects.items()}
         self._logs: dict[Resource, _Log] = {}
         self._log_bytes = 0
-        self._bytes = sum(len(one.json) for objects in self._objects.values() for one in objects.values())
+        self._bytes = sum(len(entry.json) for objects in self._objects.values() for entry in objects.values())
         self.cuts = 0
         """How often all watches were cut."""
 
     @property
-    def kept(self) -> int:
+    def durable(self) -> int:
         """The last revision that is on disk; without a journal the last of all."""
         return self._unkept[0].after.revision - 1 if self._unkept else self.revision
 
@@ -199,7 +199,7 @@ class Store:
         """The object, or None."""
         return self._objects.get(resource, {}).get(name)
 
-    def seen(self, resource: Resource, name: Name) -> Stored | None:
+    def durable_object(self, resource: Resource, name: Name) -> Stored | None:
         """The object as it is on disk, which is all that a reader may know of."""
         for commit in self._unkept:
             if commit.name == name and commit.resource == resource:
@@ -275,8 +275,8 @@ class Store:
     def _stamped(self, obj: JsonObject) -> Stored:
         revision = self.revision + 1
         metadata = obj.get("metadata")
-        known = metadata if isinstance(metadata, dict) else {}
-        stamped: JsonObject = {**known, "resourceVersion": str(revision)}
+        head = metadata if isinstance(metadata, dict) else {}
+        stamped: JsonObject = {**head, "resourceVersion": str(revision)}
         return Stored(self.shapes.shaped({**obj, "metadata": stamped}), revision)
 
     def _commit(self, commit: Commit) -> None:
@@ -294,7 +294,7 @@ class Store:
         self._count(commit)
         log = self._log(commit.resource)
         before = log.bytes
-        log.append(commit, self.kept)
+        log.append(commit, self.durable)
         self._log_bytes += log.bytes - before
         if self._log_bytes > MOST_LOG_BYTES:
             self._shorten()
@@ -311,7 +311,7 @@ class Store:
         """Have the largest log forget its older half; who still reads there is told 410 and lists anew."""
         log = max(self._logs.values(), key=lambda log: log.bytes)
         before = log.bytes
-        log.forget((len(log.commits) + 1) // 2, self.kept)
+        log.forget((len(log.commits) + 1) // 2, self.durable)
         self._log_bytes += log.bytes - before
 
     def _shown(self, commits: Sequence[Commit]) -> None:
@@ -321,7 +321,7 @@ class Store:
 
     def _undo(self, commits: Sequence[Commit]) -> None:
         """Be as the disk is, which lacks the last commits."""
-        self.revision = self.kept
+        self.revision = self.durable
         for commit in reversed(commits):
             objects, names = self._objects[commit.resource], self._names[commit.resource]
             if commit.before is None:
@@ -371,13 +371,15 @@ class Watch:
         end = self._end()
         fresh = log.commits[self._position - log.dropped : end - log.dropped]
         self._position = end
-        self.revision = self._store.kept
+        self.revision = self._store.durable
         return fresh
 
     def _end(self) -> int:
         """The position after the last commit that is on disk."""
-        log, kept = self._log, self._store.kept
-        return log.position_after(kept) if kept < self._store.revision else log.dropped + len(log.commits)
+        log, on_disk = self._log, self._store.durable
+        return (
+            log.position_after(on_disk) if on_disk < self._store.revision else log.dropped + len(log.commits)
+        )
 
     async def changed(self) -> None:
         """Return when there is something to read, the watch was cut, or somebody rings."""

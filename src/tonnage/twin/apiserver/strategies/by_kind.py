@@ -205,10 +205,10 @@ def prepare_update(
 def _has_empties(sent: JsonValue, obj: JsonValue) -> bool:
     """Whether a selector or a peer that was sent has an empty list or map that nothing was filled into."""
     if isinstance(sent, dict):
-        known = mapping(obj)
+        fields = mapping(obj)
         if sent.get("matchLabels") == {}:
             return True
-        return any(_has_empties(value, known.get(key)) for key, value in sent.items())
+        return any(_has_empties(value, fields.get(key)) for key, value in sent.items())
     if not isinstance(sent, list) or not sent:
         return sent == [] and not obj
     return isinstance(obj, list) and any(map(_has_empties, sent, obj))
@@ -218,61 +218,61 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
     """The old object with the part of `obj` that the subresource stands for."""
     served = request.served
     if request.subresource == "status":
-        result = _with_status(served, obj, old)
+        whole = _with_status(served, obj, old)
         if served.key == POD:
-            complete_status(result, old)
+            complete_status(whole, old)
         elif served.key == NODE:
-            drop(result, "status", "config")
+            drop(whole, "status", "config")
         elif served.key == VOLUME:
-            date_phase(result, old, now)
+            date_phase(whole, old, now)
         elif served.key == DEVICE_CLAIM:
-            drop_gated(served.key, result, old)
-            forget_freed_devices(result, old)
+            drop_gated(served.key, whole, old)
+            forget_freed_devices(whole, old)
     elif request.subresource == "approval":
-        result = _with_status(served, obj, old)
+        whole = _with_status(served, obj, old)
     elif request.subresource == "finalize":
-        result = {key: value for key, value in obj.items() if key != "status"}
-        result["spec"] = {key: value for key, value in mapping(obj, "spec").items() if value}
-        result["status"] = mapping(old, "status")
-        keep_identity(result, old)
+        whole = {key: value for key, value in obj.items() if key != "status"}
+        whole["spec"] = {key: value for key, value in mapping(obj, "spec").items() if value}
+        whole["status"] = mapping(old, "status")
+        keep_identity(whole, old)
     else:
-        result = copied(old)
-        drop(result, "spec", "ephemeralContainers")
-        if found := items(obj, "spec", "ephemeralContainers"):
-            put(result, found, "spec", "ephemeralContainers")
-        drop_gated(served.key, result, old)
-        count_generation(served, result, old)
+        whole = copied(old)
+        drop(whole, "spec", "ephemeralContainers")
+        if containers := items(obj, "spec", "ephemeralContainers"):
+            put(whole, containers, "spec", "ephemeralContainers")
+        drop_gated(served.key, whole, old)
+        count_generation(served, whole, old)
     if served.custom is None:
-        _leave_identity(request, result, obj)
-    return result
+        _leave_identity(request, whole, obj)
+    return whole
 
 
-def _leave_identity(request: Request, result: JsonObject, obj: JsonObject) -> None:
+def _leave_identity(request: Request, whole: JsonObject, obj: JsonObject) -> None:
     """Leave what the writer of a part says of identity in the object, to be refused where it is another."""
-    said = mapping(obj, "metadata")
+    metadata = mapping(obj, "metadata")
     keys = ["generateName", "uid", "deletionGracePeriodSeconds"]
     served = request.served
     ends = _METADATA_OF_STATUS.get(served.key, _METADATA) or served.key == API_SERVICE
     if request.subresource == "status" and ends and served.key != POD:
-        keys += [] if at(result, "metadata", "deletionTimestamp") else ["deletionTimestamp"]
+        keys += [] if at(whole, "metadata", "deletionTimestamp") else ["deletionTimestamp"]
     for key in keys:
-        if said.get(key):
-            put(result, said[key], "metadata", key)
+        if metadata.get(key):
+            put(whole, metadata[key], "metadata", key)
 
 
 def keep_identity(obj: JsonObject, old: JsonObject) -> None:
     """Give `obj` what no writer changes. Another uid is left to be refused."""
-    metadata, known = mapping(obj, "metadata"), mapping(old, "metadata")
+    metadata, before = mapping(obj, "metadata"), mapping(old, "metadata")
     for key in ("creationTimestamp", "generation"):
         metadata.pop(key, None)
-        if key in known:
-            metadata[key] = known[key]
+        if key in before:
+            metadata[key] = before[key]
     # What a writer sets of these where nothing was is left to be refused, too.
     for key in ("uid", "deletionGracePeriodSeconds"):
-        if key in known and not metadata.get(key):
-            metadata[key] = known[key]
-    if "deletionTimestamp" in known:
-        metadata["deletionTimestamp"] = known["deletionTimestamp"]
+        if key in before and not metadata.get(key):
+            metadata[key] = before[key]
+    if "deletionTimestamp" in before:
+        metadata["deletionTimestamp"] = before["deletionTimestamp"]
     for key in ("managedFields", "selfLink"):
         metadata.pop(key, None)
 
@@ -290,9 +290,9 @@ def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
         return
     if not counts_generations(served):
         return
-    wanted, before = _desired(served, obj), _desired(served, old)
+    desired, before = _desired(served, obj), _desired(served, old)
     # Custom kinds may tell 1 from true, which Python does not.
-    if wanted != before or (served.custom is not None and not same_json(wanted, before)):
+    if desired != before or (served.custom is not None and not same_json(desired, before)):
         put(obj, number(old, "metadata", "generation") + 1, "metadata", "generation")
 
 
@@ -307,13 +307,13 @@ def _desired(served: Served, obj: JsonObject) -> JsonObject:
 
 
 def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject:
-    result = opened(old)
-    drop(result, "status")
+    whole = opened(old)
+    drop(whole, "status")
     if "status" in obj:
-        result["status"] = mapping(obj, "status")
+        whole["status"] = mapping(obj, "status")
     custom: tuple[str, ...] = () if served.custom is not None else _METADATA
     for key in _METADATA_OF_STATUS.get(served.key, custom):
-        drop(result, "metadata", key)
+        drop(whole, "metadata", key)
         if key in mapping(obj, "metadata"):
-            put(result, mapping(obj, "metadata")[key], "metadata", key)
-    return result
+            put(whole, mapping(obj, "metadata")[key], "metadata", key)
+    return whole

@@ -19,8 +19,13 @@ def _signing_request(signing_request: JsonObject, user: User) -> None:
     """Write into a request for a certificate who asks, whatever he says of himself."""
     spec = mapping(signing_request, "spec")
     extra: JsonObject = {key: list(values) for key, values in user.extra}
-    known: JsonObject = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    for key, value in known.items():
+    identity: JsonObject = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": extra,
+    }
+    for key, value in identity.items():
         spec.pop(key, None)
         if value:
             spec[key] = value

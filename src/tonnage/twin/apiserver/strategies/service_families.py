@@ -36,7 +36,7 @@ def settle_families(spec: JsonObject, before: JsonObject) -> Iterator[FieldError
     if open_ended:
         families = texts(spec, "ipFamilies") or [_CONFIGURED]
         if text(spec, "ipFamilyPolicy") != "SingleStack" and len(families) < len(_BOTH):
-            families = [*families, *(one for one in _BOTH if one not in families)]
+            families = [*families, *(family for family in _BOTH if family not in families)]
         spec["ipFamilies"] = list(families)
         return
     faults = [*_configured(spec)]
@@ -55,30 +55,30 @@ def _stays_preferred(spec: JsonObject, before: JsonObject) -> bool:
 def _counted(spec: JsonObject, before: JsonObject) -> Iterator[FieldError]:
     """One of each or two, as the policy says; without a second address nor family the policy may say less."""
     policy = text(spec, "ipFamilyPolicy")
-    for key, one, several in (
+    for key, singular, several in (
         ("clusterIPs", "cluster IP", "cluster IPs"),
         ("ipFamilies", "IP family", "IP families"),
     ):
-        found, known = items(spec, key), items(before, key)
+        values, values_before = items(spec, key), items(before, key)
         if policy == "SingleStack":
-            if before and found == known and len(found) > 1:
-                spec[key] = found = found[:1]
-            if len(found) == len(_BOTH):
+            if before and values == values_before and len(values) > 1:
+                spec[key] = values = values[:1]
+            if len(values) == len(_BOTH):
                 yield invalid(_POLICY, policy, f"{_SEVERAL} {several} are specified")
-        elif found and len(found) < len(known):
-            yield invalid(_POLICY, policy, f"{_RELEASE} {one}")
+        elif values and len(values) < len(values_before):
+            yield invalid(_POLICY, policy, f"{_RELEASE} {singular}")
 
 
 def _inferred(spec: JsonObject) -> Iterator[FieldError]:
     """Families that addresses tell."""
     families, written = items(spec, "ipFamilies"), texts(spec, "clusterIPs")
-    for index, one in enumerate(written):
-        if one == "None":
+    for index, written_address in enumerate(written):
+        if written_address == "None":
             break
         if index < len(families):
             continue
-        found = parsed(one)
-        family = "unknown" if found is None else f"IPv{found.version}"
+        address = parsed(written_address)
+        family = "unknown" if address is None else f"IPv{address.version}"
         if family == _CONFIGURED:
             families.append(family)
         else:

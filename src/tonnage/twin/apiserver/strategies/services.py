@@ -36,9 +36,9 @@ SERVICE_RANGE: Final = str(_RANGE)
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
 _NODE_PORTS: Final = range(30000, 32768)
-_GIVEN: Final = (*_NODE_PORTS[86:], *_NODE_PORTS[:86])
+_ORDER: Final = (*_NODE_PORTS[86:], *_NODE_PORTS[:86])
 """In which order ports are given: people ask for the first ones."""
-_TAKEN: Final = "provided port is already allocated"
+_ALLOCATED: Final = "provided port is already allocated"
 _OUTSIDE: Final = (
     "provided port is not in the valid range. "
     f"The range of valid ports is {_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
@@ -75,20 +75,20 @@ class ServiceAddresses:
         spec = mapping(obj, "spec")
         if not needs_address(spec) or is_headless(spec) or (old and needs_address(mapping(old, "spec"))):
             return
-        wanted = text(spec, "clusterIP")
-        if wanted:
-            yield from self._faults(wanted)
+        requested = text(spec, "clusterIP")
+        if requested:
+            yield from self._faults(requested)
             return
-        given = next(self._free_addresses(), "")
-        if not given:
+        address = next(self._free_addresses(), "")
+        if not address:
             raise forbidden(SERVICE, text(obj, "metadata", "name"), "the range of addresses is full")
-        spec["clusterIP"], spec["clusterIPs"] = given, [given]
+        spec["clusterIP"], spec["clusterIPs"] = address, [address]
 
     def _faults(self, address: str) -> Iterator[FieldError]:
-        found, why = parsed(address), ""
-        if found not in _RANGE or found in (_RANGE[0], _RANGE[-1]):
+        parsed_address, why = parsed(address), ""
+        if parsed_address not in _RANGE or parsed_address in (_RANGE[0], _RANGE[-1]):
             why = "the provided network does not match the current range"
-        elif str(found) in self._used_addresses():
+        elif str(parsed_address) in self._used_addresses():
             why = "provided IP is already allocated"
         if why:
             yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
@@ -115,30 +115,30 @@ class _Ports:
     """
 
     def __init__(self, used: Callable[[], set[int]], *, tried: bool) -> None:
-        self._known = used
+        self._in_use = used
         self._tried = tried
-        self._taken: list[int] = []
+        self._assigned: list[int] = []
 
     @cached_property
     def _used(self) -> set[int]:
-        return self._known()
+        return self._in_use()
 
     def why_not(self, port: int) -> str:
         """Why a port cannot be given; empty if it can."""
         if port not in _NODE_PORTS and not self._tried:
             return _OUTSIDE
-        return _TAKEN if port in self._used else ""
+        return _ALLOCATED if port in self._used else ""
 
     def take(self, port: int) -> None:
         """Have a port no longer free."""
         self._used.add(port)
-        self._taken.append(port)
+        self._assigned.append(port)
 
     def next(self) -> int:
         """A free port; 0 if there is none."""
         if self._tried:
-            return max(self._taken, default=_NODE_PORTS.stop) + 1
-        return next((one for one in _GIVEN if one not in self._used), 0)
+            return max(self._assigned, default=_NODE_PORTS.stop) + 1
+        return next((port for port in _ORDER if port not in self._used), 0)
 
 
 def _give_ports(spec: JsonObject, before: JsonObject, free: _Ports) -> Iterator[FieldError]:
@@ -148,31 +148,31 @@ def _give_ports(spec: JsonObject, before: JsonObject, free: _Ports) -> Iterator[
     gives = text(spec, "type") == "NodePort" or flag(spec, "allocateLoadBalancerNodePorts")
     # In a new service the protocols of one port may share a port of the nodes.
     shared = {at(port, "port"): number(port, "nodePort") for port in reversed(ports) if at(port, "nodePort")}
-    given: dict[JsonValue, int] = {}
+    assigned: dict[JsonValue, int] = {}
     for index, port in enumerate(ports):
         name = at(port, "port")
-        wanted = number(port, "nodePort") or (0 if before else shared.get(name, 0))
-        if not wanted and not gives:
+        node_port = number(port, "nodePort") or (0 if before else shared.get(name, 0))
+        if not node_port and not gives:
             continue
-        if not wanted:
-            wanted = given.get(name, 0) if not before else 0
-            wanted = wanted or free.next()
-            if not wanted:
+        if not node_port:
+            node_port = assigned.get(name, 0) if not before else 0
+            node_port = node_port or free.next()
+            if not node_port:
                 raise internal_error("failed to allocate a nodePort: range is full")
-        elif wanted not in own and given.get(name) != wanted and (why := free.why_not(wanted)):
-            yield invalid(f"spec.ports[{index}].nodePort", wanted, why)
+        elif node_port not in own and assigned.get(name) != node_port and (why := free.why_not(node_port)):
+            yield invalid(f"spec.ports[{index}].nodePort", node_port, why)
             return
-        port["nodePort"] = wanted
-        if wanted not in own:
-            free.take(wanted)
-        given.setdefault(name, wanted)
+        port["nodePort"] = node_port
+        if node_port not in own:
+            free.take(node_port)
+        assigned.setdefault(name, node_port)
         if before:
-            own.add(wanted)
+            own.add(node_port)
 
 
 def _give_health_port(spec: JsonObject, free: _Ports) -> None:
     """The port at which a load balancer asks nodes for endpoints."""
-    wanted = number(spec, "healthCheckNodePort")
-    if wanted and (why := free.why_not(wanted)):
-        raise internal_error(f"failed to allocate requested HealthCheck NodePort {wanted}: {why}")
-    spec["healthCheckNodePort"] = wanted or free.next()
+    requested = number(spec, "healthCheckNodePort")
+    if requested and (why := free.why_not(requested)):
+        raise internal_error(f"failed to allocate requested HealthCheck NodePort {requested}: {why}")
+    spec["healthCheckNodePort"] = requested or free.next()

@@ -39,8 +39,8 @@ def _signing_request(signing_request: JsonObject, old: JsonObject) -> None:
 
 def _count_templates(obj: JsonObject, old: JsonObject) -> None:
     """Count, in an annotation, how often a DaemonSet's pods have been described anew."""
-    known = text(old, "metadata", "annotations", TEMPLATE_GENERATION)
-    count = 1 if (found := whole_number(known)) is None else found
+    before = text(old, "metadata", "annotations", TEMPLATE_GENERATION)
+    count = 1 if (number := whole_number(before)) is None else number
     count += at(obj, "spec", "template") != at(old, "spec", "template")
     put(obj, str(count), "metadata", "annotations", TEMPLATE_GENERATION)
 

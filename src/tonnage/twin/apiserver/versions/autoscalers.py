@@ -33,7 +33,7 @@ def first_autoscaler(stored: JsonObject) -> JsonObject:
         for metric in mappings({"it": spec.pop("metrics", None)}, "it")
         if text(metric, "resource", "name") == "cpu"
     ]
-    if share := next((one for one in shares if one is not None), None):
+    if share := next((percentage for percentage in shares if percentage is not None), None):
         spec["targetCPUUtilizationPercentage"] = share
     shown: JsonObject = {key: number(status, key) for key in ("currentReplicas", "desiredReplicas")}
     shown |= {key: status[key] for key in ("observedGeneration", "lastScaleTime") if key in status}

@@ -50,15 +50,15 @@ def target_of(client: JsonObject, store: Store, timeout_s: int) -> Target:
     written = text(client, "url")
     if written:
         parts = urlsplit(written)
-        host, asked = parts.hostname or "", f"{parts.path or '/'}?timeout={timeout_s}s"
-        return Target(f"https://{parts.netloc}{asked}", host, parts.port or 443, asked, host)
+        host, path = parts.hostname or "", f"{parts.path or '/'}?timeout={timeout_s}s"
+        return Target(f"https://{parts.netloc}{path}", host, parts.port or 443, path, host)
     service = mapping(client, "service")
     namespace, name = text(service, "namespace"), text(service, "name")
     port = number(service, "port", default=443)
-    server, asked = f"{name}.{namespace}.svc", f"{text(service, 'path') or '/'}?timeout={timeout_s}s"
-    url = f"https://{server}:{port}{asked}"
+    server, path = f"{name}.{namespace}.svc", f"{text(service, 'path') or '/'}?timeout={timeout_s}s"
+    url = f"https://{server}:{port}{path}"
     host, dialled = _resolved(store, namespace, name, port, url)
-    return Target(url, host, dialled, asked, server)
+    return Target(url, host, dialled, path, server)
 
 
 def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> tuple[str, int]:
@@ -70,39 +70,43 @@ def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> t
     if stored is None:
         raise _post_failed(url, f'service "{name}" not found')
     service = stored.object
-    wanted = next((one for one in mappings(service, "spec", "ports") if number(one, "port") == port), None)
-    if wanted is None:
+    service_port = next(
+        (entry for entry in mappings(service, "spec", "ports") if number(entry, "port") == port), None
+    )
+    if service_port is None:
         raise _post_failed(url, f'no service port {port} found for service "{name}"')
     if text(service, "spec", "type") == "ExternalName":
         return text(service, "spec", "externalName"), port
     endpoints = store.get(ENDPOINTS, (namespace, name))
     for subset in mappings(endpoints.object, "subsets") if endpoints is not None else ():
         # Nobody has checked what somebody wrote there.
-        told = [text(one, "ip") for one in mappings(subset, "addresses")]
-        addresses = [one for one in told if parsed(one) is not None]
-        ports = [one for one in mappings(subset, "ports") if text(one, "name") == text(wanted, "name")]
-        numbers = [number(one, "port") for one in ports if 0 < number(one, "port") < 1 << 16]
+        ips = [text(entry, "ip") for entry in mappings(subset, "addresses")]
+        addresses = [entry for entry in ips if parsed(entry) is not None]
+        ports = [
+            entry for entry in mappings(subset, "ports") if text(entry, "name") == text(service_port, "name")
+        ]
+        numbers = [number(entry, "port") for entry in ports if 0 < number(entry, "port") < 1 << 16]
         if addresses and numbers:
             return addresses[0], numbers[0]
-    found = _pod_behind(store, namespace, service, wanted, port)
-    if found is None:
+    address = _pod_behind(store, namespace, service, service_port, port)
+    if address is None:
         raise _post_failed(url, f'no endpoints available for service "{name}"')
-    return found
+    return address
 
 
 def _pod_behind(
-    store: Store, namespace: str, service: JsonObject, wanted: JsonObject, port: int
+    store: Store, namespace: str, service: JsonObject, service_port: JsonObject, port: int
 ) -> tuple[str, int] | None:
     selector = mapping(service, "spec", "selector")
-    aim = at(wanted, "targetPort")
-    for pod in (one.object for one in store.list(POD, namespace=namespace)) if selector else ():
+    aim = at(service_port, "targetPort")
+    for pod in (entry.object for entry in store.list(POD, namespace=namespace)) if selector else ():
         labels = mapping(pod, "metadata", "labels")
         address = text(pod, "status", "podIP")
         if not address or text(pod, "status", "phase") != "Running":
             continue
         if any(labels.get(key) != value for key, value in selector.items()):
             continue
-        named = {text(one, "name"): number(one, "containerPort") for one in _ports(pod)}
+        named = {text(entry, "name"): number(entry, "containerPort") for entry in _ports(pod)}
         number_of = named.get(aim, 0) if isinstance(aim, str) else aim if isinstance(aim, int) else port
         if number_of:
             return address, number_of
@@ -110,7 +114,9 @@ def _pod_behind(
 
 
 def _ports(pod: JsonObject) -> list[JsonObject]:
-    return [port for one in mappings(pod, "spec", "containers") for port in mappings(one, "ports")]
+    return [
+        port for container in mappings(pod, "spec", "containers") for port in mappings(container, "ports")
+    ]
 
 
 async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) -> bytes:
@@ -118,7 +124,7 @@ async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) ->
     target = target_of(client, store, timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
-            code, kind, data = await _exchange(client, target, body)
+            code, kind, content = await _exchange(client, target, body)
     except TimeoutError:
         raise _post_failed(target.url, "context deadline exceeded") from None
     except ssl.SSLCertVerificationError as error:
@@ -131,22 +137,24 @@ async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) ->
         dialled = f"dial tcp {_joined(target)}: connect: connection refused"
         raise _post_failed(target.url, dialled) from None
     except socket.gaierror:
-        raise _post_failed(target.url, f"dial tcp: lookup {target.host}{_asked()}: no such host") from None
+        raise _post_failed(
+            target.url, f"dial tcp: lookup {target.host}{_nameserver_suffix()}: no such host"
+        ) from None
     except (OSError, h11.ProtocolError) as error:
         raise _post_failed(target.url, str(error) or "EOF") from None
     if not 200 <= code < 300:
-        raise CallError(f"failed to call webhook: {_refused(code, kind, data)}")
-    if not data:
-        told = f"0-length response with status code: {code} and content type: {kind}"
-        raise CallError(f"failed to call webhook: {told}")
-    return data
+        raise CallError(f"failed to call webhook: {_refused(code, kind, content)}")
+    if not content:
+        problem = f"0-length response with status code: {code} and content type: {kind}"
+        raise CallError(f"failed to call webhook: {problem}")
+    return content
 
 
-def _asked() -> str:
+def _nameserver_suffix() -> str:
     """The server that names are looked up at."""
     with suppress(OSError):
-        found = _NAMESERVER.search(_RESOLVER.read_text())
-        return f" on {found[1]}:53" if found else ""
+        nameserver = _NAMESERVER.search(_RESOLVER.read_text())
+        return f" on {nameserver[1]}:53" if nameserver else ""
     return ""
 
 
@@ -218,28 +226,30 @@ def _distrust(error: ssl.SSLCertVerificationError, target: Target) -> str:
             return f"{words}certificate signed by unknown authority"
 
 
-def _refused(code: int, kind: str, data: bytes) -> str:
+def _refused(code: int, kind: str, content: bytes) -> str:
     """What a client says of an answer that is no success: the Status in it, or what the code means."""
     try:
-        status: JsonValue = parsed_json(data)
+        status: JsonValue = parsed_json(content)
     except ValueError:
         status = None
     if text(status, "kind") == "Status" and text(status, "message"):
         return text(status, "message")
-    said = data.decode(errors="replace").strip() if kind.startswith("text/") or not kind else ""
+    message = content.decode(errors="replace").strip() if kind.startswith("text/") or not kind else ""
     match code:
         case 404:
             return "the server could not find the requested resource"
         case 401:
             return "the server has asked for the client to provide credentials"
         case 403:
-            return f"forbidden: {said}" if said else "forbidden"
+            return f"forbidden: {message}" if message else "forbidden"
         case 405:
             return "the server does not allow this method on the requested resource"
         case 503:
             return "the server is currently unable to handle the request"
         case _ if code >= 500:
-            return f'an error on the server ("{said or "unknown"}") has prevented the request from succeeding'
+            return (
+                f'an error on the server ("{message or "unknown"}") has prevented the request from succeeding'
+            )
         case _:
             return f"the server responded with the status code {code} but did not return more information"
 

@@ -64,7 +64,7 @@ class Asked:
 
     def shown(self, in_version: InVersion, served: Served) -> tuple[JsonValue, JsonValue]:
         """The object as it is now and as it was, in this version of its kind."""
-        now, before = (None if one is None else in_version(served, one) for one in (self.obj, self.old))
+        now, before = (None if obj is None else in_version(served, obj) for obj in (self.obj, self.old))
         return now, before
 
 
@@ -74,10 +74,10 @@ def is_exempt(request: Request) -> bool:
     return row.group == _GROUP and row.plural in _EXEMPT
 
 
-def matches_rule(rule: JsonObject, asked: Asked, served: Served) -> bool:
+def matches_rule(rule: JsonObject, admission: Asked, served: Served) -> bool:
     """Whether a rule is about the request, taken as one for this version of the resource."""
-    row, subresource = served.row, asked.request.subresource
-    if not _among(asked.operation, texts(rule, "operations")):
+    row, subresource = served.row, admission.request.subresource
+    if not _among(admission.operation, texts(rule, "operations")):
         return False
     if not _among(row.group, texts(rule, "apiGroups")) or not _among(row.version, texts(rule, "apiVersions")):
         return False
@@ -85,9 +85,9 @@ def matches_rule(rule: JsonObject, asked: Asked, served: Served) -> bool:
     if scope != "*" and (scope == "Namespaced") != row.namespaced:
         return False
     names = texts(rule, "resourceNames")
-    if names and asked.name not in names:
+    if names and admission.name not in names:
         return False
-    return any(_is_resource(one, row.plural, subresource) for one in texts(rule, "resources"))
+    return any(_is_resource(resource, row.plural, subresource) for resource in texts(rule, "resources"))
 
 
 def _among(value: str, listed: list[str]) -> bool:
@@ -100,43 +100,46 @@ def _is_resource(written: str, plural: str, subresource: str) -> bool:
 
 
 def version_asked(
-    rules: list[JsonObject], match_policy: str, asked: Asked, registry: Registry
+    rules: list[JsonObject], match_policy: str, admission: Asked, registry: Registry
 ) -> Served | None:
     """In which version one of the rules wants the request; None if it is about none."""
-    own = asked.request.served
-    if any(matches_rule(rule, asked, own) for rule in rules):
+    own = admission.request.served
+    if any(matches_rule(rule, admission, own) for rule in rules):
         return own
     if match_policy == "Exact":
         return None
-    others = [one for one in registry if one.key == own.key and one.row != own.row]
-    found: Iterator[Served] = (one for rule in rules for one in others if matches_rule(rule, asked, one))
-    return next(found, None)
+    others = [served for served in registry if served.key == own.key and served.row != own.row]
+    matching: Iterator[Served] = (
+        served for rule in rules for served in others if matches_rule(rule, admission, served)
+    )
+    return next(matching, None)
 
 
-def selects_namespace(selector: JsonObject, asked: Asked, store: Store) -> bool:
+def selects_namespace(selector: JsonObject, admission: Asked, store: Store) -> bool:
     """Whether a namespace selector chooses the request's namespace; without one it always does."""
-    if not selector or not asked.namespace:
+    if not selector or not admission.namespace:
         return True
-    found: JsonObject | None = None
-    if asked.request.resource == NAMESPACE and asked.obj is not None:
-        found = asked.obj
+    namespace: JsonObject | None = None
+    if admission.request.resource == NAMESPACE and admission.obj is not None:
+        namespace = admission.obj
     else:
-        stored = store.get(NAMESPACE, ("", asked.namespace))
-        found = stored.object if stored is not None else asked.old
-    return matches_labels(label_requirements(selector), labels_of(found))
+        stored = store.get(NAMESPACE, ("", admission.namespace))
+        namespace = stored.object if stored is not None else admission.old
+    return matches_labels(label_requirements(selector), labels_of(namespace))
 
 
-def selects_object(selector: JsonObject, asked: Asked) -> bool:
+def selects_object(selector: JsonObject, admission: Asked) -> bool:
     """Whether an object selector chooses the object, as it is or as it was."""
     if not selector:
         return True
     requirements = label_requirements(selector)
     return any(
-        one is not None and matches_labels(requirements, labels_of(one)) for one in (asked.obj, asked.old)
+        obj is not None and matches_labels(requirements, labels_of(obj))
+        for obj in (admission.obj, admission.old)
     )
 
 
 def selector_at(owner: JsonObject, key: str) -> JsonObject:
     """A label selector, empty for one that takes everything."""
-    found = at(owner, key)
-    return found if isinstance(found, dict) else {}
+    selector = at(owner, key)
+    return selector if isinstance(selector, dict) else {}

@@ -109,50 +109,50 @@ class _Webhooks:
                 yield Hook(text(stored.object, "metadata", "name"), index, written)
                 index += 1
 
-    def version(self, hook: Hook, asked: Asked) -> Served | None:
+    def version(self, hook: Hook, admission: Asked) -> Served | None:
         """In which version the webhook wants to see the request; None if it is not to be asked.
 
         Raises:
             ApiError: its conditions cannot be evaluated, and it must not be passed over.
         """
-        found = hook.written
-        if not selects_namespace(selector_at(found, "namespaceSelector"), asked, self._store):
+        written = hook.written
+        if not selects_namespace(selector_at(written, "namespaceSelector"), admission, self._store):
             return None
-        if not selects_object(selector_at(found, "objectSelector"), asked):
+        if not selects_object(selector_at(written, "objectSelector"), admission):
             return None
-        policy = text(found, "matchPolicy") or "Equivalent"
-        served = version_asked(mappings(found, "rules"), policy, asked, self._registry)
-        conditions = mappings(found, "matchConditions")
+        policy = text(written, "matchPolicy") or "Equivalent"
+        served = version_asked(mappings(written, "rules"), policy, admission, self._registry)
+        conditions = mappings(written, "matchConditions")
         if served is None or not conditions:
             return served
-        shown = asked.shown(self._codec.in_version, served)
-        activation = Activation(asked, served, shown, self._authority)
+        shown = admission.shown(self._codec.in_version, served)
+        activation = Activation(admission, served, shown, self._authority)
         try:
             return served if conditions_met(conditions, activation, may_fail=hook.may_fail) else None
         except EvaluationError as error:
-            raise forbidden(asked.request.resource, asked.name, str(error)) from None
+            raise forbidden(admission.request.resource, admission.name, str(error)) from None
 
-    async def ask(self, hook: Hook, asked: Asked, served: Served) -> Answer:
+    async def ask(self, hook: Hook, admission: Asked, served: Served) -> Answer:
         """The webhook's answer. Raises CallError, ApiError 400 for a dry run that it would not survive."""
-        dry = asked.request.options.dry_run
+        dry = admission.request.options.dry_run
         if dry and text(hook.written, "sideEffects") not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         version = review_version(hook.written)
         uid = str(uuid.uuid4())
-        shown = asked.shown(self._codec.in_version, served)
-        body = review(uid, version, asked, served, shown)
+        shown = admission.shown(self._codec.in_version, served)
+        body = review(uid, version, admission, served, shown)
         timeout_s = min(max(number(hook.written, "timeoutSeconds", default=_DEFAULT_S), 1), 30)
-        data = await post(mapping(hook.written, "clientConfig"), self._store, body, timeout_s)
-        answer = read_answer(data, uid, version, mutating=self._sort == MUTATING)
+        reply = await post(mapping(hook.written, "clientConfig"), self._store, body, timeout_s)
+        answer = read_answer(reply, uid, version, mutating=self._sort == MUTATING)
         for words in answer.warnings:
-            asked.request.notes.warn(words)
+            admission.request.notes.warn(words)
         for key, value in answer.audit.items():
-            asked.request.notes.audit[f"{hook.name}/{key}"] = value
+            admission.request.notes.audit[f"{hook.name}/{key}"] = value
         return answer
 
-    def failed_open(self, hook: Hook, asked: Asked, place: int, round_: int = 0) -> None:
+    def failed_open(self, hook: Hook, admission: Asked, place: int, round_: int = 0) -> None:
         """Note that a webhook which may fail has failed, at its place among those that were asked."""
-        asked.request.notes.audit[f"{_OPEN[self._sort]}round_{round_}_index_{place}"] = hook.name
+        admission.request.notes.audit[f"{_OPEN[self._sort]}round_{round_}_index_{place}"] = hook.name
 
 
 _Key = tuple[str, str]
@@ -190,56 +190,56 @@ class MutatingWebhooks:
         first = await self._round(hooks, Asked(request, obj, old), None)
         if not first.changed or obj is None or request.verb == CONNECT:
             return
-        seen = copied(obj)
+        before = copied(obj)
         for plugin in self._before:
             await plugin.admit(request, obj, old)
-        wanted = first.invoked if obj != seen else first.again
-        await self._round(hooks, Asked(request, obj, old), wanted)
+        hooks_again = first.invoked if obj != before else first.again
+        await self._round(hooks, Asked(request, obj, old), hooks_again)
 
-    async def _round(self, hooks: list[Hook], asked: Asked, only: frozenset[_Key] | None) -> _Round:
+    async def _round(self, hooks: list[Hook], admission: Asked, only: frozenset[_Key] | None) -> _Round:
         """Ask all, or `only` some."""
         changed_ever = False
         invoked, again = set[_Key](), set[_Key]()
         for hook in hooks:
-            served = self._webhooks.version(hook, asked)
+            served = self._webhooks.version(hook, admission)
             if served is None or (only is not None and hook.key not in only):
                 continue
-            if await self._ask(hook, asked, served, 0 if only is None else 1):
+            if await self._ask(hook, admission, served, 0 if only is None else 1):
                 changed_ever = True
                 again |= invoked
             if text(hook.written, "reinvocationPolicy") == "IfNeeded":
                 invoked.add(hook.key)
         return _Round(changed_ever, frozenset(invoked), frozenset(again))
 
-    async def _ask(self, hook: Hook, asked: Asked, served: Served, round_: int) -> bool:
+    async def _ask(self, hook: Hook, admission: Asked, served: Served, round_: int) -> bool:
         try:
-            answer = await self._webhooks.ask(hook, asked, served)
+            answer = await self._webhooks.ask(hook, admission, served)
         except CallError as error:
-            self._note(hook, asked, round_, changed=False)
+            self._note(hook, admission, round_, changed=False)
             if hook.may_fail:
-                self._webhooks.failed_open(hook, asked, hook.index, round_)
+                self._webhooks.failed_open(hook, admission, hook.index, round_)
                 return False
             raise call_failed(hook.name, str(error)) from None
         if not answer.allowed:
-            self._note(hook, asked, round_, changed=False)
+            self._note(hook, admission, round_, changed=False)
             raise denial(hook.name, answer)
-        changed = bool(answer.patch) and self._patched(hook, asked, served, answer)
-        self._note(hook, asked, round_, changed=changed)
+        changed = bool(answer.patch) and self._patched(hook, admission, served, answer)
+        self._note(hook, admission, round_, changed=changed)
         return changed
 
-    def _patched(self, hook: Hook, asked: Asked, served: Served, answer: Answer) -> bool:
+    def _patched(self, hook: Hook, admission: Asked, served: Served, answer: Answer) -> bool:
         """Apply a patch to the object in place; whether that changed it. Raises ApiError 500."""
-        obj = asked.obj
+        obj = admission.obj
         if obj is None:
             raise internal(
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for '
                 "this operation"
             )
-        own = asked.request.served
+        own = admission.request.served
         before = self._codec.in_version(served, obj)
         try:
             patched = json_patch(copied(before), list(answer.patch))
-            if asked.request.verb == CONNECT or _speaks_another_kind(asked.request):
+            if admission.request.verb == CONNECT or _speaks_another_kind(admission.request):
                 new = mapping({"object": patched}, "object")
             else:
                 decoded, _ = self._codec.decode(served, patched, FieldValidation.IGNORE)
@@ -251,10 +251,10 @@ class MutatingWebhooks:
         obj.update(new)
         return changed
 
-    def _note(self, hook: Hook, asked: Asked, round_: int, *, changed: bool) -> None:
-        said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+    def _note(self, hook: Hook, admission: Asked, round_: int, *, changed: bool) -> None:
+        note = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
         key = f"{_PREFIXES[MUTATING]}round_{round_}_index_{hook.index}"
-        asked.request.notes.audit[key] = json.dumps(said, separators=(",", ":"))
+        admission.request.notes.audit[key] = json.dumps(note, separators=(",", ":"))
 
 
 def _speaks_another_kind(request: Request) -> bool:
@@ -274,18 +274,20 @@ class ValidatingWebhooks:
         """Refuse what a webhook denies. Raises ApiError."""
         if is_exempt(request):
             return
-        asked = Asked(request, obj, old)
-        wanted = [(h, served) for h in self._webhooks.hooks() if (served := self._webhooks.version(h, asked))]
-        if not wanted:
+        admission = Asked(request, obj, old)
+        hooks = [
+            (h, served) for h in self._webhooks.hooks() if (served := self._webhooks.version(h, admission))
+        ]
+        if not hooks:
             return
         refusals: list[ApiError] = []
 
         async def ask(place: int, hook: Hook, served: Served) -> None:
             try:
-                answer = await self._webhooks.ask(hook, asked, served)
+                answer = await self._webhooks.ask(hook, admission, served)
             except CallError as error:
                 if hook.may_fail:
-                    self._webhooks.failed_open(hook, asked, place)
+                    self._webhooks.failed_open(hook, admission, place)
                 else:
                     refusals.append(call_failed(hook.name, str(error)))
             except ApiError as error:
@@ -295,7 +297,7 @@ class ValidatingWebhooks:
                     refusals.append(denial(hook.name, answer))
 
         async with asyncio.TaskGroup() as group:
-            for place, (hook, served) in enumerate(wanted):
+            for place, (hook, served) in enumerate(hooks):
                 group.create_task(ask(place, hook, served))
         if refusals:
             raise refusals[0]

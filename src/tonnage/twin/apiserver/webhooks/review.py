@@ -35,7 +35,7 @@ class Answer:
     """What a webhook said. `patch`: JSON patch operations."""
 
     allowed: bool
-    result: JsonObject
+    status: JsonObject
     patch: tuple[JsonValue, ...] = ()
     warnings: tuple[str, ...] = ()
     audit: dict[str, str] = field(default_factory=dict)
@@ -52,24 +52,26 @@ def review_version(webhook: JsonObject) -> str:
     )
 
 
-def review(uid: str, version: str, asked: Asked, served: Served, shown: tuple[JsonValue, JsonValue]) -> bytes:
+def review(
+    uid: str, version: str, admission: Asked, served: Served, shown: tuple[JsonValue, JsonValue]
+) -> bytes:
     """The body to be sent. `shown`: the object and what it was, in the version that is asked for."""
     return msgspec.json.encode(
         {
             "kind": "AdmissionReview",
             "apiVersion": version,
-            "request": {"uid": uid, **request_facts(asked, served, shown)},
+            "request": {"uid": uid, **request_facts(admission, served, shown)},
         }
     )
 
 
-def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValue]) -> JsonObject:
+def request_facts(admission: Asked, served: Served, shown: tuple[JsonValue, JsonValue]) -> JsonObject:
     """What is told of a request, its uid aside."""
-    request = asked.request
+    request = admission.request
     own, subresource = request.served.row, request.subresource
     part: JsonObject = {"subResource": subresource} if subresource else {}
     spoken = own.subresource(subresource) if subresource else None
-    streamed = _spoken(asked.obj) if request.verb == CONNECT else None
+    streamed = _spoken(admission.obj) if request.verb == CONNECT else None
     user: JsonObject = {"username": request.user.name, "groups": list[JsonValue](request.user.groups)}
     if request.user.uid:
         user["uid"] = request.user.uid
@@ -82,25 +84,25 @@ def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValu
         "requestKind": streamed or _kind(spoken or own),
         "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
         **({"requestSubResource": subresource} if subresource else {}),
-        **({"name": asked.name} if asked.name else {}),
-        **({"namespace": asked.namespace} if asked.namespace else {}),
-        "operation": asked.operation,
+        **({"name": admission.name} if admission.name else {}),
+        **({"namespace": admission.namespace} if admission.namespace else {}),
+        "operation": admission.operation,
         "userInfo": user,
         "object": shown[0],
         "oldObject": shown[1],
         "dryRun": request.options.dry_run,
-        "options": _options(asked) if streamed is None else None,
+        "options": _options(admission) if streamed is None else None,
     }
 
 
-def _options(asked: Asked) -> JsonObject:
+def _options(admission: Asked) -> JsonObject:
     """How the request is meant."""
-    given = asked.request.options
-    options: JsonObject = {"kind": _OPTIONS[asked.operation], "apiVersion": "meta.k8s.io/v1"}
-    if given.dry_run:
+    request_options = admission.request.options
+    options: JsonObject = {"kind": _OPTIONS[admission.operation], "apiVersion": "meta.k8s.io/v1"}
+    if request_options.dry_run:
         options["dryRun"] = ["All"]
-    if given.field_manager and asked.operation != "DELETE":
-        options["fieldManager"] = given.field_manager
+    if request_options.field_manager and admission.operation != "DELETE":
+        options["fieldManager"] = request_options.field_manager
     return options
 
 
@@ -114,13 +116,13 @@ def _kind(row: KindRow | Subresource) -> JsonObject:
     return {"group": row.group, "version": row.version, "kind": row.kind}
 
 
-def read_answer(data: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
+def read_answer(content: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
     """The answer in a webhook's body. Raises CallError."""
     try:
-        body = parsed_json(data)
+        body = parsed_json(content)
     except ValueError:
         # The server takes what is no JSON for YAML, and so for a string.
-        body = data.decode(errors="replace")
+        body = content.decode(errors="replace")
     if not isinstance(body, dict):
         shape = (
             'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
@@ -143,8 +145,8 @@ def read_answer(data: bytes, uid: str, version: str, *, mutating: bool) -> Answe
         if text(response, "uid") != uid:
             raise _invalid(f'expected response.uid="{uid}", got "{text(response, "uid")}"')
         if group_version != V1:
-            said = f"{group_version}, Kind={kind}"
-            raise _invalid(f"expected webhook response of {V1}, Kind=AdmissionReview, got {said}")
+            answered_kind = f"{group_version}, Kind={kind}"
+            raise _invalid(f"expected webhook response of {V1}, Kind=AdmissionReview, got {answered_kind}")
     patch = _patch(response, version, mutating=mutating)
     return Answer(
         flag(response, "allowed"),
@@ -215,10 +217,10 @@ def _go_words(error: Exception) -> str:
 
 def denial(name: str, answer: Answer) -> StatusError:
     """The refusal that a webhook's denial becomes: its own code, reason and details."""
-    result, by = answer.result, f'admission webhook "{name}" denied the request'
-    code, reason, message = number(result, "code"), text(result, "reason"), text(result, "message")
+    status, by = answer.status, f'admission webhook "{name}" denied the request'
+    code, reason, message = number(status, "code"), text(status, "reason"), text(status, "message")
     words = f"{by}: {message or reason}" if message or reason else f"{by} without explanation"
-    details = mapping(result, "details") or None
+    details = mapping(status, "details") or None
     return StatusError(code if 400 <= code < 600 else 400, reason, words, details=details)
 
 

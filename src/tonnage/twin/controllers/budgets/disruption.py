@@ -77,8 +77,8 @@ class DisruptionController:
             self._stale.add(key_of(delta.after))
 
     def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        found = self._budgets.by_index("namespace", pod.metadata.namespace)
-        return [budget for budget in found if _selects(budget, pod)]
+        budgets = self._budgets.by_index("namespace", pod.metadata.namespace)
+        return [budget for budget in budgets if _selects(budget, pod)]
 
     async def _tell_shared(self, key: Key) -> None:
         """Say of a pod that it has several budgets, for which nobody can evict it."""
@@ -86,8 +86,8 @@ class DisruptionController:
         budgets = self._budgets_of(pod) if pod is not None else []
         if pod is not None and len(budgets) > 1:
             which = f'Pod "{key[0]}"/"{key[1]}" matches multiple PodDisruptionBudgets.'
-            told = f'{which}  Chose "{budgets[0].metadata.name}" arbitrarily.'
-            await self._events.emit(pod, "Warning", "MultiplePodDisruptionBudgets", told)
+            message = f'{which}  Chose "{budgets[0].metadata.name}" arbitrarily.'
+            await self._events.emit(pod, "Warning", "MultiplePodDisruptionBudgets", message)
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
@@ -97,21 +97,21 @@ class DisruptionController:
         pods = [pod for pod in self._pods.by_index("namespace", namespace) if _selects(budget, pod)]
         if not pods:
             await self._events.emit(budget, "Normal", "NoPods", "No matching pods found")
-        wanted = await self._expected(budget, pods)
+        expected = await self._expected(budget, pods)
         now = self._clock.now()
-        if isinstance(wanted, Unknown):
-            why = f"Failed to calculate the number of expected pods: {wanted.why}"
+        if isinstance(expected, Unknown):
+            why = f"Failed to calculate the number of expected pods: {expected.why}"
             await self._events.emit(budget, "Warning", "CalculateExpectedPodCountFailed", why)
-            await self._write(budget, failed_status(budget, wanted.why, now))
+            await self._write(budget, failed_status(budget, expected.why, now))
             return None
-        if wanted.unmanaged:
+        if expected.unmanaged:
             shown = _UNMANAGED.format(selector_shown(budget.spec.get("selector") or {}))
             await self._events.emit(budget, "Warning", "UnmanagedPods", shown)
         going = disrupted(budget, pods, now)
         for pod in going.overdue:
             why = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
             await self._events.emit(pod, "Warning", "NotDeleted", why)
-        await self._write(budget, status_of(budget, wanted, pods, going, now))
+        await self._write(budget, status_of(budget, expected, pods, going, now))
         return going.again_s
 
     async def _expected(self, budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Expected | Unknown:

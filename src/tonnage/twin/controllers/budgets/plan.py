@@ -49,12 +49,12 @@ class Unknown:
 
 def owners_to_ask(pods: Iterable[Pod]) -> dict[str, OwnerReference]:
     """The controllers of these pods by uid, each once, in the order of the pods."""
-    found: dict[str, OwnerReference] = {}
+    owners: dict[str, OwnerReference] = {}
     for pod in pods:
         owner = controller_of(pod)
         if owner is not None:
-            found.setdefault(owner.uid, owner)
-    return found
+            owners.setdefault(owner.uid, owner)
+    return owners
 
 
 def needs_scales(budget: PodDisruptionBudget) -> bool:
@@ -102,7 +102,7 @@ class Disrupted:
 def disrupted(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -> Disrupted:
     """Go through the evictions that the server has noted in the budget's status."""
     noted: Mapping[str, str] = budget.status.get("disruptedPods") or {}
-    kept: dict[str, str] = {}
+    pending: dict[str, str] = {}
     overdue: list[Pod] = []
     waits: list[float] = []
     for pod in pods:
@@ -113,13 +113,13 @@ def disrupted(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -
         if wait < 0:
             overdue.append(pod)
         else:
-            kept[pod.metadata.name] = since
+            pending[pod.metadata.name] = since
             waits.append(max(wait, 0.001))
-    return Disrupted(kept, tuple(overdue), min(waits, default=None))
+    return Disrupted(pending, tuple(overdue), min(waits, default=None))
 
 
 def status_of(
-    budget: PodDisruptionBudget, wanted: Expected, pods: Iterable[Pod], going: Disrupted, now: datetime
+    budget: PodDisruptionBudget, expected: Expected, pods: Iterable[Pod], going: Disrupted, now: datetime
 ) -> JsonObject:
     """The status of a budget whose pods could be counted."""
     healthy = sum(
@@ -127,16 +127,16 @@ def status_of(
         for pod in pods
         if pod.metadata.deletion_timestamp is None and pod.metadata.name not in going.pods
     )
-    spare = healthy - wanted.healthy
-    allowed = spare if wanted.pods > 0 and spare > 0 else 0
+    spare = healthy - expected.healthy
+    allowed = spare if expected.pods > 0 and spare > 0 else 0
     status: JsonObject = {"observedGeneration": budget.metadata.generation}
     if going.pods:
         status["disruptedPods"] = dict(going.pods)
     status |= {
         "disruptionsAllowed": allowed,
         "currentHealthy": healthy,
-        "desiredHealthy": wanted.healthy,
-        "expectedPods": wanted.pods,
+        "desiredHealthy": expected.healthy,
+        "expectedPods": expected.pods,
     }
     reason = "SufficientPods" if allowed else "InsufficientPods"
     status["conditions"] = _with_condition(budget, allowed > 0, reason, "", now)
@@ -168,15 +168,15 @@ def _with_condition(
     *,
     observed: int | None = None,
 ) -> list[JsonValue]:
-    old: list[JsonObject] = [dict(one) for one in budget.status.get("conditions") or []]
+    old: list[JsonObject] = [dict(condition) for condition in budget.status.get("conditions") or []]
     word = "True" if allowed else "False"
     fresh: JsonObject = {"type": ALLOWED, "status": word, "reason": reason, "message": message}
     generation = budget.metadata.generation if observed is None else observed
     if generation:
         fresh["observedGeneration"] = generation
-    for place, one in enumerate(old):
-        if one.get("type") == ALLOWED:
-            since = one.get("lastTransitionTime") if one.get("status") == word else timestamp(now)
+    for place, condition in enumerate(old):
+        if condition.get("type") == ALLOWED:
+            since = condition.get("lastTransitionTime") if condition.get("status") == word else timestamp(now)
             old[place] = {**fresh, "lastTransitionTime": since}
             return list(old)
     return [*old, {**fresh, "lastTransitionTime": timestamp(now)}]

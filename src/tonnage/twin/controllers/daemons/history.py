@@ -29,8 +29,8 @@ class History:
 def history_of(daemon_set: DaemonSet, owned: Iterable[ControllerRevision]) -> History:
     """Tell the present revision from the others; of several alike the latest is it."""
     ordered = sorted(owned, key=lambda r: (r.revision, r.metadata.name))
-    wanted = _plain(daemon_set.spec.template)
-    alike = [revision for revision in ordered if _plain(_template_in(revision)) == wanted]
+    template = _plain(daemon_set.spec.template)
+    alike = [revision for revision in ordered if _plain(_template_in(revision)) == template]
     current = alike[-1] if alike else None
     return History(current, tuple(revision for revision in ordered if revision is not current))
 

@@ -115,13 +115,13 @@ def _surplus(daemon_set: DaemonSet, living: list[Pod], revision: str) -> list[Po
         return []
     if _limit(daemon_set, "maxSurge", 1) == 0:
         return living[1:]
-    kept: set[bool] = set()
+    staying_revisions: set[bool] = set()
     surplus = []
     for pod in living:
         updated = is_updated(pod, revision)
-        if updated in kept:
+        if updated in staying_revisions:
             surplus.append(pod)
-        kept.add(updated)
+        staying_revisions.add(updated)
     return surplus
 
 
@@ -150,16 +150,16 @@ def _update(
     nothing = DaemonPlan((), (), ())
     if daemon_set.spec.update_strategy.get("type") == "OnDelete":
         return nothing
-    wanted = [name for name, fit in fits.items() if fit.should_run]
-    surge = _limit(daemon_set, "maxSurge", len(wanted))
-    unavailable = _limit(daemon_set, "maxUnavailable", len(wanted))
+    running = [name for name, fit in fits.items() if fit.should_run]
+    surge = _limit(daemon_set, "maxSurge", len(running))
+    unavailable = _limit(daemon_set, "maxUnavailable", len(running))
     if surge == 0 and unavailable == 0:
         unavailable = 1
     names = [name for name, fit in fits.items() if fit.should_run or placed.get(name)]
     nodes = {name: _on_node(daemon_set, placed.get(name, []), revision, now) for name in names}
     if surge == 0:
         return DaemonPlan((), _replaceable(list(nodes.values()), unavailable), ())
-    return _surging(nodes, frozenset(wanted), surge)
+    return _surging(nodes, frozenset(running), surge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _replaceable(nodes: list[_OnNode], unavailable: int) -> tuple[Pod, ...]:
     return (*at_once, *candidates[: max(unavailable - missing, 0)])
 
 
-def _surging(nodes: Mapping[str, _OnNode], wanted: Collection[str], surge: int) -> DaemonPlan:
+def _surging(nodes: Mapping[str, _OnNode], running: Collection[str], surge: int) -> DaemonPlan:
     """New pods beside old ones on up to `surge` nodes; an old one goes once its successor is available.
 
     From a node that should have none any more it goes once that many others are available.
@@ -220,12 +220,12 @@ def _surging(nodes: Mapping[str, _OnNode], wanted: Collection[str], surge: int) 
             if node.new_available:
                 delete.append(node.old)
             surging += not node.new_available
-        elif name not in wanted:
+        elif name not in running:
             (strays if node.old_available else delete).append(node.old)
         else:
             (candidates if node.old_available else at_once).append(name)
     available = sum(node.old_available if node.old else node.new_available for node in nodes.values())
-    delete += strays[: max(available - len(wanted), 0)]
+    delete += strays[: max(available - len(running), 0)]
     return DaemonPlan((*at_once, *candidates[: max(surge - surging, 0)]), tuple(delete), ())
 
 

@@ -38,14 +38,14 @@ class Fit:
 
 def tolerations_of(spec: PodSpec) -> list[Toleration]:
     """The template's tolerations and those that every daemon pod has."""
-    known = {
+    present = {
         (t.key, t.effect) for t in spec.tolerations if t.operator == "Exists" and t.toleration_seconds is None
     }
-    wanted = (*_EVERYWHERE, _HOST_NETWORK) if spec.host_network else _EVERYWHERE
+    required = (*_EVERYWHERE, _HOST_NETWORK) if spec.host_network else _EVERYWHERE
     added = [
         Toleration(key=key, operator="Exists", effect=effect)
-        for key, effect in wanted
-        if (key, effect) not in known
+        for key, effect in required
+        if (key, effect) not in present
     ]
     return [*spec.tolerations, *added]
 
@@ -73,9 +73,9 @@ def pod_template(daemon_set: DaemonSet, node: str, revision: str) -> JsonObject:
     template = daemon_set.spec.template
     metadata: JsonObject = template.get("metadata") or {}
     spec: JsonObject = dict(template.get("spec") or {})
-    known = metadata.get("labels")
+    template_labels = metadata.get("labels")
     labels: JsonObject = {
-        **(known if isinstance(known, dict) else {}),
+        **(template_labels if isinstance(template_labels, dict) else {}),
         CONTROLLER_REVISION_HASH: revision,
         GENERATION_LABEL: str(daemon_set.metadata.generation),
     }
@@ -86,8 +86,8 @@ def pod_template(daemon_set: DaemonSet, node: str, revision: str) -> JsonObject:
 
 
 def _affinity_for(affinity: JsonValue, node: str) -> JsonObject:
-    known = dict(affinity) if isinstance(affinity, dict) else {}
-    inner = known.get("nodeAffinity")
+    fields_of_affinity = dict(affinity) if isinstance(affinity, dict) else {}
+    inner = fields_of_affinity.get("nodeAffinity")
     node_affinity: JsonObject = dict(inner) if isinstance(inner, dict) else {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
@@ -98,4 +98,4 @@ def _affinity_for(affinity: JsonValue, node: str) -> JsonObject:
         if isinstance(term, dict)
     ]
     node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": bound}
-    return {**known, "nodeAffinity": node_affinity}
+    return {**fields_of_affinity, "nodeAffinity": node_affinity}

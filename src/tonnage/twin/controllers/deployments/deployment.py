@@ -141,12 +141,12 @@ class DeploymentController:
                 return ""
             if not namespace_ends(error):
                 name = text(body, "metadata", "name")
-                told = f'Failed to create new replica set "{name}": {error.message}'
-                await self._events.emit(deployment, "Warning", "ReplicaSetCreateError", told)
+                message = f'Failed to create new replica set "{name}": {error.message}'
+                await self._events.emit(deployment, "Warning", "ReplicaSetCreateError", message)
             raise
         if replicas > 0:
-            told = f"Scaled up replica set {made.metadata.name} from 0 to {replicas}"
-            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", told)
+            message = f"Scaled up replica set {made.metadata.name} from 0 to {replicas}"
+            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", message)
         await self._note_revision(deployment, revision)
         return made.metadata.name
 
@@ -169,8 +169,8 @@ class DeploymentController:
         before = target.spec.replicas
         if before != replicas:
             way = "up" if before < replicas else "down"
-            told = f"Scaled {way} replica set {target.metadata.name} from {before} to {replicas}"
-            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", told)
+            message = f"Scaled {way} replica set {target.metadata.name} from {before} to {replicas}"
+            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", message)
 
     async def _delete(self, target: ReplicaSet) -> None:
         with passing_over(404, 409):

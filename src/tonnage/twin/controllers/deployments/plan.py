@@ -69,18 +69,20 @@ def plan(deployment: Deployment, sets: Sets, *, old_pods_remain: bool) -> tuple[
 
 def is_complete(deployment: Deployment, sets: Sets) -> bool:
     """Whether all pods are of the new set, and available, and no others are left."""
-    wanted = deployment.spec.replicas
+    replicas = deployment.spec.replicas
     return (
         sets.new is not None
-        and sets.new.status.replicas == wanted
-        and sets.new.status.available_replicas == wanted
-        and sum(s.status.replicas for s in sets.all) == wanted
+        and sets.new.status.replicas == replicas
+        and sets.new.status.available_replicas == replicas
+        and sum(s.status.replicas for s in sets.all) == replicas
     )
 
 
 def _was_resized(deployment: Deployment, sets: Sets) -> bool:
-    wanted = str(deployment.spec.replicas)
-    return any(s.metadata.annotations.get(DESIRED, wanted) != wanted for s in sets.all if s.spec.replicas > 0)
+    replicas = str(deployment.spec.replicas)
+    return any(
+        s.metadata.annotations.get(DESIRED, replicas) != replicas for s in sets.all if s.spec.replicas > 0
+    )
 
 
 def _recreate(deployment: Deployment, sets: Sets, old_pods_remain: bool) -> tuple[Action, ...]:
@@ -98,12 +100,12 @@ def _grow_new(deployment: Deployment, sets: Sets, replicas: int) -> tuple[Action
 
 def _roll(deployment: Deployment, sets: Sets) -> tuple[Action, ...]:
     limits = limits_of(deployment)
-    wanted = deployment.spec.replicas
+    replicas = deployment.spec.replicas
     present = 0 if sets.new is None else sets.new.spec.replicas
-    if present > wanted:
-        return _grow_new(deployment, sets, wanted)
-    room = wanted + limits.surge - sum(s.spec.replicas for s in sets.all)
-    grown = present + max(min(room, wanted - present), 0)
+    if present > replicas:
+        return _grow_new(deployment, sets, replicas)
+    room = replicas + limits.surge - sum(s.spec.replicas for s in sets.all)
+    grown = present + max(min(room, replicas - present), 0)
     return _grow_new(deployment, sets, grown) or _shrink_old(deployment, sets, limits)
 
 
@@ -119,14 +121,14 @@ def _shrink_old(deployment: Deployment, sets: Sets, limits: Limits) -> tuple[Act
     sizes = {old.metadata.name: old.spec.replicas for old in sets.old}
     for old in sets.old:
         unhealthy = max(old.spec.replicas - old.status.available_replicas, 0)
-        taken = min(budget, unhealthy)
-        sizes[old.metadata.name] -= taken
-        budget -= taken
+        removed = min(budget, unhealthy)
+        sizes[old.metadata.name] -= removed
+        budget -= removed
     spare = sum(s.status.available_replicas for s in sets.all) - minimum
     for old in sets.old:
-        taken = min(max(spare, 0), sizes[old.metadata.name])
-        sizes[old.metadata.name] -= taken
-        spare -= taken
+        removed = min(max(spare, 0), sizes[old.metadata.name])
+        sizes[old.metadata.name] -= removed
+        spare -= removed
     return tuple(
         ScaleSet(old, sizes[old.metadata.name])
         for old in sets.old
@@ -136,13 +138,13 @@ def _shrink_old(deployment: Deployment, sets: Sets, limits: Limits) -> tuple[Act
 
 def _scale(deployment: Deployment, sets: Sets) -> tuple[Action, ...]:
     """Follow a change of `replicas`: the only active set takes it all; amid a rollout all share it."""
-    wanted = deployment.spec.replicas
+    replicas = deployment.spec.replicas
     active = [s for s in sets.all if s.spec.replicas > 0]
     if len(active) <= 1:
         only = active[0] if active else sets.new or (sets.old[-1] if sets.old else None)
-        if only is None or (only.spec.replicas == wanted and not _stale(deployment, only)):
+        if only is None or (only.spec.replicas == replicas and not _stale(deployment, only)):
             return ()
-        return (ScaleSet(only, wanted),)
+        return (ScaleSet(only, replicas),)
     if sets.new is not None and _saturated(deployment, sets.new):
         return tuple(ScaleSet(old, 0) for old in sets.old if old.spec.replicas > 0)
     if deployment.spec.strategy.get("type") == "Recreate":
@@ -155,11 +157,11 @@ def _stale(deployment: Deployment, replica_set: ReplicaSet) -> bool:
 
 
 def _saturated(deployment: Deployment, new: ReplicaSet) -> bool:
-    wanted = deployment.spec.replicas
+    replicas = deployment.spec.replicas
     return (
-        new.spec.replicas == wanted
-        and new.metadata.annotations.get(DESIRED) == str(wanted)
-        and new.status.available_replicas == wanted
+        new.spec.replicas == replicas
+        and new.metadata.annotations.get(DESIRED) == str(replicas)
+        and new.status.available_replicas == replicas
     )
 
 

@@ -59,8 +59,8 @@ class Limits:
 def sets_of(deployment: Deployment, owned: Iterable[ReplicaSet]) -> Sets:
     """Tell the new set from the old ones; of several with the present template the oldest is the new one."""
     ordered = sorted(owned, key=lambda s: (s.metadata.creation_timestamp or "", s.metadata.name))
-    wanted = without_label(deployment.spec.template, HASH_LABEL)
-    new = next((s for s in ordered if without_label(s.spec.template, HASH_LABEL) == wanted), None)
+    template = without_label(deployment.spec.template, HASH_LABEL)
+    new = next((s for s in ordered if without_label(s.spec.template, HASH_LABEL) == template), None)
     return Sets(new, tuple(s for s in ordered if s is not new))
 
 
@@ -116,10 +116,10 @@ def with_revision(history: str, revision: str) -> str:
     >>> with_revision("1,3", "5")
     '1,3,5'
     """
-    known = [*filter(None, history.split(",")), revision]
-    while len(",".join(known)) > _MOST_HISTORY and len(known) > 1:
-        del known[0]
-    return ",".join(known)
+    revisions = [*filter(None, history.split(",")), revision]
+    while len(",".join(revisions)) > _MOST_HISTORY and len(revisions) > 1:
+        del revisions[0]
+    return ",".join(revisions)
 
 
 def scale_annotations(deployment: Deployment) -> dict[str, str]:
@@ -178,14 +178,14 @@ def new_set_patch(deployment: Deployment, sets: Sets) -> JsonObject | None:
     new = sets.new
     if new is None:
         return None
-    wanted = copied_annotations(deployment)
+    desired = copied_annotations(deployment)
     if revision_of(new) < next_revision(sets):
-        wanted[REVISION] = str(next_revision(sets))
+        desired[REVISION] = str(next_revision(sets))
         if REVISION in new.metadata.annotations:
             before = new.metadata.annotations.get(HISTORY, "")
-            wanted[HISTORY] = with_revision(before, new.metadata.annotations[REVISION])
+            desired[HISTORY] = with_revision(before, new.metadata.annotations[REVISION])
     annotations: JsonObject = {
-        key: value for key, value in wanted.items() if new.metadata.annotations.get(key) != value
+        key: value for key, value in desired.items() if new.metadata.annotations.get(key) != value
     }
     patch: JsonObject = {"metadata": {"annotations": annotations}} if annotations else {}
     if new.spec.min_ready_seconds != deployment.spec.min_ready_seconds:

@@ -97,7 +97,7 @@ def _counts(deployment: Deployment, sets: Sets) -> WorkloadStatus:
 
 def _terminating(sets: Sets) -> int | None:
     """Pods on their way out, unknown while one of the sets has not said how many it has."""
-    counts = [one.status.terminating_replicas for one in sets.all]
+    counts = [replica_set.status.terminating_replicas for replica_set in sets.all]
     return None if None in counts else sum(count or 0 for count in counts)
 
 
@@ -159,8 +159,8 @@ def _set_progress(
 
 
 def _complete(deployment: Deployment, status: WorkloadStatus) -> bool:
-    wanted = deployment.spec.replicas
-    return status.updated_replicas == status.replicas == status.available_replicas == wanted
+    replicas = deployment.spec.replicas
+    return status.updated_replicas == status.replicas == status.available_replicas == replicas
 
 
 def _progressed(before: WorkloadStatus, after: WorkloadStatus) -> bool:

@@ -105,7 +105,7 @@ def schedule_of(text: str, zone: tzinfo) -> Schedule:
 
 def _field(text: str, least: int, most: int, names: Mapping[str, int]) -> tuple[frozenset[int], bool]:
     """The numbers that a field names, and whether it names all of them by a star."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     starred = False
     for term in text.split(","):
         if not term:
@@ -119,8 +119,8 @@ def _field(text: str, least: int, most: int, names: Mapping[str, int]) -> tuple[
             low = _number(first, names)
             # `5/15` is every fifteenth from 5 on.
             high = _number(last, names) if last else (most if step else low)
-        found.update(range(low, high + 1, int(step or 1)))
-    return frozenset(found), starred
+        numbers.update(range(low, high + 1, int(step or 1)))
+    return frozenset(numbers), starred
 
 
 def _number(text: str, names: Mapping[str, int]) -> int:

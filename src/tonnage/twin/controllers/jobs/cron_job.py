@@ -59,7 +59,7 @@ class CronJobController:
         if after is None:
             return
         wait_s: float | None = None
-        if before is not None and _told(before) != _told(after):
+        if before is not None and _schedule_fields(before) != _schedule_fields(after):
             with suppress(OSError, ValueError, KeyError):
                 wait_s = next_in_s(after, _times_of(after), self._clock.now())
         self._queue.add_after(key_of(after), wait_s or 0.0)
@@ -71,14 +71,14 @@ class CronJobController:
                 self._queue.add((job.metadata.namespace, owner.name))
 
     async def _reconcile(self, key: Key) -> float | None:
-        seen = self._cron_jobs.get(key[1], key[0])
-        if seen is None:
+        before = self._cron_jobs.get(key[1], key[0])
+        if before is None:
             return None
-        cron_job = msgspec.structs.replace(seen, status=copy.deepcopy(seen.status))
+        cron_job = msgspec.structs.replace(before, status=copy.deepcopy(before.status))
         jobs = [
             job
             for job in self._jobs.by_index("namespace", key[0])
-            if (owner := controller_of(job)) is not None and owner.uid == seen.metadata.uid
+            if (owner := controller_of(job)) is not None and owner.uid == before.metadata.uid
         ]
         for job in surplus(cron_job, jobs):
             await self._delete(cron_job, job)
@@ -89,7 +89,7 @@ class CronJobController:
             again_s = await self._start_due(cron_job)
         except ClusterError as error:
             failure = error
-        if cron_job.status != seen.status:
+        if cron_job.status != before.status:
             await self._write(cron_job)
         if failure is not None:
             raise failure
@@ -103,21 +103,21 @@ class CronJobController:
             uid, name = job.metadata.uid, job.metadata.name
             if not is_finished(job):
                 if uid not in active and not await self._knows(cron_job, uid):
-                    told = f"Saw a job that the controller did not create or forgot: {name}"
-                    await self._events.emit(cron_job, "Warning", "UnexpectedJob", told)
+                    message = f"Saw a job that the controller did not create or forgot: {name}"
+                    await self._events.emit(cron_job, "Warning", "UnexpectedJob", message)
                 continue
             good = condition(job, "Complete") is not None
             if uid in active:
                 _forget(status, uid)
-                told = f"Saw completed job: {name}, condition: {'Complete' if good else 'Failed'}"
-                await self._events.emit(cron_job, "Normal", "SawCompletedJob", told)
+                message = f"Saw completed job: {name}, condition: {'Complete' if good else 'Failed'}"
+                await self._events.emit(cron_job, "Normal", "SawCompletedJob", message)
             if good and (job.status.completion_time or "") > (status.last_successful_time or ""):
                 status.last_successful_time = job.status.completion_time
         there = {job.metadata.uid for job in jobs}
         for reference in list(status.active):
             if reference.uid not in there and await self._missing(reference):
-                told = f"Active job went missing: {reference.name}"
-                await self._events.emit(cron_job, "Normal", "MissingJob", told)
+                message = f"Active job went missing: {reference.name}"
+                await self._events.emit(cron_job, "Normal", "MissingJob", message)
                 _forget(status, reference.uid)
 
     async def _knows(self, cron_job: CronJob, uid: str) -> bool:
@@ -138,15 +138,15 @@ class CronJobController:
         if schedule is None:
             return None
         now = self._clock.now()
-        found = due(cron_job, schedule, now, with_deadline=True)
-        if not found.possible:
-            told = f"invalid schedule: {cron_job.spec.schedule} : {_IMPOSSIBLE}"
-            await self._events.emit(cron_job, "Warning", "InvalidSchedule", told)
+        due_time = due(cron_job, schedule, now, with_deadline=True)
+        if not due_time.possible:
+            message = f"invalid schedule: {cron_job.spec.schedule} : {_IMPOSSIBLE}"
+            await self._events.emit(cron_job, "Warning", "InvalidSchedule", message)
             return None
-        if found.time is not None and await self._may_start(
-            cron_job, found.time, now, too_many=found.too_many
+        if due_time.time is not None and await self._may_start(
+            cron_job, due_time.time, now, too_many=due_time.too_many
         ):
-            await self._start(cron_job, found.time)
+            await self._start(cron_job, due_time.time)
         return next_in_s(cron_job, schedule, now)
 
     async def _schedule(self, cron_job: CronJob) -> Schedule | None:
@@ -155,25 +155,25 @@ class CronJobController:
             return _times_of(cron_job)
         except (OSError, ValueError, KeyError) as error:
             zone = cron_job.spec.time_zone
-            told = f'invalid timeZone: "{zone}": {error}'
-            await self._events.emit(cron_job, "Warning", "UnknownTimeZone", told)
+            message = f'invalid timeZone: "{zone}": {error}'
+            await self._events.emit(cron_job, "Warning", "UnknownTimeZone", message)
             return None
 
     async def _may_start(self, cron_job: CronJob, time: datetime, now: datetime, *, too_many: bool) -> bool:
         spec, status = cron_job.spec, cron_job.status
         if too_many:
             advice = "Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            told = f"too many missed start times. {advice}"
-            await self._events.emit(cron_job, "Warning", "TooManyMissedTimes", told)
+            message = f"too many missed start times. {advice}"
+            await self._events.emit(cron_job, "Warning", "TooManyMissedTimes", message)
         deadline = spec.starting_deadline_seconds
         if deadline is not None and time + timedelta(seconds=deadline) < now:
             shown = time.astimezone(UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
-            told = f"Missed scheduled time to start a job: {shown}"
-            await self._events.emit(cron_job, "Warning", "MissSchedule", told)
+            message = f"Missed scheduled time to start a job: {shown}"
+            await self._events.emit(cron_job, "Warning", "MissSchedule", message)
             return False
         last = status.last_schedule_time
         name = job_name(cron_job, time)
-        if any(one.name == name for one in status.active) or (last and moment_of(last) == time):
+        if any(reference.name == name for reference in status.active) or (last and moment_of(last) == time):
             return False
         if spec.concurrency_policy == "Forbid" and status.active:
             why = "because prior execution is running and concurrency policy is Forbid"
@@ -194,8 +194,8 @@ class CronJobController:
                 why = f"Error creating job: {message_of(error)}"
                 await self._events.emit(cron_job, "Warning", "FailedCreate", why)
             raise
-        told = f"Created job {job.metadata.name}"
-        await self._events.emit(cron_job, "Normal", "SuccessfulCreate", told)
+        message = f"Created job {job.metadata.name}"
+        await self._events.emit(cron_job, "Normal", "SuccessfulCreate", message)
         reference = ObjectReference(
             api_version=JOB.api_version,
             kind=JOB.kind,
@@ -213,19 +213,19 @@ class CronJobController:
             await self._api.delete(JOB, metadata.name, namespace=metadata.namespace, uid=metadata.uid)
         except ApiError as error:
             if error.code not in (404, 409):
-                told = f"Deleted job: {message_of(error)}"
-                await self._events.emit(cron_job, "Warning", "FailedDelete", told)
+                message = f"Deleted job: {message_of(error)}"
+                await self._events.emit(cron_job, "Warning", "FailedDelete", message)
                 raise
         _forget(cron_job.status, metadata.uid)
-        told = f"Deleted job {metadata.name}"
-        await self._events.emit(cron_job, "Normal", "SuccessfulDelete", told)
+        message = f"Deleted job {metadata.name}"
+        await self._events.emit(cron_job, "Normal", "SuccessfulDelete", message)
 
     async def _write(self, cron_job: CronJob) -> None:
         status = msgspec.to_builtins(cron_job.status)
         await or_none(replace_status(self._api, CRON_JOB, cron_job, status))
 
 
-def _told(cron_job: CronJob) -> tuple[str, str | None]:
+def _schedule_fields(cron_job: CronJob) -> tuple[str, str | None]:
     return cron_job.spec.schedule, cron_job.spec.time_zone
 
 

@@ -70,8 +70,8 @@ def due(cron_job: CronJob, schedule: Schedule, now: datetime, *, with_deadline: 
 
 def next_in_s(cron_job: CronJob, schedule: Schedule, now: datetime) -> float | None:
     """Seconds until the next time that is to come."""
-    found = due(cron_job, schedule, now, with_deadline=False)
-    base = found.time or (found.since if not found.missed and found.possible else now)
+    due_time = due(cron_job, schedule, now, with_deadline=False)
+    base = due_time.time or (due_time.since if not due_time.missed and due_time.possible else now)
     time = schedule.after(base)
     return None if time is None else max((time + _DELTA - now).total_seconds(), 0.0)
 
@@ -106,7 +106,7 @@ def job_body(cron_job: CronJob, time: datetime) -> JsonObject:
 def surplus(cron_job: CronJob, jobs: list[Job]) -> list[Job]:
     """Ended jobs beyond what is to be remembered, the oldest first."""
     spec = cron_job.spec
-    found: list[Job] = []
+    jobs_to_delete: list[Job] = []
     for kind, limit in (
         ("Complete", spec.successful_jobs_history_limit),
         ("Failed", spec.failed_jobs_history_limit),
@@ -114,5 +114,5 @@ def surplus(cron_job: CronJob, jobs: list[Job]) -> list[Job]:
         ended = [job for job in jobs if condition(job, kind) is not None]
         ended.sort(key=lambda job: (job.status.start_time or "9999", job.metadata.name))
         if limit is not None:
-            found += ended[: max(len(ended) - limit, 0)]
-    return found
+            jobs_to_delete += ended[: max(len(ended) - limit, 0)]
+    return jobs_to_delete

@@ -25,7 +25,7 @@ class Indexes:
         >>> str(Indexes.parsed("1,3-5,7,9-20", 11))
         '1,3-5,7,9,10'
         """
-        found = []
+        intervals = []
         for part in text.split(",") if text else ():
             left, _, right = part.partition("-")
             first, last = whole_number(left), whole_number(right or left)
@@ -33,8 +33,8 @@ class Indexes:
                 continue
             if first >= completions:
                 break
-            found.append((first, min(last, completions - 1)))
-        return cls(_merged(found))
+            intervals.append((first, min(last, completions - 1)))
+        return cls(_merged(intervals))
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Indexes:
@@ -72,13 +72,13 @@ class Indexes:
 
 
 def _merged(intervals: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    result: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
-        if result and first <= result[-1][1] + 1:
-            result[-1] = (result[-1][0], max(result[-1][1], last))
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         elif first <= last:
-            result.append((first, last))
-    return tuple(result)
+            merged.append((first, last))
+    return tuple(merged)
 
 
 def _shown(first: int, last: int) -> str:

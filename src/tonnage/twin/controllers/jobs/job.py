@@ -128,8 +128,8 @@ class JobController:
         if status.start_time is None and not job.spec.suspend:
             status.start_time = timestamp(self._clock.now())
         job = msgspec.structs.replace(job, status=status)
-        seen = msgspec.structs.replace(job, status=copy.deepcopy(status))
-        view = View(seen, tuple(pods), frozenset(self._released), self._clock.now())
+        before = msgspec.structs.replace(job, status=copy.deepcopy(status))
+        view = View(before, tuple(pods), frozenset(self._released), self._clock.now())
         return await self._step(key, job, view, satisfied=satisfied)
 
     async def _step(self, key: Key, job: Job, view: View, *, satisfied: bool) -> float | None:
@@ -139,7 +139,7 @@ class JobController:
         status.active, status.ready = len(view.active), sum(map(pod_state.is_ready, view.active))
         status.terminating = sum(map(pod_state.is_terminating, view.pods))
         end, again_s, failure = verdict(view), None, None
-        told = False
+        announced = False
         try:
             if end is not None:
                 await self._delete(job, view.active, release=False)
@@ -153,9 +153,9 @@ class JobController:
                 words = "Reached expected number of succeeded pods"
                 end = new_condition(SUCCESS_MET, "CompletionsReached", words, view.now)
             elif satisfied and job.metadata.deletion_timestamp is None:
-                told = await self._tell_suspension(job)
+                announced = await self._tell_suspension(job)
         counts = (before.active, before.ready, before.terminating)
-        fresh = told or counts != (status.active, status.ready, status.terminating)
+        fresh = announced or counts != (status.active, status.ready, status.terminating)
         await self._count(key, job, view, end, backoff, fresh=fresh)
         if failure is not None:
             raise failure
@@ -188,13 +188,13 @@ class JobController:
     async def _tell_suspension(self, job: Job) -> bool:
         now = self._clock.now()
         if job.spec.suspend:
-            wanted = new_condition("Suspended", "JobSuspended", "Job suspended", now)
-            if not ensure(job.status, wanted):
+            suspension = new_condition("Suspended", "JobSuspended", "Job suspended", now)
+            if not ensure(job.status, suspension):
                 return False
             await self._events.emit(job, "Normal", "Suspended", "Job suspended")
             return True
-        wanted = new_condition("Suspended", "JobResumed", "Job resumed", now, status="False")
-        if not ensure(job.status, wanted):
+        suspension = new_condition("Suspended", "JobResumed", "Job resumed", now, status="False")
+        if not ensure(job.status, suspension):
             return False
         job.status.start_time = timestamp(now)
         await self._events.emit(job, "Normal", "Resumed", "Job resumed")
@@ -205,21 +205,21 @@ class JobController:
     ) -> None:
         """Write what has ended, let it go, write the counts, and with them perhaps the job's end."""
         status = job.status
-        found = track(view, status, end)
-        if fresh or found.changed:
+        tracking = track(view, status, end)
+        if fresh or tracking.changed:
             job = await self._write(job, status)
             status = copy.deepcopy(job.status)
             self._backoffs[key] = backoff
         held = {pod.metadata.uid for pod in view.pods if view.held(pod)}
-        for pod in found.release:
+        for pod in tracking.release:
             await self._release(pod)
             held.discard(pod.metadata.uid)
         changed = settle(status, held)
-        ended = enact(status, found.end, self._clock.now())
+        ended = enact(status, tracking.end, self._clock.now())
         if changed or ended:
             await self._write(job, status)
-        if ended and found.end is not None:
-            await self._tell_end(job, status, found.end)
+        if ended and tracking.end is not None:
+            await self._tell_end(job, status, tracking.end)
 
     async def _tell_end(self, job: Job, status: JobStatus, end: JobCondition) -> None:
         if end.type != "Complete":
@@ -252,9 +252,9 @@ class JobController:
                 raise
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
-        kept = await replace_status(self._api, JOB, job, msgspec.to_builtins(status))
-        self._written[key_of(job)] = int(kept.metadata.resource_version)
-        return kept
+        stored = await replace_status(self._api, JOB, job, msgspec.to_builtins(status))
+        self._written[key_of(job)] = int(stored.metadata.resource_version)
+        return stored
 
     async def _expire(self, job: Job) -> float | None:
         """Delete an ended job whose time to live is over; else the seconds until it is."""

@@ -33,7 +33,9 @@ SUCCESS_MET: Final = "SuccessCriteriaMet"
 
 def condition(job: Job, kind: str) -> JobCondition | None:
     """The job's condition of this type, where it is true."""
-    return next((one for one in job.status.conditions if one.type == kind and one.status == "True"), None)
+    return next(
+        (entry for entry in job.status.conditions if entry.type == kind and entry.status == "True"), None
+    )
 
 
 def is_finished(job: Job) -> bool:
@@ -114,9 +116,9 @@ def _success_rule(view: View) -> int | None:
             if count is not None and len(done) >= count:
                 return place
             continue
-        wanted = Indexes.parsed(text, view.completions)
-        both = wanted & done
-        if len(wanted) and (both == len(wanted) or (count is not None and both >= count)):
+        indexes = Indexes.parsed(text, view.completions)
+        both = indexes & done
+        if len(indexes) and (both == len(indexes) or (count is not None and both >= count)):
             return place
     return None
 
@@ -150,12 +152,12 @@ def pods_to_change(view: View, backoff: Backoff) -> Pods:
     active = view.active
     if view.job.spec.suspend:
         return Pods(delete=tuple(_removable(view, len(active))))
-    wanted = _wanted(view, len(active))
-    surplus = _removable(view, max(len(active) - wanted, 0))[:MOST_AT_ONCE]
+    desired = _desired_pods(view, len(active))
+    surplus = _removable(view, max(len(active) - desired, 0))[:MOST_AT_ONCE]
     if surplus:
         return Pods(delete=tuple(surplus))
     leaving = sum(map(pod_state.is_terminating, view.pods)) if only_replaces_failed(view.job) else 0
-    missing = min(wanted - leaving - len(active), MOST_AT_ONCE)
+    missing = min(desired - leaving - len(active), MOST_AT_ONCE)
     if missing <= 0:
         return Pods()
     if not view.per_index and (wait := backoff.remaining_s(view.now)) > 0:
@@ -168,7 +170,7 @@ def pods_to_change(view: View, backoff: Backoff) -> Pods:
     return Pods(make=due, again_s=None if due or not waits else min(waits.values()))
 
 
-def _wanted(view: View, active: int) -> int:
+def _desired_pods(view: View, active: int) -> int:
     spec = view.job.spec
     if spec.completions is None:
         return active if view.succeeded > 0 else spec.parallelism
@@ -188,10 +190,10 @@ def _pending(view: View, count: int) -> list[int]:
     if only_replaces_failed(view.job):
         busy += [pod for pod in view.pods if pod_state.is_terminating(pod)]
     numbers = (index_of(pod) for pod in busy)
-    taken = view.succeeded_indexes | Indexes.of(number for number in numbers if number is not None)
+    occupied = view.succeeded_indexes | Indexes.of(number for number in numbers if number is not None)
     if view.failed_indexes is not None:
-        taken |= view.failed_indexes
-    free = taken.lacking(view.completions)
+        occupied |= view.failed_indexes
+    free = occupied.lacking(view.completions)
     return [index for index, _ in zip(free, range(count), strict=False)]
 
 
@@ -200,13 +202,13 @@ def _removable(view: View, count: int) -> list[Pod]:
     if not view.indexed:
         return pod_state.in_deletion_order(view.active, ())[:count]
     surplus: list[Pod] = []
-    kept: list[Pod] = []
+    staying: list[Pod] = []
     for pod in reversed(pod_state.in_deletion_order(view.active, ())):
         index = view.valid_index(pod)
-        taken = index is None or index in {index_of(one) for one in kept}
-        (surplus if taken else kept).append(pod)
+        surplus_index = index is None or index in {index_of(earlier) for earlier in staying}
+        (surplus if surplus_index else staying).append(pod)
     rest = max(count - len(surplus), 0)
-    return [*surplus, *pod_state.in_deletion_order(kept, ())[:rest]]
+    return [*surplus, *pod_state.in_deletion_order(staying, ())[:rest]]
 
 
 def next_deadline(job: Job, now: datetime) -> float | None:

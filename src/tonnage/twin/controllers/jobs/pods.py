@@ -49,8 +49,8 @@ def ignored_failures(pod: Pod) -> int:
 
 def _number(pod: Pod, key: str) -> int:
     text = pod.metadata.annotations.get(key, "")
-    found = whole_number(text) or 0
-    return found if found <= _INT32 else 0
+    number = whole_number(text) or 0
+    return number if number <= _INT32 else 0
 
 
 def only_replaces_failed(job: Job) -> bool:
@@ -120,10 +120,11 @@ def finished_at(pod: Pod) -> datetime:
     always = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
     statuses = [
         *pod.status.container_statuses,
-        *(one for one in pod.status.init_container_statuses if one.get("name") in always),
+        *(status for status in pod.status.init_container_statuses if status.get("name") in always),
     ]
     ends = [
-        str(((one.get("state") or {}).get("terminated") or {}).get("finishedAt") or "") for one in statuses
+        str(((status.get("state") or {}).get("terminated") or {}).get("finishedAt") or "")
+        for status in statuses
     ]
     if ends and all(ends):
         return max(map(moment_of, ends))
@@ -142,7 +143,7 @@ def restarts(pod: Pod) -> int:
     if pod.status.phase not in ("Running", "Pending"):
         return 0
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return sum(int(one.get("restartCount", 0)) for one in statuses)
+    return sum(int(status.get("restartCount", 0)) for status in statuses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def job_pod(job: Job, index: int | None, before: Pod | None) -> JsonObject:
     """The body of a pod; `before` is the failed one that it replaces, where failures count by index."""
     template: dict[str, Any] = job.spec.template
     metadata = dict(template.get("metadata") or {})
-    held = [one for one in metadata.get("finalizers") or [] if one != FINALIZER]
+    held = [finalizer for finalizer in metadata.get("finalizers") or [] if finalizer != FINALIZER]
     metadata["finalizers"] = [*held, FINALIZER]
     spec = dict(template.get("spec") or {})
     prefix = f"{job.metadata.name}-"
@@ -44,7 +44,7 @@ def job_pod(job: Job, index: int | None, before: Pod | None) -> JsonObject:
         spec["hostname"] = f"{job.metadata.name}-{index}"
         for key in ("initContainers", "containers"):
             if key in spec:
-                spec[key] = [_told_index(container) for container in spec[key]]
+                spec[key] = [_with_index_variable(container) for container in spec[key]]
     whole: JsonObject = {**template, "metadata": metadata, "spec": spec}
     return pod_from(whole, prefix, controller_reference(job, JOB))
 
@@ -60,9 +60,9 @@ def _history(job: Job, before: Pod | None) -> dict[str, str]:
     return {FAILURES: str(failures), **({IGNORED: str(ignored)} if ignored else {})}
 
 
-def _told_index(container: dict[str, Any]) -> dict[str, JsonValue]:
+def _with_index_variable(container: dict[str, Any]) -> dict[str, JsonValue]:
     variables = container.get("env") or []
-    if any(one.get("name") == _INDEX_VARIABLE for one in variables):
+    if any(variable.get("name") == _INDEX_VARIABLE for variable in variables):
         return container
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     return {**container, "env": [*variables, {"name": _INDEX_VARIABLE, "valueFrom": source}]}

@@ -98,7 +98,7 @@ def _announce(status: JobStatus, end: JobCondition | None, now: datetime) -> tup
         status.conditions = [*status.conditions, end]
         return new_condition("Failed", end.reason, end.message, now), True
     if end.type == SUCCESS_MET:
-        fresh = all(one.type != SUCCESS_MET for one in status.conditions)
+        fresh = all(condition.type != SUCCESS_MET for condition in status.conditions)
         if fresh:
             status.conditions = [*status.conditions, end]
         return new_condition("Complete", end.reason, end.message, now), fresh
@@ -134,16 +134,16 @@ def enact(status: JobStatus, end: JobCondition | None, now: datetime) -> bool:
     return True
 
 
-def ensure(status: JobStatus, wanted: JobCondition) -> bool:
+def ensure(status: JobStatus, condition: JobCondition) -> bool:
     """Have the condition among the others, a false one only in place of a true one; whether it is news."""
     for place, old in enumerate(status.conditions):
-        if old.type != wanted.type:
+        if old.type != condition.type:
             continue
-        if (old.status, old.reason, old.message) == (wanted.status, wanted.reason, wanted.message):
+        if (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message):
             return False
-        status.conditions = [*status.conditions[:place], wanted, *status.conditions[place + 1 :]]
+        status.conditions = [*status.conditions[:place], condition, *status.conditions[place + 1 :]]
         return True
-    if wanted.status == "False":
+    if condition.status == "False":
         return False
-    status.conditions = [*status.conditions, wanted]
+    status.conditions = [*status.conditions, condition]
     return True

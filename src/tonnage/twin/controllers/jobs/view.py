@@ -126,9 +126,9 @@ class View(Facts):
         """Indexes that have failed for good; None where they are not counted."""
         if not self.per_index:
             return None
-        known = Indexes.parsed(self.job.status.failed_indexes or "", self.completions)
+        recorded = Indexes.parsed(self.job.status.failed_indexes or "", self.completions)
         fresh = (self.valid_index(pod) for pod in self.pods if tracked(pod) and self._fails_index(pod))
-        return known | Indexes.of(index for index in fresh if index is not None)
+        return recorded | Indexes.of(index for index in fresh if index is not None)
 
     def _fails_index(self, pod: Pod) -> bool:
         if not is_failed(pod, self.job):
@@ -141,19 +141,19 @@ class View(Facts):
     def to_replace(self) -> dict[int, Pod]:
         """By index: the failed pod that stays until its successor, which inherits its count, is made."""
         busy = {index_of(pod) for pod in self.active}
-        found: dict[int, Pod] = {}
+        replaceable: dict[int, Pod] = {}
         if not self.per_index:
-            return found
+            return replaceable
         for pod in self.pods:
             index = self.valid_index(pod)
             if index is None or index in busy or not self.held(pod) or not is_failed(pod, self.job):
                 continue
             if index in self.succeeded_indexes or index in (self.failed_indexes or ()):
                 continue
-            before = found.get(index)
+            before = replaceable.get(index)
             if before is None or _rank(before) <= _rank(pod):
-                found[index] = pod
-        return found
+                replaceable[index] = pod
+        return replaceable
 
 
 def _rank(pod: Pod) -> tuple[int, datetime]:

@@ -55,19 +55,23 @@ def wanted_taints(node: Node, now: datetime, *, evict: bool) -> list[Taint]:
 
     New ones follow in the order of the conditions; only where `evict` says so does one make pods leave.
     """
-    conditions = (_BY_CONDITION.get((one.type, one.status)) for one in node.status.conditions)
+    conditions = (
+        _BY_CONDITION.get((condition.type, condition.status)) for condition in node.status.conditions
+    )
     keys = [key for key in conditions if key is not None]
-    wanted = [(key, "NoSchedule") for key in keys + [UNSCHEDULABLE] * node.spec.unschedulable]
+    required = [(key, "NoSchedule") for key in keys + [UNSCHEDULABLE] * node.spec.unschedulable]
     if evict and (key := eviction_key(node)):
-        wanted.append((key, "NoExecute"))
-    kept = [taint for taint in node.spec.taints if not _managed(taint) or (taint.key, taint.effect) in wanted]
-    present = {(taint.key, taint.effect) for taint in kept}
+        required.append((key, "NoExecute"))
+    foreign = [
+        taint for taint in node.spec.taints if not _managed(taint) or (taint.key, taint.effect) in required
+    ]
+    present = {(taint.key, taint.effect) for taint in foreign}
     added = [
         Taint(key=key, effect=effect, time_added=timestamp(now))
-        for key, effect in dict.fromkeys(wanted)
+        for key, effect in dict.fromkeys(required)
         if (key, effect) not in present
     ]
-    return [*kept, *added]
+    return [*foreign, *added]
 
 
 def lacking_metadata(node: Node) -> JsonObject:
@@ -78,15 +82,15 @@ def lacking_metadata(node: Node) -> JsonObject:
     Source: k8s.io/kubernetes/pkg/controller (nodelifecycle, ttl), v1.35.
     """
     labels = node.metadata.labels
-    wanted: JsonObject = {
+    missing_labels: JsonObject = {
         old: labels[new]
         for new, old in _OLD_LABELS.items()
         if new in labels and labels.get(old) != labels[new]
     }
-    result: JsonObject = {"labels": wanted} if wanted else {}
+    metadata: JsonObject = {"labels": missing_labels} if missing_labels else {}
     if _TTL not in node.metadata.annotations:
-        result["annotations"] = {_TTL: "0"}
-    return result
+        metadata["annotations"] = {_TTL: "0"}
+    return metadata
 
 
 def _managed(taint: Taint) -> bool:
@@ -97,13 +101,13 @@ def _managed(taint: Taint) -> bool:
 
 def silent_conditions(node: Node, now: datetime) -> list[Condition]:
     """The node's conditions when its kubelet has been silent for too long: what it vouched for is unknown."""
-    known = {condition.type: condition for condition in node.status.conditions}
+    by_type = {condition.type: condition for condition in node.status.conditions}
     changed: list[Condition] = []
     for condition_type in _HEARTBEATS:
-        before = known.get(condition_type)
+        before = by_type.get(condition_type)
         if before is not None and before.status == "Unknown":
             continue
-        known[condition_type] = Condition(
+        by_type[condition_type] = Condition(
             type=condition_type,
             status="Unknown",
             reason="NodeStatusUnknown" if before is not None else "NodeStatusNeverUpdated",
@@ -115,5 +119,5 @@ def silent_conditions(node: Node, now: datetime) -> list[Condition]:
             else node.metadata.creation_timestamp,
             last_transition_time=timestamp(now),
         )
-        changed.append(known[condition_type])
-    return list(known.values()) if changed else node.status.conditions
+        changed.append(by_type[condition_type])
+    return list(by_type.values()) if changed else node.status.conditions

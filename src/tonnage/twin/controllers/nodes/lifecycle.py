@@ -185,8 +185,8 @@ def _counts(node: Node) -> tuple[str, dict[str, str]]:
 
 def _heartbeats(node: Node) -> set[tuple[str, str, str | None]]:
     """What a kubelet writes; our own verdicts (Unknown) are no heartbeat."""
-    told = (condition for condition in node.status.conditions if condition.status != "Unknown")
-    return {(condition.type, condition.status, condition.last_heartbeat_time) for condition in told}
+    heartbeats = (condition for condition in node.status.conditions if condition.status != "Unknown")
+    return {(condition.type, condition.status, condition.last_heartbeat_time) for condition in heartbeats}
 
 
 def _reference_to(node: Node) -> ObjectReference:

@@ -105,10 +105,10 @@ class TaintEvictionController:
         with passing_over(404, 409):
             await self._api.delete(POD, key[1], namespace=key[0], uid=pod.metadata.uid)
 
-    async def _tell(self, key: Key, what: str) -> None:
+    async def _tell(self, key: Key, action: str) -> None:
         """An Event about the pod's name: this controller gives no uid."""
         named = ObjectReference(api_version="v1", kind=POD.kind, name=key[1], namespace=key[0])
-        await self._events.emit(named, "Normal", "TaintManagerEviction", f"{what} Pod {key[0]}/{key[1]}")
+        await self._events.emit(named, "Normal", "TaintManagerEviction", f"{action} Pod {key[0]}/{key[1]}")
 
 
 def _evicting(node: Node | None) -> list[Taint]:

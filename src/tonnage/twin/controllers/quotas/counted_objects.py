@@ -29,17 +29,17 @@ class CountedObjects:
         api: KubernetesApi,
         clock: Clock,
         changed: Callable[[Resource, Delta[Service]], None],
-        known: Callable[[Resource], None],
+        synced: Callable[[Resource], None],
     ) -> None:
         self._api = api
         self._clock = clock
         self._changed = changed
-        self._told_known = known
+        self._told_known = synced
         self._group: asyncio.TaskGroup | None = None
         self._informers: dict[Resource, Informer[Service]] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
-        self._wanted: set[Resource] = set()
-        self._known: set[Resource] = set()
+        self._required: set[Resource] = set()
+        self._synced: set[Resource] = set()
         self._kinds = {(kind.group, kind.plural): kind for kind in built_in_kinds()}
         self._definitions = Informer(api, CUSTOM_RESOURCE, clock)
         self._definitions.subscribe(self._defined)
@@ -56,16 +56,16 @@ class CountedObjects:
 
     def want(self, resources: Iterable[Resource]) -> None:
         """Watch these kinds, too, from now on."""
-        for resource in set(resources) - self._wanted:
-            self._wanted.add(resource)
+        for resource in set(resources) - self._required:
+            self._required.add(resource)
             self._begin(resource)
 
     def of(self, resource: Resource, namespace: str) -> list[JsonObject] | None:
         """The objects of a kind; None while they are not known."""
         informer = self._informers.get(resource)
-        if informer is None or resource not in self._known:
+        if informer is None or resource not in self._synced:
             return None
-        return [_plain(one) for one in informer.by_index("namespace", namespace)]
+        return [_plain(obj) for obj in informer.by_index("namespace", namespace)]
 
     def _begin(self, resource: Resource) -> None:
         kind = self._kinds.get(resource)
@@ -74,17 +74,17 @@ class CountedObjects:
         # Services have a spec and a status of any content, so they can stand for all kinds.
         whole = Kind(kind.group, kind.version, kind.kind, kind.plural, True, Service)
         informer = Informer(self._api, whole, self._clock)
-        informer.add_index("namespace", lambda one: [one.metadata.namespace])
-        informer.subscribe(partial(self._seen, resource))
+        informer.add_index("namespace", lambda obj: [obj.metadata.namespace])
+        informer.subscribe(partial(self._object_changed, resource))
         self._informers[resource] = informer
         self._tasks[resource] = self._group.create_task(self._follow(resource, informer))
 
     async def _follow(self, resource: Resource, informer: Informer[Service]) -> None:
         async with following(informer):
-            self._known.add(resource)
+            self._synced.add(resource)
             self._told_known(resource)
 
-    def _seen(self, resource: Resource, delta: Delta[Service]) -> None:
+    def _object_changed(self, resource: Resource, delta: Delta[Service]) -> None:
         before, after = delta.before, delta.after
         typed = before is None or after is None or before.spec.get("type") != after.spec.get("type")
         if typed or resource == CLAIM:
@@ -99,18 +99,18 @@ class CountedObjects:
             resource = (before.group, before.plural)
             self._kinds.pop(resource, None)
             self._informers.pop(resource, None)
-            self._known.discard(resource)
+            self._synced.discard(resource)
             task = self._tasks.pop(resource, None)
             if task is not None:
                 task.cancel()
         if after is not None:
             resource = (after.group, after.plural)
             self._kinds[resource] = after
-            if resource in self._wanted:
+            if resource in self._required:
                 self._begin(resource)
 
 
-def _plain(one: Object) -> JsonObject:
-    plain = msgspec.to_builtins(one)
+def _plain(obj: Object) -> JsonObject:
+    plain = msgspec.to_builtins(obj)
     assert isinstance(plain, dict)
     return plain

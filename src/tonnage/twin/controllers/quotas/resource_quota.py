@@ -34,7 +34,7 @@ class ResourceQuotaController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._told: dict[Key, float] = {}
+        self._warned: dict[Key, float] = {}
         """The revision at which each status was written last; without end while it is being written."""
         self._quotas = informers.of(RESOURCE_QUOTA)
         self._quotas.subscribe(self._quota_changed)
@@ -42,7 +42,7 @@ class ResourceQuotaController:
         self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
-        self._objects = CountedObjects(api, clock, self._changed, self._known)
+        self._objects = CountedObjects(api, clock, self._changed, self._kind_synced)
 
     async def run(self) -> None:
         """Count until cancelled."""
@@ -53,7 +53,7 @@ class ResourceQuotaController:
         quota, before = delta.after, delta.before
         if quota is None:
             assert before is not None
-            self._told.pop(key_of(before), None)
+            self._warned.pop(key_of(before), None)
         elif before is None or _hard(before) != _hard(quota):
             self._queue.add(key_of(quota))
 
@@ -66,15 +66,15 @@ class ResourceQuotaController:
 
         What came after the status was written has been charged there.
         """
-        one = delta.after or delta.before
-        assert one is not None
-        made = int(one.metadata.resource_version) if delta.before is None else 0
-        for quota in self._quotas.by_index("namespace", one.metadata.namespace):
-            late = made < self._told.get(key_of(quota), math.inf)
+        obj = delta.after or delta.before
+        assert obj is not None
+        made = int(obj.metadata.resource_version) if delta.before is None else 0
+        for quota in self._quotas.by_index("namespace", obj.metadata.namespace):
+            late = made < self._warned.get(key_of(quota), math.inf)
             if late and any(bounds(key, resource) for key in _hard(quota)):
                 self._queue.add(key_of(quota))
 
-    def _known(self, resource: Resource) -> None:
+    def _kind_synced(self, resource: Resource) -> None:
         for quota in self._quotas:
             if any(bounds(key, resource) for key in _hard(quota)):
                 self._queue.add(key_of(quota))
@@ -84,26 +84,30 @@ class ResourceQuotaController:
         quota = self._quotas.get(name, namespace)
         if quota is None:
             return None
-        kinds = {resource for one in _hard(quota) if (resource := counted_here(one)) is not None}
+        kinds = {
+            resource for counted_name in _hard(quota) if (resource := counted_here(counted_name)) is not None
+        }
         self._objects.want(kinds)
-        found = snapshot_from([quota, *self._pods.by_index("namespace", namespace)])
-        [limits] = found.quotas
-        status = counted(limits, found.pods, {kind: self._known_objects(kind, namespace) for kind in kinds})
+        snapshot = snapshot_from([quota, *self._pods.by_index("namespace", namespace)])
+        [limits] = snapshot.quotas
+        status = counted(
+            limits, snapshot.pods, {kind: self._known_objects(kind, namespace) for kind in kinds}
+        )
         # A merge patch keeps what it does not name, so what is gone is named.
         rows = {part: dict.fromkeys(quota.status.get(part, {})) | status[part] for part in status}
         patch: JsonObject = {"status": {part: {**row} for part, row in rows.items()}}
-        self._told[key] = math.inf
+        self._warned[key] = math.inf
         # As it was seen: what admission has charged meanwhile must not be lost.
         written = await or_none(patch_as_seen(self._api, RESOURCE_QUOTA, quota, patch, "status"))
         if written is None:
             return None
-        self._told[key] = int(written.metadata.resource_version)
+        self._warned[key] = int(written.metadata.resource_version)
         return _COUNTED_AGAIN_S
 
     def _known_objects(self, resource: Resource, namespace: str) -> list[Countable] | None:
         """The objects of a kind; None while they are not known."""
         there = self._objects.of(resource, namespace)
-        return None if there is None else [(one, claim_in(resource, one)) for one in there]
+        return None if there is None else [(obj, claim_in(resource, obj)) for obj in there]
 
 
 def _hard(quota: ResourceQuota) -> dict[str, str]:
@@ -121,10 +125,10 @@ def _frees(before: Pod, after: Pod) -> bool:
 def _held(pod: Pod) -> dict[str, object]:
     """What containers have, by name."""
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    return {one.get("name", ""): one.get("resources") for one in statuses}
+    return {status.get("name", ""): status.get("resources") for status in statuses}
 
 
 def _counted_as(pod: Pod) -> object:
     """What else may change of a pod that quotas look at."""
-    asked = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
-    return pod.status.phase in _ENDED, pod.spec.active_deadline_seconds is None, asked, pod.spec.resources
+    resources = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
+    return pod.status.phase in _ENDED, pod.spec.active_deadline_seconds is None, resources, pod.spec.resources

@@ -76,15 +76,15 @@ class PodReplicator(Generic[OwnerT]):
         owner = self._sets.get(name, namespace)
         if owner is None or not self._expected.satisfied(key):
             return None if owner is None else 30.0
-        mine = await self._ownership.settle(owner, self._pods.by_index("namespace", namespace))
-        active = [pod for pod in mine if pod_state.is_active(pod)]
+        owned = await self._ownership.settle(owner, self._pods.by_index("namespace", namespace))
+        active = [pod for pod in owned if pod_state.is_active(pod)]
         failure: ClusterError | None = None
         if owner.metadata.deletion_timestamp is None:
             try:
                 await self._scale(owner, active)
             except ClusterError as error:
                 failure = error
-        leaving = sum(pod_state.is_terminating(pod) for pod in mine)
+        leaving = sum(pod_state.is_terminating(pod) for pod in owned)
         message = message_of(failure) if failure else ""
         again_s = await self._update_status(owner, active, message, leaving)
         if failure is not None:

@@ -59,13 +59,13 @@ class ApiEndpointsController:
 
     def _service_seen(self, delta: Delta[Service]) -> None:
         """Remember where the API server listens: its Service says so from the start."""
-        one = delta.before or delta.after
+        service = delta.before or delta.after
         if (
-            one is not None
-            and (one.metadata.namespace, one.metadata.name) == KUBERNETES_SERVICE
+            service is not None
+            and (service.metadata.namespace, service.metadata.name) == KUBERNETES_SERVICE
             and not self._port
         ):
-            self._port = next((number(port, "targetPort") for port in mappings(one.spec, "ports")), 0)
+            self._port = next((number(port, "targetPort") for port in mappings(service.spec, "ports")), 0)
 
     async def _look(self) -> None:
         namespace, name = KUBERNETES_SERVICE
@@ -83,19 +83,23 @@ class ApiEndpointsController:
         head: JsonObject = {"name": name, "labels": {_NOT_MIRRORED: "true"}}
         subsets: list[JsonValue] = [{"addresses": [{"ip": self._address}], "ports": [port]}]
         endpoints: JsonObject = {"metadata": head, "subsets": subsets}
-        found = self._endpoints.get(name, namespace)
-        if found is None:
+        current = self._endpoints.get(name, namespace)
+        if current is None:
             await self._api.create(ENDPOINTS, endpoints, namespace=namespace)
-        elif found.subsets != subsets or found.metadata.labels.get(_NOT_MIRRORED) != "true":
+        elif current.subsets != subsets or current.metadata.labels.get(_NOT_MIRRORED) != "true":
             await self._api.patch(ENDPOINTS, name, endpoints, namespace=namespace)
         head = {"name": name, "labels": {SLICE_SERVICE: name}}
         ends: list[JsonValue] = [{"addresses": [self._address], "conditions": {"ready": True}}]
         slices: JsonObject = {"metadata": head, "endpoints": ends, "ports": [port]}
-        kept = self._slices.get(name, namespace)
-        if kept is None:
+        current_slice = self._slices.get(name, namespace)
+        if current_slice is None:
             family: JsonObject = {"addressType": "IPv6" if ":" in self._address else "IPv4"}
             await self._api.create(ENDPOINT_SLICE, {**slices, **family}, namespace=namespace)
-        elif kept.endpoints != ends or kept.ports != [port] or kept.metadata.labels != head["labels"]:
+        elif (
+            current_slice.endpoints != ends
+            or current_slice.ports != [port]
+            or current_slice.metadata.labels != head["labels"]
+        ):
             await self._api.patch(ENDPOINT_SLICE, name, slices, namespace=namespace)
 
 

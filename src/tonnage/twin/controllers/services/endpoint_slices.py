@@ -57,10 +57,13 @@ class EndpointSlicesController:
                     self._queue.add(key_of(service))
 
     def _slice_changed(self, delta: Delta[EndpointSlice]) -> None:
-        for one in (delta.before, delta.after):
-            if one is not None and one.metadata.labels.get(SLICE_MANAGER) == slice_plan.MANAGER:
-                name = one.metadata.labels.get(SLICE_SERVICE, "")
-                self._queue.add((one.metadata.namespace, name))
+        for endpoint_slice in (delta.before, delta.after):
+            if (
+                endpoint_slice is not None
+                and endpoint_slice.metadata.labels.get(SLICE_MANAGER) == slice_plan.MANAGER
+            ):
+                name = endpoint_slice.metadata.labels.get(SLICE_SERVICE, "")
+                self._queue.add((endpoint_slice.metadata.namespace, name))
 
     async def _reconcile(self, key: Key) -> None:
         namespace, name = key
@@ -81,9 +84,13 @@ class EndpointSlicesController:
 
     async def _keep_slices(self, service: Service, pods: list[Pod], since: str) -> None:
         namespace, name = key_of(service)
-        mine = f"{SLICE_SERVICE}={name},{SLICE_MANAGER}={slice_plan.MANAGER}"
-        listed = await self._api.list(ENDPOINT_SLICE, namespace=namespace, label_selector=mine)
-        existing = [one for one in listed.items if one.metadata.deletion_timestamp is None]
+        selector = f"{SLICE_SERVICE}={name},{SLICE_MANAGER}={slice_plan.MANAGER}"
+        listed = await self._api.list(ENDPOINT_SLICE, namespace=namespace, label_selector=selector)
+        existing = [
+            endpoint_slice
+            for endpoint_slice in listed.items
+            if endpoint_slice.metadata.deletion_timestamp is None
+        ]
         zones = {node: await self._zone(node) for node in {pod.spec.node_name for pod in pods}}
         planned = slice_plan.plan(service, pods, zones.get, existing)
         try:
@@ -95,20 +102,23 @@ class EndpointSlicesController:
         if planned.astray:
             astray = ", ".join(planned.astray)
             why = f"[{astray}]" if len(planned.astray) > 1 else astray
-            told = f"Error updating Endpoint Slices for Service {namespace}/{name}: {why}"
-            await self._events.emit(service, "Warning", "FailedToUpdateEndpointSlices", told)
-            raise ClusterError(Problem(told))  # so that it is tried again, later each time
+            message = f"Error updating Endpoint Slices for Service {namespace}/{name}: {why}"
+            await self._events.emit(service, "Warning", "FailedToUpdateEndpointSlices", message)
+            raise ClusterError(Problem(message))  # so that it is tried again, later each time
 
     async def _write_slices(
         self, service: Service, planned: slice_plan.Plan, existing: list[EndpointSlice], since: str
     ) -> None:
-        namespace, old = service.metadata.namespace, {one.metadata.name: one for one in existing}
+        namespace, old = (
+            service.metadata.namespace,
+            {endpoint_slice.metadata.name: endpoint_slice for endpoint_slice in existing},
+        )
         if service.metadata.deletion_timestamp is None:
-            for one in planned.create:
-                body = _slice_body(service, one, None, since)
+            for endpoint_slice in planned.create:
+                body = _slice_body(service, endpoint_slice, None, since)
                 await self._api.create(ENDPOINT_SLICE, body, namespace=namespace)
-        for one in planned.update:
-            body = _slice_body(service, one, old[one.name], since)
+        for endpoint_slice in planned.update:
+            body = _slice_body(service, endpoint_slice, old[endpoint_slice.name], since)
             await self._api.replace(ENDPOINT_SLICE, body, namespace=namespace)
         for gone in planned.delete:
             meta = gone.metadata
@@ -117,8 +127,8 @@ class EndpointSlicesController:
     async def _zone(self, node: str) -> str | None:
         if not node:
             return None
-        found = await or_none(self._api.get(NODE, node))
-        return None if found is None else found.metadata.labels.get(ZONE, "")
+        node_object = await or_none(self._api.get(NODE, node))
+        return None if node_object is None else node_object.metadata.labels.get(ZONE, "")
 
 
 def _counts_alike(before: Pod, after: Pod) -> bool:
@@ -139,30 +149,30 @@ def _counts_alike(before: Pod, after: Pod) -> bool:
     return what_counts(before) == what_counts(after)
 
 
-def _told(annotations: dict[str, str], since: str) -> dict[str, str]:
+def _with_trigger_time(annotations: dict[str, str], since: str) -> dict[str, str]:
     """Annotations with the time of the change, or without."""
-    kept = {key: value for key, value in annotations.items() if key != TRIGGER_TIME}
-    return {**kept, TRIGGER_TIME: since} if since else kept
+    others = {key: value for key, value in annotations.items() if key != TRIGGER_TIME}
+    return {**others, TRIGGER_TIME: since} if since else others
 
 
 def _slice_body(
-    service: Service, wanted: slice_plan.Slice, old: EndpointSlice | None, since: str
+    service: Service, planned: slice_plan.Slice, old: EndpointSlice | None, since: str
 ) -> JsonObject:
-    annotations = _told(dict(old.metadata.annotations) if old is not None else {}, since)
+    annotations = _with_trigger_time(dict(old.metadata.annotations) if old is not None else {}, since)
     metadata: JsonObject = {
         "generateName": f"{service.metadata.name}-",
         "namespace": service.metadata.namespace,
-        "labels": {**wanted.labels},
+        "labels": {**planned.labels},
         "annotations": {**annotations},
         "ownerReferences": [controller_reference(service, SERVICE)],
     }
     if old is not None:
-        metadata["name"], metadata["resourceVersion"] = wanted.name, old.metadata.resource_version
+        metadata["name"], metadata["resourceVersion"] = planned.name, old.metadata.resource_version
     return {
         "apiVersion": ENDPOINT_SLICE.api_version,
         "kind": ENDPOINT_SLICE.kind,
         "metadata": metadata,
         "addressType": "IPv4",
-        "endpoints": list(wanted.endpoints) or None,
-        "ports": list(wanted.ports) or None,
+        "endpoints": list(planned.endpoints) or None,
+        "ports": list(planned.ports) or None,
     }

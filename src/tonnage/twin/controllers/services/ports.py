@@ -58,11 +58,15 @@ def port_number(pod: Pod, port: JsonObject) -> int | None:
     target = port.get("targetPort")
     if not isinstance(target, str):
         return int(target) if isinstance(target, int) else None
-    sidecars = [one for one in pod.spec.init_containers if one.restart_policy == "Always"]
+    sidecars = [
+        container_spec
+        for container_spec in pod.spec.init_containers
+        if container_spec.restart_policy == "Always"
+    ]
     for container in (*pod.spec.containers, *sidecars):
-        for found in container.ports:
-            if found.name == target and found.protocol == port.get("protocol", "TCP"):
-                return found.container_port
+        for container_port in container.ports:
+            if container_port.name == target and container_port.protocol == port.get("protocol", "TCP"):
+                return container_port.container_port
     return None
 
 
@@ -72,7 +76,7 @@ def ports_of(pod: Pod, service: Service) -> list[JsonObject]:
     >>> ports_of(Pod(), Service(spec={"ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}]}))
     [{'name': '', 'port': 8080, 'protocol': 'TCP'}]
     """
-    found: list[JsonObject] = []
+    endpoint_ports: list[JsonObject] = []
     for port in service.spec.get("ports") or []:
         number = port_number(pod, port)
         if number is None:
@@ -84,8 +88,8 @@ def ports_of(pod: Pod, service: Service) -> list[JsonObject]:
         }
         if port.get("appProtocol") is not None:
             shown["appProtocol"] = port["appProtocol"]
-        found.append(shown)
-    return found
+        endpoint_ports.append(shown)
+    return endpoint_ports
 
 
 def in_order(ports: list[JsonObject]) -> list[JsonObject]:

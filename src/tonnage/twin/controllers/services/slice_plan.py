@@ -59,18 +59,18 @@ class Plan:
 def plan(service: Service, pods: Iterable[Pod], zone_of: ZoneOf, existing: list[EndpointSlice]) -> Plan:
     """The plan for the slices of the controller that name the service."""
     planned = Plan()
-    mine: dict[bytes, list[EndpointSlice]] = {}
-    for one in existing:
-        if any(owner.uid == service.metadata.uid for owner in one.metadata.owner_references):
-            mine.setdefault(_key(one.ports or []), []).append(one)
+    own: dict[bytes, list[EndpointSlice]] = {}
+    for endpoint_slice in existing:
+        if any(owner.uid == service.metadata.uid for owner in endpoint_slice.metadata.owner_references):
+            own.setdefault(_key(endpoint_slice.ports or []), []).append(endpoint_slice)
         else:
-            planned.delete.append(one)
-    wanted, ports = _wanted(service, pods, zone_of, planned)
+            planned.delete.append(endpoint_slice)
+    desired, ports = _desired_endpoints(service, pods, zone_of, planned)
     unchanged: list[EndpointSlice] = []
-    for key, endpoints in wanted.items():
-        unchanged += _place(service, mine.get(key, []), endpoints, ports[key], planned)
-    for key, slices in mine.items():
-        if key not in wanted:
+    for key, endpoints in desired.items():
+        unchanged += _place(service, own.get(key, []), endpoints, ports[key], planned)
+    for key, slices in own.items():
+        if key not in desired:
             planned.delete += slices
     if len(planned.delete) == len(existing) and not planned.create:
         _keep_a_placeholder(service, planned)
@@ -97,11 +97,11 @@ def _key(ports: list[dict[str, Any]]) -> bytes:
     return msgspec.json.encode(in_order(ports), order="deterministic")
 
 
-def _wanted(
+def _desired_endpoints(
     service: Service, pods: Iterable[Pod], zone_of: ZoneOf, planned: Plan
 ) -> tuple[dict[bytes, dict[Identity, Endpoint]], dict[bytes, list[JsonObject]]]:
     """Endpoints by the ports that they offer, and those ports."""
-    wanted: dict[bytes, dict[Identity, Endpoint]] = {}
+    desired: dict[bytes, dict[Identity, Endpoint]] = {}
     ports: dict[bytes, list[JsonObject]] = {}
     for pod in pods:
         if not reachable(pod, ending=True):
@@ -109,7 +109,7 @@ def _wanted(
         offered = in_order(ports_of(pod, service))
         key = _key(offered)
         ports[key] = offered
-        endpoints = wanted.setdefault(key, {})
+        endpoints = desired.setdefault(key, {})
         zone = zone_of(pod.spec.node_name)
         if zone is None and not service.spec.get("publishNotReadyAddresses"):
             meta, node = service.metadata, pod.spec.node_name
@@ -118,7 +118,7 @@ def _wanted(
             continue
         endpoint = _endpoint(pod, service, zone or "")
         endpoints[_identity(endpoint)] = endpoint
-    return wanted, ports
+    return desired, ports
 
 
 def _endpoint(pod: Pod, service: Service, zone: str) -> Endpoint:
@@ -168,19 +168,19 @@ def _place(
     left = dict(endpoints)
     changed: list[Slice] = []
     same: list[EndpointSlice] = []
-    for one in existing:
-        before = one.endpoints or []
-        kept = [left.pop(key) for old in before if (key := _identity(old)) in left]
-        if kept == [_without_hints(old) for old in before] and one.metadata.labels == labels:
-            same.append(one)
-        elif kept or not before:
-            changed.append(Slice(one.metadata.name, labels, ports, kept))
+    for endpoint_slice in existing:
+        before = endpoint_slice.endpoints or []
+        staying = [left.pop(key) for old in before if (key := _identity(old)) in left]
+        if staying == [_without_hints(old) for old in before] and endpoint_slice.metadata.labels == labels:
+            same.append(endpoint_slice)
+        elif staying or not before:
+            changed.append(Slice(endpoint_slice.metadata.name, labels, ports, staying))
         else:
-            planned.delete.append(one)
+            planned.delete.append(endpoint_slice)
     # Only once every slice has kept its own: what is left now is in none. The fullest are filled up first, so
     # that as few slices as possible change, each of which goes to every node.
     rest = list(left.values())
-    for full in sorted(changed, key=lambda one: -len(one.endpoints)):
+    for full in sorted(changed, key=lambda endpoint_slice: -len(endpoint_slice.endpoints)):
         while rest and len(full.endpoints) < MOST_ENDPOINTS:
             full.endpoints.append(rest.pop(0))
     planned.update += changed
@@ -198,8 +198,12 @@ def _place(
 
 def _roomy(slices: list[EndpointSlice], count: int) -> EndpointSlice | None:
     """The slice that is the nearest to full with so many endpoints more."""
-    fitting = [one for one in slices if len(one.endpoints or []) + count <= MOST_ENDPOINTS]
-    return max(fitting, key=lambda one: len(one.endpoints or []), default=None)
+    fitting = [
+        endpoint_slice
+        for endpoint_slice in slices
+        if len(endpoint_slice.endpoints or []) + count <= MOST_ENDPOINTS
+    ]
+    return max(fitting, key=lambda endpoint_slice: len(endpoint_slice.endpoints or []), default=None)
 
 
 def _keep_a_placeholder(service: Service, planned: Plan) -> None:
@@ -218,8 +222,8 @@ def _hint(service: Service, planned: Plan, unchanged: list[EndpointSlice]) -> No
     """Say for which zones and nodes each endpoint is meant, where the service wants its traffic near."""
     distribution = None if asks_for_shares(service) else service.spec.get("trafficDistribution")
     near, node = distribution in _NEAR, distribution == "PreferSameNode"
-    for one in (*planned.create, *planned.update):
-        one.endpoints = [_hinted(endpoint, near, node) for endpoint in one.endpoints]
+    for fresh in (*planned.create, *planned.update):
+        fresh.endpoints = [_hinted(endpoint, near, node) for endpoint in fresh.endpoints]
     for old in unchanged:
         hinted = [_hinted(_without_hints(endpoint), near, node) for endpoint in old.endpoints or []]
         if hinted != (old.endpoints or []):
@@ -241,12 +245,12 @@ def _hinted(endpoint: Endpoint, near: bool, node: bool) -> Endpoint:
 def _reuse(service: Service, planned: Plan) -> None:
     """Give new slices the names of those that would go."""
     staying = []
-    for one in planned.delete:
-        owned = any(owner.uid == service.metadata.uid for owner in one.metadata.owner_references)
+    for endpoint_slice in planned.delete:
+        owned = any(owner.uid == service.metadata.uid for owner in endpoint_slice.metadata.owner_references)
         if planned.create and owned:
             fresh = planned.create.pop()
-            fresh.name = one.metadata.name
+            fresh.name = endpoint_slice.metadata.name
             planned.update.append(fresh)
         else:
-            staying.append(one)
+            staying.append(endpoint_slice)
     planned.delete = staying

@@ -56,73 +56,73 @@ def _waits(pod: Pod | None, stateful_set: StatefulSet, now: datetime) -> bool:
 
 def plan(stateful_set: StatefulSet, pods: list[Pod], current: str, update: str, now: datetime) -> Plan:
     """The next step. `current` and `update` name revisions."""
-    found = _order(stateful_set, pods)
-    result = Plan()
+    order = _order(stateful_set, pods)
+    step = Plan()
     ordered = stateful_set.spec.pod_management_policy != "Parallel"
-    if not _fill(stateful_set, found, result, now, ordered=ordered):
-        return result
-    if not _shrink(stateful_set, found, result, now, ordered=ordered):
-        return result
+    if not _fill(stateful_set, order, step, now, ordered=ordered):
+        return step
+    if not _shrink(stateful_set, order, step, now, ordered=ordered):
+        return step
     if stateful_set.spec.update_strategy.get("type") == "OnDelete":
-        return result
-    return _roll(stateful_set, found, result, update, now)
+        return step
+    return _roll(stateful_set, order, step, update, now)
 
 
-def _fill(stateful_set: StatefulSet, found: _Order, result: Plan, now: datetime, *, ordered: bool) -> bool:
+def _fill(stateful_set: StatefulSet, order: _Order, step: Plan, now: datetime, *, ordered: bool) -> bool:
     """Have every pod there and available; whether to go on."""
     start = start_of(stateful_set)
     rolling = stateful_set.spec.update_strategy.get("rollingUpdate")
-    kept = stateful_set.status.current_replicas if rolling is None else rolling.get("partition", 0)
+    current_count = stateful_set.status.current_replicas if rolling is None else rolling.get("partition", 0)
     if stateful_set.spec.update_strategy.get("type") == "OnDelete":
-        kept = 0
-    for place, pod in enumerate(found.replicas):
+        current_count = 0
+    for place, pod in enumerate(order.replicas):
         if pod is None:
-            result.make.append((start + place, place >= kept))
+            step.make.append((start + place, place >= current_count))
         elif pod.status.phase in ("Failed", "Succeeded"):
             if pod.metadata.deletion_timestamp is None:
-                result.delete.append(pod)
+                step.delete.append(pod)
         else:
             if pod.status.phase == "Pending":
-                result.lacking.append(pod)
+                step.lacking.append(pod)
             waits = _waits(pod, stateful_set, now)
             if not ordered or not waits:
-                result.owning.append(pod)
+                step.owning.append(pod)
             if not waits:
                 continue
         if ordered:
             return False
-    result.owning.extend(found.condemned)
+    step.owning.extend(order.condemned)
     return True
 
 
-def _shrink(stateful_set: StatefulSet, found: _Order, result: Plan, now: datetime, *, ordered: bool) -> bool:
+def _shrink(stateful_set: StatefulSet, order: _Order, step: Plan, now: datetime, *, ordered: bool) -> bool:
     """Delete pods that are too many, the last first; whether to go on."""
     # No replica is unavailable where it is asked for in order, so the first one that is stands among these.
-    sick = [pod for pod in reversed(found.condemned) if _waits(pod, stateful_set, now)]
-    for pod in found.condemned:
+    sick = [pod for pod in reversed(order.condemned) if _waits(pod, stateful_set, now)]
+    for pod in order.condemned:
         if pod.metadata.deletion_timestamp is not None:
             if ordered:
                 return False
             continue
         if ordered and _waits(pod, stateful_set, now) and pod is not sick[0]:
             return False
-        result.delete.append(pod)
+        step.delete.append(pod)
         if ordered:
             return False
     return True
 
 
-def _roll(stateful_set: StatefulSet, found: _Order, result: Plan, update: str, now: datetime) -> Plan:
+def _roll(stateful_set: StatefulSet, order: _Order, step: Plan, update: str, now: datetime) -> Plan:
     """Delete the last pod that is of another revision, once those after it are available."""
     partition = (stateful_set.spec.update_strategy.get("rollingUpdate") or {}).get("partition", 0)
-    for pod in reversed(found.replicas[partition:]):
+    for pod in reversed(order.replicas[partition:]):
         if pod is None:
-            return result
+            return step
         if revision_of(pod) != update and pod.metadata.deletion_timestamp is None:
-            return replace(result, delete=[*result.delete, pod], updates=1)
+            return replace(step, delete=[*step.delete, pod], updates=1)
         if _waits(pod, stateful_set, now):
-            return result
-    return result
+            return step
+    return step
 
 
 def status_of(
@@ -130,12 +130,12 @@ def status_of(
 ) -> StatefulSetStatus:
     """The status before anything is done."""
     spec = stateful_set.spec
-    mine = [pod for pod in pods if ordinal_of(pod, stateful_set) is not None]
-    living = [pod for pod in mine if pod.metadata.deletion_timestamp is None]
-    ready = [pod for pod in mine if pod.status.phase == "Running" and is_ready(pod)]
+    own = [pod for pod in pods if ordinal_of(pod, stateful_set) is not None]
+    living = [pod for pod in own if pod.metadata.deletion_timestamp is None]
+    ready = [pod for pod in own if pod.status.phase == "Running" and is_ready(pod)]
     return StatefulSetStatus(
         observed_generation=stateful_set.metadata.generation,
-        replicas=len(mine),
+        replicas=len(own),
         ready_replicas=len(ready),
         available_replicas=sum(available_in_s(pod, spec.min_ready_seconds, now) == 0 for pod in ready),
         current_replicas=sum(revision_of(pod) == current for pod in living),
@@ -149,8 +149,8 @@ def status_of(
 
 def complete(stateful_set: StatefulSet, status: StatefulSetStatus) -> None:
     """End a rolling update of which nothing is left to do."""
-    wanted = stateful_set.spec.replicas
+    replicas = stateful_set.spec.replicas
     rolling = stateful_set.spec.update_strategy.get("type") == "RollingUpdate"
-    if rolling and status.updated_replicas == status.ready_replicas == status.replicas == wanted:
+    if rolling and status.updated_replicas == status.ready_replicas == status.replicas == replicas:
         status.current_replicas = status.updated_replicas
         status.current_revision = status.update_revision

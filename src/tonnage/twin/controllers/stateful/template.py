@@ -25,10 +25,10 @@ _NAME: Final = re.compile(r"(.*)-([0-9]+)")
 
 def ordinal_of(pod: Pod, stateful_set: StatefulSet) -> int | None:
     """The number in the pod's name; None of a pod that is not called after the set."""
-    found = _NAME.fullmatch(pod.metadata.name)
-    if found is None or found[1] != stateful_set.metadata.name or int(found[2]) >= 1 << 31:
+    match = _NAME.fullmatch(pod.metadata.name)
+    if match is None or match[1] != stateful_set.metadata.name or int(match[2]) >= 1 << 31:
         return None
-    return int(found[2])
+    return int(match[2])
 
 
 def start_of(stateful_set: StatefulSet) -> int:
@@ -58,10 +58,13 @@ def stateful_pod(stateful_set: StatefulSet, revision: ControllerRevision, ordina
     spec = {**body["spec"], "hostname": name}
     if stateful_set.spec.service_name:
         spec["subdomain"] = stateful_set.spec.service_name
-    claims = {str(one["metadata"]["name"]): one for one in stateful_set.spec.volume_claim_templates}
+    claims = {str(entry["metadata"]["name"]): entry for entry in stateful_set.spec.volume_claim_templates}
     if claims:
         own = [{"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims]
-        spec["volumes"] = [*own, *(one for one in spec.get("volumes") or [] if one["name"] not in claims)]
+        spec["volumes"] = [
+            *own,
+            *(entry for entry in spec.get("volumes") or [] if entry["name"] not in claims),
+        ]
     return {**body, "metadata": {**metadata, "name": name, "labels": labels}, "spec": spec}
 
 
@@ -72,12 +75,12 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[JsonObject]:
         metadata = template.get("metadata") or {}
         labels = {**(metadata.get("labels") or {}), **stateful_set.spec.selector.match_labels}
         name = f"{metadata.get('name')}-{stateful_set.metadata.name}-{ordinal}"
-        kept = {"annotations": metadata["annotations"]} if metadata.get("annotations") else {}
+        annotations = {"annotations": metadata["annotations"]} if metadata.get("annotations") else {}
         bodies.append(
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "metadata": {**kept, "name": name, "labels": labels},
+                "metadata": {**annotations, "name": name, "labels": labels},
                 "spec": template.get("spec") or {},
             }
         )
@@ -114,15 +117,19 @@ def equal_revisions(
     stateful_set: StatefulSet, revisions: Iterable[ControllerRevision]
 ) -> list[ControllerRevision]:
     """The revisions of the present template, oldest first."""
-    wanted = without_label(stateful_set.spec.template, CONTROLLER_REVISION_HASH)
-    return [one for one in revisions if without_label(template_in(one), CONTROLLER_REVISION_HASH) == wanted]
+    template = without_label(stateful_set.spec.template, CONTROLLER_REVISION_HASH)
+    return [
+        revision
+        for revision in revisions
+        if without_label(template_in(revision), CONTROLLER_REVISION_HASH) == template
+    ]
 
 
 def revision_body(stateful_set: StatefulSet, number: int, collisions: int) -> JsonObject:
     """The revision of the present template, named after the template's hash."""
     template: JsonObject = stateful_set.spec.template
-    data = kept_template(template)
-    digest = revision_hash(data, collisions)
+    content = kept_template(template)
+    digest = revision_hash(content, collisions)
     metadata = template.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     body: JsonObject = {
@@ -135,7 +142,7 @@ def revision_body(stateful_set: StatefulSet, number: int, collisions: int) -> Js
             "annotations": {**stateful_set.metadata.annotations},
             "ownerReferences": [controller_reference(stateful_set, STATEFUL_SET)],
         },
-        "data": data,
+        "data": content,
         "revision": number,
     }
     return body
@@ -145,5 +152,5 @@ def surplus(
     revisions: list[ControllerRevision], live: Collection[str], limit: int
 ) -> list[ControllerRevision]:
     """Revisions beyond the history limit that nothing is of any more, oldest first."""
-    idle = [one for one in revisions if one.metadata.name not in live]
+    idle = [revision for revision in revisions if revision.metadata.name not in live]
     return idle[: max(len(idle) - limit, 0)] if limit >= 0 else []

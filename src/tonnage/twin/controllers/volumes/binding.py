@@ -235,11 +235,11 @@ class VolumeBindingController:
         if volume is None:
             return
         if volume.spec.get("claimRef") is None:
-            said = f'Cannot bind to requested volume "{name}": {mismatch(volume, claim)}'
-            await self._events.emit(claim, "Warning", "VolumeMismatch", said)
+            message = f'Cannot bind to requested volume "{name}": {mismatch(volume, claim)}'
+            await self._events.emit(claim, "Warning", "VolumeMismatch", message)
         else:
-            said = f'volume "{name}" already bound to a different claim.'
-            await self._events.emit(claim, "Warning", "FailedBinding", said)
+            message = f'volume "{name}" already bound to a different claim.'
+            await self._events.emit(claim, "Warning", "FailedBinding", message)
 
     async def _tell_delay(self, claim: PersistentVolumeClaim) -> None:
         users = self._pods.by_index("claim", "/".join(key_of(claim)))
@@ -254,9 +254,11 @@ class VolumeBindingController:
 
     async def _leave_to(self, provisioner: str, claim: PersistentVolumeClaim) -> None:
         """Tell a provisioner of somebody else's that a volume is wanted."""
-        wanted: JsonObject = dict.fromkeys(_PROVISIONERS, provisioner)
-        if not wanted.items() <= claim.metadata.annotations.items():
-            claim = await patch_as_seen(self._api, VOLUME_CLAIM, claim, {"metadata": {"annotations": wanted}})
+        annotations: JsonObject = dict.fromkeys(_PROVISIONERS, provisioner)
+        if not annotations.items() <= claim.metadata.annotations.items():
+            claim = await patch_as_seen(
+                self._api, VOLUME_CLAIM, claim, {"metadata": {"annotations": annotations}}
+            )
         await self._events.emit(claim, "Normal", "ExternalProvisioning", _EXTERNAL.format(provisioner))
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:

@@ -53,8 +53,8 @@ class EphemeralVolumeController:
             try:
                 await self._have(pod, f"{pod.metadata.name}-{name}", template)
             except ClusterError as error:
-                told = f"ephemeral volume {name}: {message_of(error)}"
-                await self._events.emit(pod, "Warning", "FailedBinding", told)
+                message = f"ephemeral volume {name}: {message_of(error)}"
+                await self._events.emit(pod, "Warning", "FailedBinding", message)
                 raise
 
     async def _have(self, pod: Pod, name: str, template: JsonObject) -> None:
@@ -67,10 +67,10 @@ class EphemeralVolumeController:
                 raise ApiError(409, "Conflict", f"{whose} (pod is not owner)")
             return
         metadata = template.get("metadata")
-        told = metadata if isinstance(metadata, dict) else {}
-        kept = {key: told[key] for key in ("labels", "annotations") if told.get(key)}
+        head = metadata if isinstance(metadata, dict) else {}
+        fields = {key: head[key] for key in ("labels", "annotations") if head.get(key)}
         body: JsonObject = {
-            "metadata": {**kept, "name": name, "ownerReferences": [controller_reference(pod, POD)]},
+            "metadata": {**fields, "name": name, "ownerReferences": [controller_reference(pod, POD)]},
             "spec": template.get("spec") or {},
         }
         try:
@@ -81,10 +81,10 @@ class EphemeralVolumeController:
 
 def _ephemeral(pod: Pod) -> list[tuple[str, JsonObject]]:
     """The names of a pod's ephemeral volumes with the templates of their claims."""
-    found: list[tuple[str, JsonObject]] = []
+    templates: list[tuple[str, JsonObject]] = []
     for volume in pod.spec.volumes:
         source = volume.get("ephemeral")
         template = source.get("volumeClaimTemplate") if isinstance(source, dict) else None
         if isinstance(template, dict):
-            found.append((str(volume.get("name", "")), template))
-    return found
+            templates.append((str(volume.get("name", "")), template))
+    return templates

@@ -33,16 +33,16 @@ _BELOW_TMP: Final = re.compile(r".*/tmp/.+")
 
 def default_class(classes: Iterable[StorageClass]) -> str:
     """The newest class that is marked as the default, of several of the same age the first by name."""
-    found = sorted(
+    marked = sorted(
         (
-            one
-            for one in classes
-            if any(one.metadata.annotations.get(key) == "true" for key in DEFAULT_STORAGE_CLASS)
+            storage_class
+            for storage_class in classes
+            if any(storage_class.metadata.annotations.get(key) == "true" for key in DEFAULT_STORAGE_CLASS)
         ),
-        key=lambda one: one.metadata.name,
+        key=lambda storage_class: storage_class.metadata.name,
     )
-    found.sort(key=lambda one: one.metadata.creation_timestamp or "", reverse=True)
-    return found[0].metadata.name if found else ""
+    marked.sort(key=lambda storage_class: storage_class.metadata.creation_timestamp or "", reverse=True)
+    return marked[0].metadata.name if marked else ""
 
 
 def is_reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -59,15 +59,15 @@ def best_volume(
 
     With `delayed` binding nothing but a reserved one is taken before there is a pod.
     """
-    found: list[tuple[tuple[int, bool, Fraction, str], PersistentVolume]] = []
+    candidates: list[tuple[tuple[int, bool, Fraction, str], PersistentVolume]] = []
     for volume in volumes:
         if _unsuited(volume, claim):
             continue
         reserved = is_reserved(volume, claim)
-        if reserved or not (delayed or _taken(volume) or _unwanted(volume, claim)):
+        if reserved or not (delayed or _is_claimed(volume) or _unwanted(volume, claim)):
             modes, size = len(volume.spec.get("accessModes") or []), _size(volume.spec.get("capacity"))
-            found.append(((modes, not reserved, size, volume.metadata.name), volume))
-    return min(found, key=lambda row: row[0])[1] if found else None
+            candidates.append(((modes, not reserved, size, volume.metadata.name), volume))
+    return min(candidates, key=lambda row: row[0])[1] if candidates else None
 
 
 def driver_for(provisioner: str) -> str:
@@ -86,7 +86,7 @@ def undeletable(volume: PersistentVolume) -> str:
     return "" if _BELOW_TMP.match(path) else why
 
 
-def _taken(volume: PersistentVolume) -> bool:
+def _is_claimed(volume: PersistentVolume) -> bool:
     return volume.spec.get("claimRef") is not None or volume.status.get("phase") != "Available"
 
 

@@ -65,27 +65,27 @@ class VolumeProtectionController:
 
     async def _reconcile(self, protected: tuple[Kind[Service], Key]) -> None:
         kind, (namespace, name) = protected
-        found = self._copies[kind].get(name, namespace)
-        if found is None:
+        obj = self._copies[kind].get(name, namespace)
+        if obj is None:
             return
-        finalizer, known = _FINALIZERS[kind], found.metadata.finalizers
-        if found.metadata.deletion_timestamp is None:
-            if finalizer not in known:
-                await self._write(kind, found, [*known, finalizer])
-        elif finalizer in known and not self._used(kind, found):
-            await self._write(kind, found, [one for one in known if one != finalizer])
+        finalizer, finalizers = _FINALIZERS[kind], obj.metadata.finalizers
+        if obj.metadata.deletion_timestamp is None:
+            if finalizer not in finalizers:
+                await self._write(kind, obj, [*finalizers, finalizer])
+        elif finalizer in finalizers and not self._used(kind, obj):
+            await self._write(kind, obj, [other for other in finalizers if other != finalizer])
 
-    def _used(self, kind: Kind[Service], found: Service) -> bool:
-        namespace, name = key_of(found)
+    def _used(self, kind: Kind[Service], obj: Service) -> bool:
+        namespace, name = key_of(obj)
         if kind is VOLUME:
-            return found.status.get("phase") == "Bound"
+            return obj.status.get("phase") == "Bound"
         if kind is CLASS:
             return any(self._copies[user].by_index("class", name) for user in (CLAIM, VOLUME))
         return any(pod.spec.node_name for pod in self._pods.by_index("claim", f"{namespace}/{name}"))
 
-    async def _write(self, kind: Kind[Service], found: Object, finalizers: list[str]) -> None:
+    async def _write(self, kind: Kind[Service], obj: Object, finalizers: list[str]) -> None:
         with passing_over(404, 409):
-            await patch_as_seen(self._api, kind, found, {"metadata": {"finalizers": [*finalizers]}})
+            await patch_as_seen(self._api, kind, obj, {"metadata": {"finalizers": [*finalizers]}})
 
 
 def _classes_of(user: Service) -> Iterator[str]:

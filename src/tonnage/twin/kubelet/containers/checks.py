@@ -30,16 +30,16 @@ class _Captured:
     """Streams without input whose output is kept, both kinds together."""
 
     def __init__(self) -> None:
-        self.kept = bytearray()
+        self.content = bytearray()
 
     async def read(self) -> bytes:
         return b""
 
-    def write(self, data: bytes) -> None:
-        self.kept += data[: _OUTPUT_LIMIT - len(self.kept)]
+    def write(self, content: bytes) -> None:
+        self.content += content[: _OUTPUT_LIMIT - len(self.content)]
 
-    def write_error(self, data: bytes) -> None:
-        self.write(data)
+    def write_error(self, content: bytes) -> None:
+        self.write(content)
 
 
 async def command_failure(
@@ -67,7 +67,7 @@ async def command_failure(
             late.cancel()
     if code == 0 or (code == _NOT_FOUND and container.serving.is_set()):
         return None
-    return bytes(streams.kept).decode(errors="replace")
+    return bytes(streams.content).decode(errors="replace")
 
 
 def network_failure(live: LivePod, container: RunningContainer, action: dict[str, Any]) -> str | None:
@@ -99,7 +99,14 @@ def _address(live: LivePod, container: Container, action: dict[str, Any]) -> str
 
 def _port(container: Container, port: object) -> int:
     if isinstance(port, str):
-        named = next((one.container_port for one in container.ports if one.name == port), None)
+        named = next(
+            (
+                container_port.container_port
+                for container_port in container.ports
+                if container_port.name == port
+            ),
+            None,
+        )
         number = whole_number(port) if named is None else named
         if number is None:
             raise CheckError(f'strconv.Atoi: parsing "{port}": invalid syntax')

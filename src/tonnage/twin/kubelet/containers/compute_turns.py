@@ -26,7 +26,7 @@ class Turns:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def one(self, clock: Clock) -> int:
+    async def next_turn(self, clock: Clock) -> int:
         """Return after a turn with what may be done in it."""
         async with self._lock:
             await clock.sleep(_TURN_S)
@@ -52,5 +52,5 @@ class Work:
         self._since = now
         self._left = min(_AT_ONCE, self._left + rested_s * _A_SECOND) - 1
         while self._left < 0:
-            self._left += await self._turns.one(clock)
+            self._left += await self._turns.next_turn(clock)
         await asyncio.sleep(0)  # others of this process have their turn, too

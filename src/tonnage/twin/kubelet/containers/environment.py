@@ -28,7 +28,7 @@ _LONGEST: Final = 128 << 10
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-_Found = TypeVar("_Found", bound=Object)
+_AnyObject = TypeVar("_AnyObject", bound=Object)
 
 
 class ConfigurationError(Exception):
@@ -120,20 +120,20 @@ class EnvironmentReader:
                 return await self._resource(resource, reference)
             case {"configMapKeyRef": {"name": str(name), "key": str(key), **rest}}:
                 optional = bool(rest.get("optional"))
-                data = await self._config_map(name, optional=optional)
-                return self._chosen(data, key, f"ConfigMap {self._where(name)}", optional=optional)
+                values = await self._config_map(name, optional=optional)
+                return self._chosen(values, key, f"ConfigMap {self._where(name)}", optional=optional)
             case {"secretKeyRef": {"name": str(name), "key": str(key), **rest}}:
                 optional = bool(rest.get("optional"))
-                data = await self._secret(name, optional=optional)
-                return self._chosen(data, key, f"Secret {self._where(name)}", optional=optional)
+                values = await self._secret(name, optional=optional)
+                return self._chosen(values, key, f"Secret {self._where(name)}", optional=optional)
             case {"fileKeyRef": _}:
                 raise ConfigurationError("the twin takes no variables out of files (fileKeyRef)")
         return ""
 
-    def _chosen(self, data: Mapping[str, str], key: str, source: str, *, optional: bool) -> str | None:
-        if key not in data and not optional:
+    def _chosen(self, values: Mapping[str, str], key: str, source: str, *, optional: bool) -> str | None:
+        if key not in values and not optional:
             raise ConfigurationError(f"couldn't find key {key} in {source}")
-        return data.get(key)
+        return values.get(key)
 
     def _where(self, name: str) -> str:
         return f"{self._pod.metadata.namespace}/{name}"
@@ -141,13 +141,13 @@ class EnvironmentReader:
     async def all_of(self, source: dict[str, Any]) -> dict[str, str]:
         match source:
             case {"configMapRef": {"name": str(name), **rest}}:
-                data = await self._config_map(name, optional=bool(rest.get("optional")))
+                values = await self._config_map(name, optional=bool(rest.get("optional")))
             case {"secretRef": {"name": str(name), **rest}}:
-                data = await self._secret(name, optional=bool(rest.get("optional")))
+                values = await self._secret(name, optional=bool(rest.get("optional")))
             case _:
                 return {}
         prefix = source.get("prefix", "")
-        return {f"{prefix}{key}": value for key, value in data.items()}
+        return {f"{prefix}{key}": value for key, value in values.items()}
 
     def _field(self, path: str) -> str:
         subscript = _SUBSCRIPT.fullmatch(path)
@@ -161,7 +161,7 @@ class EnvironmentReader:
     async def _resource(self, path: str, reference: Mapping[str, Any]) -> str:
         """An amount in units of the divisor, rounded up; what has no limit may have all that the node has."""
         kind, _, resource = path.partition(".")
-        resources = self._named(str(reference.get("containerName") or "")).resources
+        resources = self._container_of(str(reference.get("containerName") or "")).resources
         amount = amount_of(
             resource, (resources.limits if kind == "limits" else resources.requests).get(resource, 0)
         )
@@ -170,9 +170,9 @@ class EnvironmentReader:
         divisor = amount_of(resource, reference.get("divisor") or 0) or amount_of(resource, 1)
         return str(-(-amount // divisor))
 
-    def _named(self, name: str) -> Container:
+    def _container_of(self, name: str) -> Container:
         everyone = (*self._pod.spec.containers, *self._pod.spec.init_containers)
-        return next((one for one in everyone if one.name == name), self._container)
+        return next((container for container in everyone if container.name == name), self._container)
 
     async def _most(self, resource: str) -> int:
         """What the pod as a whole may use, or all that its node can give."""
@@ -184,15 +184,15 @@ class EnvironmentReader:
         return amount_of(resource, node.status.allocatable.get(resource, 0))
 
     async def _config_map(self, name: str, *, optional: bool) -> dict[str, str]:
-        found = await self._found(kinds.CONFIG_MAP, name, optional=optional)
-        return found.data if found is not None else {}
+        config_map = await self._object(kinds.CONFIG_MAP, name, optional=optional)
+        return config_map.data if config_map is not None else {}
 
     async def _secret(self, name: str, *, optional: bool) -> dict[str, str]:
-        found = await self._found(kinds.SECRET, name, optional=optional)
-        data = found.data if found is not None else {}
-        return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
+        secret = await self._object(kinds.SECRET, name, optional=optional)
+        values = secret.data if secret is not None else {}
+        return {key: base64.b64decode(value).decode(errors="replace") for key, value in values.items()}
 
-    async def _found(self, kind: kinds.Kind[_Found], name: str, *, optional: bool) -> _Found | None:
+    async def _object(self, kind: kinds.Kind[_AnyObject], name: str, *, optional: bool) -> _AnyObject | None:
         try:
             return await self._api.get(kind, name, self._pod.metadata.namespace)
         except ApiError as error:

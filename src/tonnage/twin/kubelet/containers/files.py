@@ -125,8 +125,8 @@ class FileTree:
     def __init__(self, mounts: Mapping[str, Mount] | None = None) -> None:
         self._own = MemoryVolume({f"{name}/": b"" for name in _FOLDERS})
         self._moved: Callable[[int], None] = lambda _: None
-        found = {_clean(path): mount for path, mount in (mounts or {}).items()}
-        self._mounts = dict(sorted(found.items(), key=lambda one: -len(one[0])))
+        by_path = {_clean(path): mount for path, mount in (mounts or {}).items()}
+        self._mounts = dict(sorted(by_path.items(), key=lambda entry: -len(entry[0])))
 
     def start(self, space: Space, moved: Callable[[int], None]) -> None:
         """The container starts: its own files take room, and `moved` is told how many bytes it moves.
@@ -160,14 +160,14 @@ class FileTree:
             return None
         return sorted({name.split("/")[0] for name in inside if name})
 
-    async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
+    async def write(self, path: str, added: bytes, *, append: bool = False) -> None:
         """Write a file whose folder is there. Raises FileError."""
         volume, inner = self._writable(path)
         if await self.names(path) is not None:
             raise FileError("Is a directory")
         if await self.names(posixpath.dirname(f"/{_clean(path)}")) is None:
             raise FileError("No such file or directory")
-        content = volume.held.get(inner, b"") + data if append else data
+        content = volume.held.get(inner, b"") + added if append else added
         self._moved(len(content))
         volume.put(inner, content)
 

@@ -85,7 +85,9 @@ def wrong_reference(text: str) -> str:
     'invalid reference format: repository name (library/Nginx) must be lowercase'
     """
     head, slash, rest = text.partition("/")
-    hosted = slash and (any(one in head for one in ".:") or head == "localhost" or head != head.lower())
+    hosted = slash and (
+        any(separator in head for separator in ".:") or head == "localhost" or head != head.lower()
+    )
     path = rest if hosted else text if slash else f"library/{text}"
     name = path.partition("@")[0].partition(":")[0]
     if name != name.lower():

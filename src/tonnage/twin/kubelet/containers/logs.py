@@ -48,9 +48,9 @@ class ContainerLog:
         """The serial number that the next line will have."""
         return self._first + len(self._lines)
 
-    def write(self, stream: str, data: bytes) -> None:
+    def write(self, stream: str, content: bytes) -> None:
         """Append output as it comes."""
-        *whole, rest = (self._partial[stream] + data).split(b"\n")
+        *whole, rest = (self._partial[stream] + content).split(b"\n")
         for line in whole:
             self._append(stream, line + b"\n")
         cut = len(rest) - len(rest) % _LONGEST_LINE
@@ -78,15 +78,15 @@ class ContainerLog:
             await self._changed.wait()
 
     def _append(self, stream: str, text: bytes) -> None:
-        wanted = len(text) + _LINE_BYTES
-        while self._lines and self._bytes + wanted > LIMIT_BYTES:
+        needed = len(text) + _LINE_BYTES
+        while self._lines and self._bytes + needed > LIMIT_BYTES:
             self._forget_first()
-        while not self._space.take(wanted):
+        while not self._space.take(needed):
             if not self._lines:
                 return
             self._forget_first()
         self._lines.append(LogLine(self._now(), stream, text))
-        self._bytes += wanted
+        self._bytes += needed
         self._wake()
 
     def forget(self) -> None:

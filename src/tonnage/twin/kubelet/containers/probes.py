@@ -36,18 +36,18 @@ class Tally:
         """What the probe says by now; None while too few results agree."""
         self._run = self._run + 1 if succeeded == self._last else 1
         self._last = succeeded
-        wanted = self.success_threshold if succeeded else self.failure_threshold
-        return succeeded if self._run >= wanted else None
+        threshold = self.success_threshold if succeeded else self.failure_threshold
+        return succeeded if self._run >= threshold else None
 
 
 def _probes(slot: Slot) -> dict[str, dict[str, Any]]:
     container = slot.container
-    found = {
+    probes = {
         "Startup": container.startup_probe,
         "Liveness": container.liveness_probe,
         "Readiness": container.readiness_probe,
     }
-    return {kind: probe for kind, probe in found.items() if probe is not None}
+    return {kind: probe for kind, probe in probes.items() if probe is not None}
 
 
 @asynccontextmanager

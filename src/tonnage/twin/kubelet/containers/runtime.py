@@ -50,18 +50,18 @@ class _ContainerStdio:
     async def read(self) -> bytes:
         return await self._input.get() if self._input is not None else b""
 
-    def write(self, data: bytes) -> None:
-        self._work.moved(len(data))
-        self._log.write("stdout", data)
+    def write(self, content: bytes) -> None:
+        self._work.moved(len(content))
+        self._log.write("stdout", content)
 
-    def write_error(self, data: bytes) -> None:
-        self._work.moved(len(data))
-        self._log.write("stderr", data)
+    def write_error(self, content: bytes) -> None:
+        self._work.moved(len(content))
+        self._log.write("stderr", content)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, content: bytes) -> None:
         """Give the program input; an empty piece ends it. What nobody reads is dropped past a limit."""
         if self._input is not None and not self._input.full():
-            self._input.put_nowait(data)
+            self._input.put_nowait(content)
 
 
 class _Attached:
@@ -73,10 +73,10 @@ class _Attached:
     async def read(self) -> bytes:
         return b""
 
-    def write(self, data: bytes) -> None:
-        self._stdio.feed(data)
+    def write(self, content: bytes) -> None:
+        self._stdio.feed(content)
 
-    def write_error(self, data: bytes) -> None:
+    def write_error(self, content: bytes) -> None:
         """Nothing: input has one channel."""
 
 
@@ -174,8 +174,12 @@ class PretendedRuntime:
 
     def _forget_older(self, pod_uid: str, name: str) -> None:
         """Before a container starts, keep only the one before it, as a kubelet does."""
-        mine = [one for one in self._containers.get(pod_uid, ()) if one.name == name and not one.running]
-        for container in mine[:-1]:
+        ended = [
+            candidate
+            for candidate in self._containers.get(pod_uid, ())
+            if candidate.name == name and not candidate.running
+        ]
+        for container in ended[:-1]:
             self._containers[pod_uid].remove(container)
             self._forget(container)
 

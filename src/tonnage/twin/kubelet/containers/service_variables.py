@@ -20,22 +20,22 @@ _SERVER: Final = "kubernetes"
 
 async def service_variables(api: KubernetesApi, pod: Pod) -> dict[str, str]:
     """Of the API server always, of the other services unless the pod wants none."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for service in await _services(api, pod):
         if text(service.spec, "clusterIP") not in ("", "None"):
-            found |= dict(variables_of(service.metadata.name, service.spec))
-    return found
+            variables |= dict(variables_of(service.metadata.name, service.spec))
+    return variables
 
 
 async def _services(api: KubernetesApi, pod: Pod) -> list[Service]:
     """Those that are told of, a pod's own over the API server's."""
     home = pod.metadata.namespace
     system = (await api.list(kinds.SERVICE, namespace=_DEFAULT)).items
-    found = {one.metadata.name: one for one in system if one.metadata.name == _SERVER}
+    services = {service.metadata.name: service for service in system if service.metadata.name == _SERVER}
     if pod.spec.enable_service_links:
         own = system if home == _DEFAULT else (await api.list(kinds.SERVICE, namespace=home)).items
-        found |= {one.metadata.name: one for one in own}
-    return list(found.values())
+        services |= {service.metadata.name: service for service in own}
+    return list(services.values())
 
 
 def variables_of(name: str, spec: JsonObject) -> Iterator[tuple[str, str]]:

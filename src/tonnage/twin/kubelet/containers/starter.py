@@ -137,14 +137,14 @@ class ContainerStarter:
         if not policy:
             policy = "Always" if parse_image(image).tag == "latest" else "IfNotPresent"
         if wrong := wrong_reference(image):
-            told = (
+            message = (
                 f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": {wrong}'
             )
-            raise _UnfitImageError("InvalidImageName", "InspectFailed", told)
+            raise _UnfitImageError("InvalidImageName", "InspectFailed", message)
         present = full_image(image) in self._runtime.images()
         if policy == "Never" and not present:
-            told = f'Container image "{image}" is not present with pull policy of Never'
-            raise _UnfitImageError("ErrImageNeverPull", "ErrImageNeverPull", told)
+            message = f'Container image "{image}" is not present with pull policy of Never'
+            raise _UnfitImageError("ErrImageNeverPull", "ErrImageNeverPull", message)
         if present and policy != "Always":
             text = f'Container image "{image}" already present on machine and can be accessed by the pod'
             self._tell(pod, slot, "Normal", "Pulled", text)
@@ -187,16 +187,16 @@ class ContainerStarter:
             api=self._api,
         )
         injected = await self._injection(pod, container.name)
-        known = {**injected.env, **env}  # The pod's own win.
+        variables = {**injected.env, **env}  # The pod's own win.
         return ContainerConfig(
             pod,
             container,
             slot.restarts,
-            arguments_of(container, known),
-            {**surroundings_of(pod), **known, **injected.cdi_env},
+            arguments_of(container, variables),
+            {**surroundings_of(pod), **variables, **injected.cdi_env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
             partial(account_token, self._api, pod),
-            tree_of(pod, container, known, self._objects, self._runtime.volume),
+            tree_of(pod, container, variables, self._objects, self._runtime.volume),
         )
 
     async def _injection(self, pod: Pod, container: str) -> Injection:

@@ -41,24 +41,26 @@ def resolve_cdi(folders: Iterable[Path], names: Iterable[str]) -> CdiEdits:
 
     A kind without any spec file is left alone: the pretended toolkit knows GPUs by their names.
     """
-    wanted = tuple(names)
-    if not wanted:
+    requested = tuple(names)
+    if not requested:
         return CdiEdits()
-    found = [(path, rank, spec) for rank, folder in enumerate(folders) for path, spec in _specs(folder)]
-    kinds = {str(spec.get("kind")) for _, _, spec in found}
-    devices, clashing = _devices(found)
+    specs = [(path, rank, spec) for rank, folder in enumerate(folders) for path, spec in _specs(folder)]
+    kinds = {str(spec.get("kind")) for _, _, spec in specs}
+    devices, clashing = _devices(specs)
     nodes: list[str] = []
     env: dict[str, str] = {}
     missing: list[str] = []
     mounts: dict[str, str] = {}
-    for name in wanted:
+    for name in requested:
         if name not in devices or name in clashing:
             missing += [name] if name.partition("=")[0] in kinds else []
             continue
         for part in devices[name]:
             edits = part.get("containerEdits") or {}
             nodes += [str(node.get("path", "")) for node in _list(edits, "deviceNodes")]
-            env |= dict(str(item).split("=", 1) for item in edits.get("env") or () if "=" in str(item))
+            env |= dict(
+                str(variable).split("=", 1) for variable in edits.get("env") or () if "=" in str(variable)
+            )
             mounts |= {str(m["containerPath"]): str(m["hostPath"]) for m in _list(edits, "mounts")}
     return CdiEdits(tuple(dict.fromkeys(nodes)), env, tuple(missing), mounts)
 
@@ -78,7 +80,7 @@ def _devices(
 
 def _list(owner: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     value = owner.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _specs(folder: Path) -> list[tuple[str, Spec]]:

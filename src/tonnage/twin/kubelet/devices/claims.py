@@ -43,10 +43,10 @@ async def _lacking(api: KubernetesApi, pod: Pod) -> str:
         if why := unnamed(pod, entry):
             return why
         try:
-            found = await api.get(kinds.RESOURCE_CLAIM, name, pod.namespace)
+            obj = await api.get(kinds.RESOURCE_CLAIM, name, pod.namespace)
         except ClusterError as error:
             return f"fetch ResourceClaim {name}: {error}"
-        [claim] = snapshot_from([found]).claims
+        [claim] = snapshot_from([obj]).claims
         if why := foreign(pod, entry, claim) or _withheld(pod, claim):
             return why
     return ""
@@ -54,7 +54,7 @@ async def _lacking(api: KubernetesApi, pod: Pod) -> str:
 
 def _withheld(pod: Pod, claim: ResourceClaim) -> str:
     """Why the pod may not have what a claim of its has; empty: nobody prepares anything for it."""
-    if all(one.uid != pod.uid for one in claim.reserved_for):
+    if all(consumer.uid != pod.uid for consumer in claim.reserved_for):
         return f"pod {pod.name} ({pod.uid}) is not allowed to use ResourceClaim {claim.name} ({claim.uid})"
     if claim.allocation is None:
         return f"ResourceClaim {claim.name}: not allocated"

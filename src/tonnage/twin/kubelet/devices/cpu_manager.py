@@ -66,20 +66,20 @@ class CpuManager:
 
     def hints_of_all(self, pod_uid: str, needs: Iterable[ContainerNeed]) -> tuple[Hint, ...] | None:
         """The same of a pod as a whole."""
-        asked = greatest_request([(need, {_CPU: need.cpus}) for need in needs]).get(_CPU, 0)
+        requested = greatest_request([(need, {_CPU: need.cpus}) for need in needs]).get(_CPU, 0)
         held = frozenset[int]().union(*(ids for key, ids in self._sets.items() if key[0] == pod_uid))
-        return cpu_hints(replace(self._cpus, free=held) if held else self._now(), asked)
+        return cpu_hints(replace(self._cpus, free=held) if held else self._now(), requested)
 
     def take(self, pod_uid: str, need: ContainerNeed, hint: Hint) -> NoCpus | None:
         """Give a container its CPUs, or say why not."""
-        taken: CpuIds | NoCpus = self._sets.get((pod_uid, need.name), NO_CPUS)
-        if not taken and need.cpus:
-            taken = take_cpus(self._now(), need.cpus, hint, self._reusable)
-        if isinstance(taken, NoCpus):
-            return taken
-        if taken:
-            self._sets[pod_uid, need.name] = taken
-            self._reusable = self._reusable | taken if need.reusable_after else self._reusable - taken
+        cpus: CpuIds | NoCpus = self._sets.get((pod_uid, need.name), NO_CPUS)
+        if not cpus and need.cpus:
+            cpus = take_cpus(self._now(), need.cpus, hint, self._reusable)
+        if isinstance(cpus, NoCpus):
+            return cpus
+        if cpus:
+            self._sets[pod_uid, need.name] = cpus
+            self._reusable = self._reusable | cpus if need.reusable_after else self._reusable - cpus
         return None
 
     def release(self, pod_uid: str) -> bool:
@@ -114,13 +114,13 @@ def cpu_set(text: str) -> CpuIds:
     >>> sorted(cpu_set("0-2,8"))
     [0, 1, 2, 8]
     """
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         if int(last or first) > _MOST_CPU:
             raise ValueError(f"CPU {last or first} is more than {_MOST_CPU}")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
 
 
 def cpu_list(cpus: CpuIds) -> str:

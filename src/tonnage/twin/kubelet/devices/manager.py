@@ -94,11 +94,11 @@ class DeviceManager:
 
     def held(self, pod_uid: str) -> dict[str, list[Entry]]:
         """What the pod's containers hold, by container."""
-        result: dict[str, list[Entry]] = {}
+        by_container: dict[str, list[Entry]] = {}
         for entry in self._entries.values():
             if entry.pod_uid == pod_uid:
-                result.setdefault(entry.container, []).append(entry)
-        return result
+                by_container.setdefault(entry.container, []).append(entry)
+        return by_container
 
     def holders(self) -> frozenset[str]:
         """Uids of pods that hold devices."""
@@ -169,12 +169,12 @@ class DeviceManager:
     async def _allocate_container(
         self, pod_uid: str, need: ContainerNeed, reusable: dict[str, Ids], whole: Hint | None
     ) -> AdmissionFailure | None:
-        wanted = self._of_plugins(need.resources)
+        requested = self._of_plugins(need.resources)
         hint, aligned = whole or ANY, True
-        if whole is None and (wanted or need.cpus):
+        if whole is None and (requested or need.cpus):
             hint, aligned = affinity(
                 self._topology,
-                wanted,
+                requested,
                 self._devices,
                 held=lambda name: self._held_by(pod_uid, name, need.name),
                 reusable=reusable,
@@ -182,19 +182,19 @@ class DeviceManager:
             )
         if not aligned:
             return AdmissionFailure(REASON, REFUSAL)
-        for name, count in wanted.items():
+        for name, count in requested.items():
             request = Request(count, reusable.get(name, NO_IDS), hint)
             try:
                 ids = await self._allocate_resource(pod_uid, need.name, name, request)
             except PluginError as error:
                 return AdmissionFailure(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected")
-            known = reusable.get(name, NO_IDS)
-            reusable[name] = known | ids if need.reusable_after else known - ids
+            left = reusable.get(name, NO_IDS)
+            reusable[name] = left | ids if need.reusable_after else left - ids
         refused = self._cpus.take(pod_uid, need, hint) if self._cpus is not None else None
         if refused is None:
             return None
-        told = f"Allocate failed due to {refused.message}, which is unexpected"
-        return AdmissionFailure(refused.reason or UNEXPECTED, refused.message if refused.reason else told)
+        message = f"Allocate failed due to {refused.message}, which is unexpected"
+        return AdmissionFailure(refused.reason or UNEXPECTED, refused.message if refused.reason else message)
 
     def _pod_affinity(
         self, pod_uid: str, needs: Sequence[ContainerNeed]
@@ -202,10 +202,10 @@ class DeviceManager:
         """One hint for all containers where the scope is the pod, else None; or why the pod is refused."""
         if self._topology.scope is not TopologyScope.POD or self._topology.policy is TopologyPolicy.NONE:
             return None, None
-        wanted = self._of_plugins(pod_request(needs))
+        requested = self._of_plugins(pod_request(needs))
         hint, aligned = affinity(
             self._topology,
-            wanted,
+            requested,
             self._devices,
             held=lambda name: self._held_by(pod_uid, name),
             others=() if self._cpus is None else (self._cpus.hints_of_all(pod_uid, needs),),

@@ -95,8 +95,8 @@ class PluginResources:
 
     def capacity(self) -> dict[str, tuple[int, int]]:
         """(capacity, allocatable) by resource; a resource whose plugin has gone for good has (0, 0)."""
-        known = {name: (len(r.numa), len(r.healthy)) for name, r in self._resources.items()}
-        return {**dict.fromkeys(self._removed, (0, 0)), **known}
+        present = {name: (len(r.numa), len(r.healthy)) for name, r in self._resources.items()}
+        return {**dict.fromkeys(self._removed, (0, 0)), **present}
 
     def healthy(self) -> dict[str, dict[str, int]]:
         """Healthy devices with their NUMA masks, by resource."""

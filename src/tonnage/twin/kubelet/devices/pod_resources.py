@@ -62,12 +62,12 @@ class PodResources:
         request: wire.GetPodResourcesRequest,
         context: grpc.aio.ServicerContext[wire.GetPodResourcesRequest, wire.GetPodResourcesResponse],
     ) -> wire.GetPodResourcesResponse:
-        wanted = (request.pod_namespace, request.pod_name)
-        found = [pod for pod in self._pods() if (pod.metadata.namespace, pod.metadata.name) == wanted]
-        if not found:
+        key = (request.pod_namespace, request.pod_name)
+        pods = [pod for pod in self._pods() if (pod.metadata.namespace, pod.metadata.name) == key]
+        if not pods:
             where = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
             await context.abort(grpc.StatusCode.UNKNOWN, where)
-        return wire.GetPodResourcesResponse(pod_resources=self._resources(found[0]))
+        return wire.GetPodResourcesResponse(pod_resources=self._resources(pods[0]))
 
     async def _allocatable(
         self,

@@ -149,8 +149,8 @@ async def ls(context: ContainerContext) -> int:
             lines = sorted({node.split("/")[0] for node in nodes}) if name == "/dev" else inside
         elif matching or (files := mounted(context.injection.mounts, name)):
             lines = matching or files
-        elif (found := await context.files.names(path)) is not None:
-            lines = found
+        elif (names_inside := await context.files.names(path)) is not None:
+            lines = names_inside
         elif await context.files.read(path) is not None:
             lines = [path]
         else:

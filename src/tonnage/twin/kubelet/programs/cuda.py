@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.programs.gpus import visible_gpus
-from tonnage.twin.kubelet.programs.mps import NO_DAEMON, asked, is_client
+from tonnage.twin.kubelet.programs.mps import NO_DAEMON, daemon_answer, is_client
 
 _FAILED = "Failed to allocate device vector A (error code {why})!\n"
 
 
 async def vectoradd(context: ContainerContext) -> int:
     """What the sample prints; without a device, or its MPS daemon, it fails as CUDA does."""
-    seen = await visible_gpus(context)
+    gpus = await visible_gpus(context)
     context.stdio.write(b"[Vector addition of 50000 elements]\n")
-    why = "" if seen.devices else "no CUDA-capable device is detected"
-    if not why and is_client(context) and await asked(context, "get_server_list") is None:
+    why = "" if gpus.devices else "no CUDA-capable device is detected"
+    if not why and is_client(context) and await daemon_answer(context, "get_server_list") is None:
         why = NO_DAEMON
     if why:
         context.stdio.write_error(_FAILED.format(why=why).encode())

@@ -107,7 +107,7 @@ async def _pack(context: ContainerContext, names: list[str]) -> int:
             elif inside is not None:
                 entry.type = tarfile.DIRTYPE
                 archive.addfile(entry)
-                waiting += [posixpath.join(name, one) for one in inside]
+                waiting += [posixpath.join(name, child) for child in inside]
             else:
                 code = complain(context, f"{name}: Cannot stat: No such file or directory") + 1
     context.stdio.write(packed.getvalue())

@@ -31,7 +31,7 @@ class _UsageError(Exception):
     """Options that the twin does not know."""
 
 
-def _asked(words: Iterable[str], letters: str) -> tuple[dict[str, str], list[str]]:
+def _options(words: Iterable[str], letters: str) -> tuple[dict[str, str], list[str]]:
     """Options with their values, and the other words."""
     try:
         options, others = gnu_getopt(list(words), letters)
@@ -71,18 +71,18 @@ def _filter(run: Program) -> Program:
 
 async def _grep(context: ContainerContext) -> int:
     """Lines with the pattern, of one file or of standard input."""
-    options, words = _asked(context.argv[1:], "ivEFq")
+    options, words = _options(context.argv[1:], "ivEFq")
     if not words or len(words) > 2:
         raise _UsageError("a pattern and at most one file are known here")
     has_pattern = _pattern(words[0], options)
     content = await _content(context, words[1] if len(words) > 1 else _STDIN)
     if content is None:
         return complain(context, f"{words[1]}: {_MISSING}") + 1
-    code, seen = 1, 0
+    code, read_bytes = 1, 0
     for line in _lines(content):
-        seen += len(line)
-        if seen > _LONGEST_LINE:
-            seen = 0
+        read_bytes += len(line)
+        if read_bytes > _LONGEST_LINE:
+            read_bytes = 0
             await asyncio.sleep(0)
         if has_pattern(line) != ("v" in options):
             code = 0
@@ -125,7 +125,7 @@ async def _part(
 ) -> int:
     words = list(context.argv[1:])
     words[:1] = [re.sub(r"^-(\d+)$", r"-n\1", word) for word in words[:1]]
-    options, names = _asked(words, letters)
+    options, names = _options(words, letters)
     count = options.get("n", "10")
     if re.fullmatch(r"\d{1,9}", count) is None or len(names) > 1:
         raise _UsageError(f"only a number of lines (not ‘{count}’) and at most one file are known here")
@@ -140,13 +140,13 @@ async def _part(
 
 
 async def _follow(context: ContainerContext, name: str) -> None:
-    seen = len(await _content(context, name) or b"")
+    position = len(await _content(context, name) or b"")
     while True:
         await context.clock.sleep(_LOOK_S)
         content = await _content(context, name) or b""
-        if len(content) > seen:
-            context.stdio.write(content[seen:])
-        seen = len(content)
+        if len(content) > position:
+            context.stdio.write(content[position:])
+        position = len(content)
 
 
 FILTERS: Final[Mapping[str, Program]] = MappingProxyType(

@@ -58,16 +58,16 @@ async def visible_gpus(context: ContainerContext) -> VisibleGpus:
         samples = {sample.uuid: sample for sample in await context.devices.sample(FIELDS)}
     except TonnageError as error:
         return VisibleGpus((), ids, "", "", {}, str(error))
-    return _seen(ids, inventory, samples)
+    return _visible(ids, inventory, samples)
 
 
-def _seen(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Sample]) -> VisibleGpus:
+def _visible(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Sample]) -> VisibleGpus:
     alive = [device for device in inventory.devices if device.uuid in samples]
     by_id = {device.uuid: device for device in alive} | {str(device.index): device for device in alive}
     by_id |= {part.uuid: device for device in alive for part in device.migs}
-    found = {device.uuid: device for name in ids if (device := by_id.get(name)) is not None}
+    visible = {device.uuid: device for name in ids if (device := by_id.get(name)) is not None}
     return VisibleGpus(
-        tuple(sorted(found.values(), key=lambda device: device.index)),
+        tuple(sorted(visible.values(), key=lambda device: device.index)),
         tuple(name for name in ids if name not in by_id),
         inventory.driver_version,
         inventory.cuda_version,
@@ -80,9 +80,9 @@ async def device_nodes(context: ContainerContext) -> tuple[str, ...]:
     """Device nodes under /dev that were injected, the control devices included."""
     if not sees_gpus(context):
         return context.injection.device_nodes
-    seen = await visible_gpus(context)
+    gpus = await visible_gpus(context)
     minors = tuple(
-        f"/dev/nvidia{device.index if device.minor is None else device.minor}" for device in seen.devices
+        f"/dev/nvidia{device.index if device.minor is None else device.minor}" for device in gpus.devices
     )
     control = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl")
     return tuple(dict.fromkeys((*minors, *control, *context.injection.device_nodes)))

@@ -20,7 +20,7 @@ def is_client(context: ContainerContext) -> bool:
     return PIPE_VARIABLE in context.env
 
 
-async def asked(context: ContainerContext, command: str) -> tuple[int, str] | None:
+async def daemon_answer(context: ContainerContext, command: str) -> tuple[int, str] | None:
     """(exit status, answer) of the daemon behind the container's pipe folder; None when none answers."""
     folder = context.env.get(PIPE_VARIABLE, "")
     source = context.injection.sources.get(folder)
@@ -31,11 +31,11 @@ async def asked(context: ContainerContext, command: str) -> tuple[int, str] | No
         async with asyncio.timeout(_PATIENCE_S):
             reader, writer = await asyncio.open_unix_connection(str(socket))
             writer.write(f"{command}\n".encode())
-            said = (await reader.read()).decode("utf-8", "replace")
+            reply = (await reader.read()).decode("utf-8", "replace")
             writer.close()
     except (OSError, TimeoutError):
         return None
-    status, _, answer = said.partition("\n")
+    status, _, answer = reply.partition("\n")
     return int(status or 0), answer
 
 
@@ -45,7 +45,7 @@ async def mps_control(context: ContainerContext) -> int:
         return complain(context, "only commands on standard input are known here")
     status = 0
     for line in (await read_all(context)).decode("utf-8", "replace").splitlines():
-        answer = await asked(context, line.strip())
+        answer = await daemon_answer(context, line.strip())
         if answer is None:
             say(context, "Cannot find MPS control daemon process")
             return 1

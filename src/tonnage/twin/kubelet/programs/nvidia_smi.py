@@ -31,10 +31,10 @@ _PROCESSES: Final = "  GPU   GI   CI              PID   Type   Process name     
 class _Reading:
     """One GPU for one answer: device, its newest sample, its catalogue row."""
 
-    def __init__(self, device: Device, seen: VisibleGpus) -> None:
+    def __init__(self, device: Device, gpus: VisibleGpus) -> None:
         self.device = device
-        self.seen = seen
-        self.sample = seen.samples.get(device.uuid, Sample(device.uuid))
+        self.gpus = gpus
+        self.sample = gpus.samples.get(device.uuid, Sample(device.uuid))
         self.model: GpuModel | None = next(
             (model for model in gpu_models().values() if model.product == device.product), None
         )
@@ -80,11 +80,11 @@ def _fields() -> dict[str, _Field]:
     """Unit and value by the field's name in `--help-query-gpu`."""
     table: dict[str, _Field] = {
         "timestamp": ("", lambda r: ""),
-        "driver_version": ("", lambda r: r.seen.driver_version),
-        "count": ("", lambda r: len(r.seen.devices)),
+        "driver_version": ("", lambda r: r.gpus.driver_version),
+        "count": ("", lambda r: len(r.gpus.devices)),
         "name": ("", lambda r: r.device.product),
         "uuid": ("", lambda r: r.device.uuid),
-        "index": ("", lambda r: r.seen.devices.index(r.device)),
+        "index": ("", lambda r: r.gpus.devices.index(r.device)),
         "serial": ("", lambda r: _UNSUPPORTED),
         "pci.bus_id": ("", lambda r: r.device.pci_bus_id or _UNSUPPORTED),
         "pci.device_id": ("", lambda r: f"0x{r.model.pci_device.upper()}10DE" if r.model else _UNSUPPORTED),
@@ -114,21 +114,21 @@ FIELDS: Final[Mapping[str, _Field]] = MappingProxyType(_fields())
 
 async def nvidia_smi(context: ContainerContext) -> int:
     """Default table, `-L`, `--query-gpu=… --format=csv[,noheader][,nounits]`; anything else is refused."""
-    seen = await visible_gpus(context)
-    if seen.unreadable:
+    gpus = await visible_gpus(context)
+    if gpus.unreadable:
         context.stdio.write(_NO_DRIVER.encode())
         return 9
     options = list(context.argv[1:])
     query = [option.partition("=")[2] for option in options if option.startswith("--query-gpu=")]
     if query:
-        return _query(context, seen, query[-1].split(","), options)
+        return _query(context, gpus, query[-1].split(","), options)
     if options and options[0] in {"-L", "--list-gpus"}:
-        return _list(context, seen)
+        return _list(context, gpus)
     if options:
         return _print(
             context, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n", 2
         )
-    return _table(context, seen)
+    return _table(context, gpus)
 
 
 def _print(context: ContainerContext, text: str, code: int) -> int:
@@ -136,25 +136,25 @@ def _print(context: ContainerContext, text: str, code: int) -> int:
     return code
 
 
-def _lost(seen: VisibleGpus) -> str:
-    return "".join(f"{_LOST.format(name=name)}\n" for name in seen.lost)
+def _lost(gpus: VisibleGpus) -> str:
+    return "".join(f"{_LOST.format(name=name)}\n" for name in gpus.lost)
 
 
-def _list(context: ContainerContext, seen: VisibleGpus) -> int:
+def _list(context: ContainerContext, gpus: VisibleGpus) -> int:
     lines = []
-    for index, device in enumerate(seen.devices):
+    for index, device in enumerate(gpus.devices):
         lines.append(f"GPU {index}: {device.product} (UUID: {device.uuid})\n")
-        mine = [part for part in device.migs if part.uuid in seen.parts]
+        parts = [part for part in device.migs if part.uuid in gpus.parts]
         lines += (
             f"  MIG {part.profile:<15} Device {number:>2}: (UUID: {part.uuid})\n"
-            for number, part in enumerate(mine)
+            for number, part in enumerate(parts)
         )
-    if seen.lost:
-        return _print(context, "".join(lines) + _lost(seen), 15)
+    if gpus.lost:
+        return _print(context, "".join(lines) + _lost(gpus), 15)
     return _print(context, "".join(lines) or f"{_NO_DEVICES}\n", 0 if lines else 6)
 
 
-def _query(context: ContainerContext, seen: VisibleGpus, names: list[str], options: list[str]) -> int:
+def _query(context: ContainerContext, gpus: VisibleGpus, names: list[str], options: list[str]) -> int:
     form = next((o.partition("=")[2] for o in options if o.startswith("--format=")), "").split(",")
     names = [name.strip() for name in names]
     unknown = next((name for name in names if name not in FIELDS), None)
@@ -162,16 +162,16 @@ def _query(context: ContainerContext, seen: VisibleGpus, names: list[str], optio
         return _print(context, f'Field "{unknown}" is not a valid field to query.\n\n', 2)
     if form[0] != "csv" or not set(form) <= {"csv", "noheader", "nounits"}:
         return _print(context, "\"--format=\" switch is missing. Please run 'nvidia-smi -h' for help.\n\n", 2)
-    if seen.lost:
-        return _print(context, _lost(seen), 15)
-    if not seen.devices:
+    if gpus.lost:
+        return _print(context, _lost(gpus), 15)
+    if not gpus.devices:
         return _print(context, f"{_NO_DEVICES}\n", 6)
     units = "nounits" not in form
     lines = [] if "noheader" in form else [", ".join(_header(name, units=units) for name in names)]
     now = context.clock.now()
     stamp = f"{now:%Y/%m/%d %H:%M:%S}.{now.microsecond // 1000:03d}"
-    for device in seen.devices:
-        reading = _Reading(device, seen)
+    for device in gpus.devices:
+        reading = _Reading(device, gpus)
         lines.append(
             ", ".join(stamp if name == "timestamp" else _value(name, reading, units=units) for name in names)
         )
@@ -195,14 +195,14 @@ def _cell(value: object, unit: str = "") -> str:
     return "N/A" if value is None or value == _UNSUPPORTED else f"{value}{unit}"
 
 
-def _table(context: ContainerContext, seen: VisibleGpus) -> int:
-    if seen.lost:
-        return _print(context, _lost(seen), 15)
-    if not seen.devices:
+def _table(context: ContainerContext, gpus: VisibleGpus) -> int:
+    if gpus.lost:
+        return _print(context, _lost(gpus), 15)
+    if not gpus.devices:
         return _print(context, f"{_NO_DEVICES}\n", 6)
     versions = (
-        f" NVIDIA-SMI {seen.driver_version:<22} Driver Version: {seen.driver_version:<14} "
-        f"CUDA Version: {seen.cuda_version}"
+        f" NVIDIA-SMI {gpus.driver_version:<22} Driver Version: {gpus.driver_version:<14} "
+        f"CUDA Version: {gpus.cuda_version}"
     )
     lines = [
         f"{context.clock.now():%a %b %e %H:%M:%S %Y}",
@@ -214,8 +214,8 @@ def _table(context: ContainerContext, seen: VisibleGpus) -> int:
         _row("", "", "MIG M. "),
         f"|{'=' * 41}+{'=' * 24}+{'=' * 22}|",
     ]
-    for index, device in enumerate(seen.devices):
-        lines += _rows(index, _Reading(device, seen))
+    for index, device in enumerate(gpus.devices):
+        lines += _rows(index, _Reading(device, gpus))
         lines.append(f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+")
     lines += [
         "",

@@ -94,13 +94,13 @@ async def _interactive(context: ContainerContext, find: Finder) -> int:
     prompt = b"# " if context.interactive else b""
     pending = b""
     context.stdio.write(prompt)
-    while data := await context.stdio.read():
+    while typed := await context.stdio.read():
         if context.interactive:
-            context.stdio.write(data.replace(b"\r", b"\r\n"))
-            data = data.replace(b"\r", b"\n")
-        if b"\x04" in data:
+            context.stdio.write(typed.replace(b"\r", b"\r\n"))
+            typed = typed.replace(b"\r", b"\n")
+        if b"\x04" in typed:
             break
-        *lines, pending = (pending + data).split(b"\n")
+        *lines, pending = (pending + typed).split(b"\n")
         if len(pending) > _MOST_INPUT:
             context.stdio.write_error(b"line too long\n")
             return 2
@@ -122,12 +122,12 @@ def _commands_in(node: Node) -> Iterator[str]:
             if words and all(part.kind == "text" for part in words[0]):
                 yield "".join(part.text for part in words[0])
         case Pipeline(commands=nodes) | Sequence(items=nodes):
-            for item in nodes:
-                yield from _commands_in(item)
+            for inner in nodes:
+                yield from _commands_in(inner)
         case AndOr(first=first, rest=rest):
             yield from _commands_in(first)
-            for _, item in rest:
-                yield from _commands_in(item)
+            for _, inner in rest:
+                yield from _commands_in(inner)
         case While(condition=condition, body=body):
             yield from _commands_in(condition)
             yield from _commands_in(body)
@@ -157,8 +157,8 @@ class _Interpreter:
         streams = stdio or self._context.stdio
         match node:
             case Sequence(items=items):
-                for item in items:
-                    self.status = await self.run(item, streams)
+                for inner in items:
+                    self.status = await self.run(inner, streams)
             case Simple():
                 self.status = await self._simple(node, streams)
             case AndOr():
@@ -175,9 +175,9 @@ class _Interpreter:
 
     async def _and_or(self, node: AndOr, streams: Stdio) -> int:
         status = await self.run(node.first, streams)
-        for needs_success, item in node.rest:
+        for needs_success, inner in node.rest:
             if (status == 0) == needs_success:
-                status = await self.run(item, streams)
+                status = await self.run(inner, streams)
         return status
 
     async def _if(
@@ -189,31 +189,31 @@ class _Interpreter:
         return await self.run(otherwise, streams) if otherwise is not None else 0
 
     async def _pipeline(self, node: Pipeline, streams: Stdio) -> int:
-        given: bytes | None = None
+        stdin: bytes | None = None
         status = 0
         for index, command in enumerate(node.commands):
             last = index == len(node.commands) - 1
-            pipe = Piped(streams, self._context.work, given=given, out="out" if last else "keep")
+            pipe = Piped(streams, self._context.work, stdin=stdin, out="out" if last else "keep")
             status = await self.run(command, pipe)
-            given = bytes(pipe.kept)
+            stdin = bytes(pipe.content)
         return int(status == 0) if node.negated else status
 
     async def _filed(self, node: Simple, streams: Stdio) -> int:
         """Run a command whose input or output is a file."""
         files = self._context.files
-        given, written = None, ("", "")
+        stdin, written = None, ("", "")
         for operator, target in node.files:
             path = " ".join(await self._fields(target))
             if operator != "in<":
                 written = operator, path
-            elif (given := await files.read(path)) is None:
+            elif (stdin := await files.read(path)) is None:
                 return self._line_error(streams, f"{path}: No such file or directory", 1)
         out = _WRITTEN.get(written[1], "keep")
-        pipe = Piped(streams, self._context.work, given=given, out=out)
+        pipe = Piped(streams, self._context.work, stdin=stdin, out=out)
         status = await self._simple(replace(node, files=()), pipe)
         if out == "keep":
             try:
-                await files.write(written[1], bytes(pipe.kept), append=written[0] == "out>>")
+                await files.write(written[1], bytes(pipe.content), append=written[0] == "out>>")
             except FileError as error:
                 return self._line_error(streams, f"{written[1]}: {error}", 1)
         return status
@@ -236,8 +236,8 @@ class _Interpreter:
             self._set(values)
             return 0
         if node.out != "out" or node.err != "err" or node.no_input:
-            given = b"" if node.no_input else None
-            streams = Piped(streams, self._context.work, given=given, out=node.out, err=node.err)
+            stdin = b"" if node.no_input else None
+            streams = Piped(streams, self._context.work, stdin=stdin, out=node.out, err=node.err)
         if words[0] in _BUILTINS:
             return await self._builtin(words, streams)
         context = replace(
@@ -257,8 +257,8 @@ class _Interpreter:
     async def _builtin(self, words: list[str], streams: Stdio) -> int:
         match words:
             case ["exit", *rest]:
-                told = whole_number(rest[0]) if rest else None
-                raise _ExitError(self.status if told is None else told & 0xFF)
+                number = whole_number(rest[0]) if rest else None
+                raise _ExitError(self.status if number is None else number & 0xFF)
             case ["exec", *rest] if rest:
                 raise _ExitError(
                     await self._simple(Simple((), tuple(_quoted(text) for text in rest)), streams)
@@ -286,15 +286,15 @@ class _Interpreter:
             raise _TooLongError
 
     async def _expand(self, words: tuple[Word, ...]) -> list[str]:
-        found: list[str] = []
+        expanded: list[str] = []
         size = 0
         for word in words:
             fields = await self._fields(word)
             size += sum(map(len, fields)) + len(fields)
             if size > _LONGEST_WORDS:
                 raise _TooLongError
-            found += fields
-        return found
+            expanded += fields
+        return expanded
 
     async def _fields(self, word: Word) -> list[str]:
         fields = [""]
@@ -334,7 +334,7 @@ class _Interpreter:
             return ""
         finally:
             self._depth -= 1
-        return bytes(pipe.kept).decode(errors="replace").rstrip("\n")
+        return bytes(pipe.content).decode(errors="replace").rstrip("\n")
 
     def _variable(self, text: str) -> str:
         name, _, default = text.partition(":-")

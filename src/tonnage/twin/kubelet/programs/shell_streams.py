@@ -18,35 +18,35 @@ class Piped:
         outer: Stdio,
         work: Work,
         *,
-        given: bytes | None = None,
+        stdin: bytes | None = None,
         out: str = "out",
         err: str = "err",
     ) -> None:
         self._outer = outer
         self._work = work
-        self._given = given
+        self._stdin = stdin
         self._out = out
         self._err = err
-        self.kept = bytearray()
+        self.content = bytearray()
 
     async def read(self) -> bytes:
-        if self._given is None:
+        if self._stdin is None:
             return await self._outer.read()
-        data, self._given = self._given, b""
-        return data
+        content, self._stdin = self._stdin, b""
+        return content
 
-    def write(self, data: bytes) -> None:
-        self._send(self._out, data)
+    def write(self, content: bytes) -> None:
+        self._send(self._out, content)
 
-    def write_error(self, data: bytes) -> None:
-        self._send(self._err, data)
+    def write_error(self, content: bytes) -> None:
+        self._send(self._err, content)
 
-    def _send(self, target: str, data: bytes) -> None:
+    def _send(self, target: str, content: bytes) -> None:
         if target == "out":
-            self._outer.write(data)
+            self._outer.write(content)
         elif target == "err":
-            self._outer.write_error(data)
+            self._outer.write_error(content)
         else:
-            self._work.moved(len(data))
+            self._work.moved(len(content))
             if target == "keep":
-                self.kept += data[: max(0, _OUTPUT_LIMIT - len(self.kept))]
+                self.content += content[: max(0, _OUTPUT_LIMIT - len(self.content))]

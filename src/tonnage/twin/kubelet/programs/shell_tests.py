@@ -28,8 +28,8 @@ async def test(words: list[str], files: FileTree) -> int:
 async def _test_file(operator: str, path: str, files: FileTree) -> int:
     content = await files.read(path)
     folder = content is None and await files.names(path) is not None
-    known = {"-d": folder, "-f": content is not None, "-s": bool(content)}
-    return int(not known.get(operator, folder or content is not None))
+    verdicts = {"-d": folder, "-f": content is not None, "-s": bool(content)}
+    return int(not verdicts.get(operator, folder or content is not None))
 
 
 def _compare(left: str, operator: str, right: str) -> int:

@@ -58,22 +58,27 @@ def log_refusal(status: Mapping[str, Any], pod: str, container: str, *, previous
 
     `status` is the status of the pod of that name, `previous` asks for the log of the container before.
     """
-    what = f'container "{container}" in pod "{pod}"'
-    told = (one for part in _PARTS for one in status.get(part, ()) if one["name"] == container)
-    entry = next(told, None)
+    subject = f'container "{container}" in pod "{pod}"'
+    statuses = (
+        container_status
+        for part in _PARTS
+        for container_status in status.get(part, ())
+        if container_status["name"] == container
+    )
+    entry = next(statuses, None)
     if entry is None:
-        return f"{what} is not available"
+        return f"{subject} is not available"
     before = entry["lastState"].get("terminated", {})
     if previous:
-        return "" if before.get("containerID") else f"previous terminated {what} not found"
+        return "" if before.get("containerID") else f"previous terminated {subject} not found"
     match entry["state"]:
         case {"running": _}:
             return ""
         case {"terminated": ended} if ended.get("containerID"):
             return ""
         case {"waiting": {"reason": reason}} if not before:
-            return f"{what} is waiting to start: {_WHY_NO_IMAGE.get(reason, reason)}"
-    return "" if before.get("containerID") else f"{what} is terminated"
+            return f"{subject} is waiting to start: {_WHY_NO_IMAGE.get(reason, reason)}"
+    return "" if before.get("containerID") else f"{subject} is terminated"
 
 
 def _truth(query: Mapping[str, str], name: str) -> bool:
@@ -109,11 +114,11 @@ async def read_log(log: ContainerLog, query: LogQuery) -> AsyncIterator[bytes]:
         for line in lines:
             if query.since is not None and line.at < query.since:
                 continue
-            data = _shown(line, query)
+            text = _shown(line, query)
             if left is not None:
-                data = data[:left]
-                left -= len(data)
-            yield data
+                text = text[:left]
+                left -= len(text)
+            yield text
             if left == 0:
                 return
         if not query.follow or (log.closed and log.end == at):

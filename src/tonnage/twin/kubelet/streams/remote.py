@@ -60,45 +60,45 @@ class RemoteStdio:
         self.overrun = asyncio.Event()
 
     async def read(self) -> bytes:
-        data = await self._input.get()
-        self._unread -= len(data)
+        content = await self._input.get()
+        self._unread -= len(content)
         if self._unread < _UNREAD_LIMIT:
             self._room.set()
-        return data
+        return content
 
-    def write(self, data: bytes) -> None:
-        self._send("stdout", data)
+    def write(self, content: bytes) -> None:
+        self._send("stdout", content)
 
-    def write_error(self, data: bytes) -> None:
-        self._send("stderr", data)
+    def write_error(self, content: bytes) -> None:
+        self._send("stderr", content)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, content: bytes) -> None:
         """Give the program input, an empty piece at its end; then wait for `room` before the next."""
-        self._unread += len(data)
+        self._unread += len(content)
         if self._unread >= _UNREAD_LIMIT:
             self._room.clear()
-        self._input.put_nowait(data)
+        self._input.put_nowait(content)
 
     async def room(self) -> None:
         """Return when less than 1 MiB of input waits to be read."""
         await self._room.wait()
 
-    async def taken(self) -> tuple[str, bytes]:
+    async def next_output(self) -> tuple[str, bytes]:
         """The next output; stream "" means that there is no more."""
-        stream, data = await self._output.get()
-        self._waiting -= len(data)
-        return stream, data
+        stream, content = await self._output.get()
+        self._waiting -= len(content)
+        return stream, content
 
     def finish(self) -> None:
         """The program has ended."""
         self._output.put_nowait(("", b""))
 
-    def _send(self, stream: str, data: bytes) -> None:
-        self._waiting += len(data)
+    def _send(self, stream: str, content: bytes) -> None:
+        self._waiting += len(content)
         if self._waiting > _BUFFERED_LIMIT:
             self.overrun.set()
-        elif data:
-            self._output.put_nowait((stream, data))
+        elif content:
+            self._output.put_nowait((stream, content))
 
 
 async def run_session(
@@ -146,8 +146,8 @@ async def _attach(
 
 
 async def _copy_input(stdio: RemoteStdio, write: Any, *, once: bool) -> None:
-    while data := await stdio.read():
-        write(data)
+    while content := await stdio.read():
+        write(content)
     if once:
         write(b"")
 

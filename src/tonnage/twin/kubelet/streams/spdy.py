@@ -48,7 +48,7 @@ class Data:
     """Data on a stream; `fin` ends that direction."""
 
     stream: int
-    data: bytes
+    payload: bytes
     fin: bool
 
 
@@ -82,9 +82,9 @@ class SpdyCodec:
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
-    def receive(self, data: bytes) -> Iterator[Frame]:
+    def receive(self, received: bytes) -> Iterator[Frame]:
         """Frames that are complete now; unknown control frames are left out. Raises SpdyError."""
-        self._buffer += data
+        self._buffer += received
         at = 0
         try:
             while len(self._buffer) >= at + 8:
@@ -153,9 +153,9 @@ class SpdyCodec:
         return headers
 
 
-def data_frames(stream: int, data: bytes, *, fin: bool = False) -> bytes:
+def data_frames(stream: int, content: bytes, *, fin: bool = False) -> bytes:
     """Data in frames of 32 KiB; without data a single one, which makes sense with `fin` only."""
-    pieces = [data[at : at + _DATA_PIECE] for at in range(0, len(data), _DATA_PIECE)] or [b""]
+    pieces = [content[at : at + _DATA_PIECE] for at in range(0, len(content), _DATA_PIECE)] or [b""]
     frames = []
     for index, piece in enumerate(pieces):
         flags = _FIN if fin and index == len(pieces) - 1 else 0

@@ -88,14 +88,14 @@ class _SpdySession(asyncio.Protocol):
         self._fed = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
-        wanted = {
+        requested = {
             "error": True,
             "stdin": request.stdin,
             "stdout": request.stdout,
             "stderr": request.stderr,
             "resize": request.tty,
         }
-        self._expected = {name for name, needed in wanted.items() if needed}
+        self._expected = {name for name, needed in requested.items() if needed}
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -143,7 +143,7 @@ class _SpdySession(asyncio.Protocol):
         await asyncio.wait_for(self._complete.wait(), _STREAM_WAIT_S)
         session = asyncio.ensure_future(run_session(runtime, container, self._request, self._stdio))
         try:
-            while (output := await self._stdio.taken())[0]:
+            while (output := await self._stdio.next_output())[0]:
                 stream = self._streams.get("stdout" if self._request.tty else output[0])
                 await self._writable.wait()
                 if stream is not None:
@@ -165,9 +165,9 @@ class _SpdySession(asyncio.Protocol):
                 self._transport.write(self._codec.syn_reply(stream))
                 if self._expected <= self._streams.keys():
                     self._complete.set()
-            case Data(stream=stream, data=data, fin=fin) if stream == self._streams.get("stdin"):
-                if data:
-                    self._stdio.feed(data)
+            case Data(stream=stream, payload=content, fin=fin) if stream == self._streams.get("stdin"):
+                if content:
+                    self._stdio.feed(content)
                     self._fed.set()
                 if fin:
                     self._stdio.feed(b"")

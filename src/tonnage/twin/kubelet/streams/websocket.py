@@ -66,21 +66,21 @@ async def _receive(socket: WebSocket, stdio: RemoteStdio) -> None:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        data = message.get("bytes") or (message.get("text") or "").encode()
-        if data[:1] == bytes([_STDIN]) and len(data) > 1:
-            stdio.feed(data[1:])
+        received = message.get("bytes") or (message.get("text") or "").encode()
+        if received[:1] == bytes([_STDIN]) and len(received) > 1:
+            stdio.feed(received[1:])
             await stdio.room()
-        elif data[:2] == bytes([_CLOSE, _STDIN]):
+        elif received[:2] == bytes([_CLOSE, _STDIN]):
             stdio.feed(b"")
 
 
 async def _send(socket: WebSocket, stdio: RemoteStdio, request: RemoteRequest) -> None:
     """Pass output on until the program has ended."""
-    wanted = {"stdout": request.stdout, "stderr": request.stderr or request.tty}
+    requested = {"stdout": request.stdout, "stderr": request.stderr or request.tty}
     while True:
-        stream, data = await stdio.taken()
+        stream, content = await stdio.next_output()
         if not stream:
             return
-        if wanted[stream]:
+        if requested[stream]:
             channel = _STDOUT if request.tty else _CHANNELS[stream]
-            await socket.send_bytes(bytes([channel]) + data)
+            await socket.send_bytes(bytes([channel]) + content)

@@ -89,39 +89,39 @@ class ObjectReader:
     async def files_of(self, pod: Pod, container: Container, source: Mapping[str, Any]) -> dict[str, bytes]:
         """Contents by path; what is not there has none."""
         match source:
-            case {"configMap": dict(given)}:
-                return await self._config_map(pod, given)
-            case {"secret": dict(given)}:
-                return await self._secret(pod, given)
-            case {"downwardAPI": dict(given)}:
-                return await self._fields(pod, container, given)
-            case {"serviceAccountToken": dict(given)}:
-                return {str(given.get("path")): (await self._token(pod, given)).encode()}
+            case {"configMap": dict(fields)}:
+                return await self._config_map(pod, fields)
+            case {"secret": dict(fields)}:
+                return await self._secret(pod, fields)
+            case {"downwardAPI": dict(fields)}:
+                return await self._fields(pod, container, fields)
+            case {"serviceAccountToken": dict(fields)}:
+                return {str(fields.get("path")): (await self._token(pod, fields)).encode()}
         return {}
 
-    async def _config_map(self, pod: Pod, given: Mapping[str, Any]) -> dict[str, bytes]:
-        found = await self._api.get(kinds.CONFIG_MAP, str(given.get("name")), pod.metadata.namespace)
-        return _chosen({key: text.encode() for key, text in found.data.items()}, given)
+    async def _config_map(self, pod: Pod, source: Mapping[str, Any]) -> dict[str, bytes]:
+        config_map = await self._api.get(kinds.CONFIG_MAP, str(source.get("name")), pod.metadata.namespace)
+        return _chosen({key: text.encode() for key, text in config_map.data.items()}, source)
 
-    async def _secret(self, pod: Pod, given: Mapping[str, Any]) -> dict[str, bytes]:
-        name = str(given.get("secretName") or given.get("name"))
-        found = await self._api.get(kinds.SECRET, name, pod.metadata.namespace)
-        return _chosen({key: base64.b64decode(text) for key, text in found.data.items()}, given)
+    async def _secret(self, pod: Pod, source: Mapping[str, Any]) -> dict[str, bytes]:
+        name = str(source.get("secretName") or source.get("name"))
+        secret = await self._api.get(kinds.SECRET, name, pod.metadata.namespace)
+        return _chosen({key: base64.b64decode(text) for key, text in secret.data.items()}, source)
 
-    async def _fields(self, pod: Pod, container: Container, given: Mapping[str, Any]) -> dict[str, bytes]:
+    async def _fields(self, pod: Pod, container: Container, source: Mapping[str, Any]) -> dict[str, bytes]:
         reader = EnvironmentReader(pod, container, "", "", self._api)
-        found: dict[str, bytes] = {}
-        for item in given.get("items") or ():
-            path = str((item.get("fieldRef") or {}).get("fieldPath", ""))
+        files: dict[str, bytes] = {}
+        for file in source.get("items") or ():
+            path = str((file.get("fieldRef") or {}).get("fieldPath", ""))
             if path in _WHOLE:
-                found[str(item.get("path"))] = _lines(pod, path)
+                files[str(file.get("path"))] = _lines(pod, path)
             else:
-                entry = EnvVar(name="", value_from={k: v for k, v in item.items() if k.endswith("Ref")})
-                found[str(item.get("path"))] = (await reader.value_of(entry, {}) or "").encode()
-        return found
+                entry = EnvVar(name="", value_from={k: v for k, v in file.items() if k.endswith("Ref")})
+                files[str(file.get("path"))] = (await reader.value_of(entry, {}) or "").encode()
+        return files
 
-    async def _token(self, pod: Pod, given: Mapping[str, Any]) -> str:
-        key = pod.metadata.uid, str(given.get("audience") or "")
+    async def _token(self, pod: Pod, source: Mapping[str, Any]) -> str:
+        key = pod.metadata.uid, str(source.get("audience") or "")
         now = self._clock.monotonic()
         made, token = self._tokens.get(key, (0.0, ""))
         if not token or now - made > _TOKEN_S:
@@ -149,19 +149,19 @@ class _ObjectVolume:
 
     async def entries(self) -> dict[str, bytes]:
         projected = self._source.get("projected")
-        found: dict[str, bytes] = {}
+        files: dict[str, bytes] = {}
         for source in (self._source,) if projected is None else projected.get("sources") or ():
             with suppress(ApiError, ClusterError, ConfigurationError):
-                found |= await self._reader.files_of(self._pod, self._container, source)
-        return found
+                files |= await self._reader.files_of(self._pod, self._container, source)
+        return files
 
 
-def _chosen(data: Mapping[str, bytes], given: Mapping[str, Any]) -> dict[str, bytes]:
+def _chosen(contents: Mapping[str, bytes], source: Mapping[str, Any]) -> dict[str, bytes]:
     """The keys that the volume names, under their paths; all where it names none."""
-    items = given.get("items")
+    items = source.get("items")
     if not items:
-        return dict(data)
-    return {str(one.get("path")): data[one["key"]] for one in items if one.get("key") in data}
+        return dict(contents)
+    return {str(entry.get("path")): contents[entry["key"]] for entry in items if entry.get("key") in contents}
 
 
 def _lines(pod: Pod, path: str) -> bytes:

@@ -27,9 +27,9 @@ async def mounted(live: LivePod) -> None:
     clock = live.node.clock
     while unfit := await _unfit_claims(live.node.api, live.pod):
         names = " ".join(sorted(unfit))
-        told = f"unmounted volumes=[{names}], unattached volumes=[], failed to process volumes=[{names}]"
+        message = f"unmounted volumes=[{names}], unattached volumes=[], failed to process volumes=[{names}]"
         why = next(iter(unfit.values())) if len(unfit) == 1 else f"[{', '.join(unfit.values())}]"
-        live.tell("Warning", "FailedMount", f"Unable to attach or mount volumes: {told}: {why}")
+        live.tell("Warning", "FailedMount", f"Unable to attach or mount volumes: {message}: {why}")
         await clock.sleep(_CLAIMS_S)
     pause_s, patience_ends = _FIRST_S, clock.monotonic() + _PATIENCE_S
     while lacking := await _lacking(live.node.api, live.pod):
@@ -40,8 +40,8 @@ async def mounted(live: LivePod) -> None:
         if clock.monotonic() > patience_ends:
             patience_ends = clock.monotonic() + _PATIENCE_S
             names = " ".join(sorted(lacking))
-            told = f"unmounted volumes=[{names}], unattached volumes=[], failed to process volumes=[]"
-            text = f"Unable to attach or mount volumes: {told}: context deadline exceeded"
+            message = f"unmounted volumes=[{names}], unattached volumes=[], failed to process volumes=[]"
+            text = f"Unable to attach or mount volumes: {message}: context deadline exceeded"
             live.tell("Warning", "FailedMount", text)
     await _tell_of_secrets(live)
 
@@ -62,7 +62,7 @@ async def _tell_of_secrets(live: LivePod) -> None:
 
 async def _unfit_claims(api: KubernetesApi, pod: Pod) -> dict[str, str]:
     """By volume: why its claim cannot be mounted, in the kubelet's words."""
-    found: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for volume in pod_from(pod).volumes:
         where = f"{pod.metadata.namespace}/{volume.claim}"
         try:
@@ -76,38 +76,40 @@ async def _unfit_claims(api: KubernetesApi, pod: Pod) -> dict[str, str]:
             bound = claim.status.get("phase") == "Bound"
             why = "PVC is being deleted" if ends else "" if bound else "PVC is not bound"
         if why:
-            found[volume.name] = f"error processing PVC {where}: {why}"
-    return found
+            causes[volume.name] = f"error processing PVC {where}: {why}"
+    return causes
 
 
 async def _lacking(api: KubernetesApi, pod: Pod) -> dict[str, str]:
     """By volume: what it lacks, in the kubelet's words."""
-    found: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for volume in pod.spec.volumes:
         match volume:
             case {"projected": {"sources": list(sources)}}:
-                told = [why for source in sources if (why := await _why(api, pod, source))]
-                told = list(dict.fromkeys(told))
-                if told:
-                    found[str(volume["name"])] = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+                source_causes = [why for source in sources if (why := await _why(api, pod, source))]
+                source_causes = list(dict.fromkeys(source_causes))
+                if source_causes:
+                    causes[str(volume["name"])] = (
+                        source_causes[0] if len(source_causes) == 1 else f"[{', '.join(source_causes)}]"
+                    )
             case _ if why := await _why(api, pod, volume):
-                found[str(volume["name"])] = why
-    return found
+                causes[str(volume["name"])] = why
+    return causes
 
 
 async def _why(api: KubernetesApi, pod: Pod, source: Mapping[str, Any]) -> str:
     """What one source of files lacks; empty where it has everything, or where nobody can tell."""
     keys: Container[str]
     match source:
-        case {"configMap": dict(given)}:
-            word, name = "configmap", str(given.get("name"))
+        case {"configMap": dict(fields)}:
+            word, name = "configmap", str(fields.get("name"))
             absent = "configmap references non-existent config key"
-        case {"secret": dict(given)}:
-            word, name = "secret", str(given.get("secretName") or given.get("name"))
+        case {"secret": dict(fields)}:
+            word, name = "secret", str(fields.get("secretName") or fields.get("name"))
             absent = "references non-existent secret key"
         case _:
             return ""
-    if given.get("optional"):
+    if fields.get("optional"):
         return ""
     try:
         if word == "secret":
@@ -119,5 +121,5 @@ async def _why(api: KubernetesApi, pod: Pod, source: Mapping[str, Any]) -> str:
         return f'{word} "{name}" not found' if error.code == 404 else ""
     except ClusterError:
         return ""
-    wanted = [str(item.get("key")) for item in given.get("items") or ()]
-    return next((f"{absent}: {key}" for key in wanted if key not in keys), "")
+    needed = [str(entry.get("key")) for entry in fields.get("items") or ()]
+    return next((f"{absent}: {key}" for key in needed if key not in keys), "")

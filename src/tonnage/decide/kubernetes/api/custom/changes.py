@@ -46,12 +46,12 @@ def schema_problems_of(
     if old is None:
         return validate_custom(schema, obj)
     if status:
-        found = _status_problems(schema, obj.get("status"), old.get("status")) if "status" in obj else ()
+        problems = _status_problems(schema, obj.get("status"), old.get("status")) if "status" in obj else ()
     else:
         body = {key: value for key, value in obj.items() if key != "metadata"}
-        found = unchanged_left_out(shape_problems(body, schema), schema, obj, old)
-        found += embedded_problems(body, schema)
-    return found if doubled_elements(old, schema) else found + doubled_elements(obj, schema)
+        problems = unchanged_left_out(shape_problems(body, schema), schema, obj, old)
+        problems += embedded_problems(body, schema)
+    return problems if doubled_elements(old, schema) else problems + doubled_elements(obj, schema)
 
 
 def _status_problems(schema: JsonObject, new: JsonValue, old: JsonValue) -> Errors:
@@ -59,7 +59,7 @@ def _status_problems(schema: JsonObject, new: JsonValue, old: JsonValue) -> Erro
     errors = shape_problems(new, described)
     if isinstance(new, dict) and isinstance(old, dict):
         errors = unchanged_left_out(errors, described, new, old)
-    return tuple(replace(one, field=_below("status", one.field)) for one in errors)
+    return tuple(replace(error, field=_below("status", error.field)) for error in errors)
 
 
 def _below(path: str, inner: str) -> str:
@@ -70,7 +70,7 @@ def unchanged_left_out(errors: Errors, schema: JsonObject, obj: JsonObject, old:
     """The errors without those of values that an update leaves as they were."""
     if old is None or not errors:
         return errors
-    return tuple(one for one in errors if not _stayed(one, schema, obj, old))
+    return tuple(error for error in errors if not _stayed(error, schema, obj, old))
 
 
 def _stayed(error: FieldError, schema: JsonObject, new: JsonValue, old: JsonValue) -> bool:
@@ -84,7 +84,11 @@ def _stayed(error: FieldError, schema: JsonObject, new: JsonValue, old: JsonValu
             new, old, schema = new[name], old[name], schema_of(schema, name) or {}
         elif index and isinstance(new, list) and isinstance(old, list) and int(index) < len(new):
             element, keys = new[int(index)], texts(schema, LIST_KEYS)
-            twin = [one for one in mappings({"list": old}, "list") if keys and _alike(one, element, keys)]
+            twin = [
+                old_element
+                for old_element in mappings({"list": old}, "list")
+                if keys and _alike(old_element, element, keys)
+            ]
             if not twin:
                 return False
             new, old, schema = element, twin[0], mapping(schema, "items")
@@ -95,5 +99,5 @@ def _stayed(error: FieldError, schema: JsonObject, new: JsonValue, old: JsonValu
     return False
 
 
-def _alike(one: JsonObject, other: JsonValue, keys: list[str]) -> bool:
-    return isinstance(other, dict) and all(one.get(key) == other.get(key) for key in keys)
+def _alike(element: JsonObject, other: JsonValue, keys: list[str]) -> bool:
+    return isinstance(other, dict) and all(element.get(key) == other.get(key) for key in keys)

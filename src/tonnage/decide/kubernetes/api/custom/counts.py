@@ -22,13 +22,13 @@ def scale_problems(scale: JsonObject, obj: JsonObject, *, status_only: bool) -> 
         yield from _count(text(scale, "specReplicasPath"), obj)
     yield from _count(text(scale, "statusReplicasPath"), obj)
     path = text(scale, "labelSelectorPath")
-    _, wrong = _found(path, obj, str, "string") if path else (None, "")
+    _, wrong = _value_at(path, obj, str, "string") if path else (None, "")
     if wrong:
         yield invalid(path, "", wrong)
 
 
 def _count(path: str, obj: JsonObject) -> Iterator[FieldError]:
-    count, wrong = _found(path, obj, int, "int64")
+    count, wrong = _value_at(path, obj, int, "int64")
     if wrong:
         yield invalid(path, 0, wrong)
     elif isinstance(count, int) and count < 0:
@@ -37,7 +37,7 @@ def _count(path: str, obj: JsonObject) -> Iterator[FieldError]:
         yield invalid(path, count, f"should be less than or equal to {_MOST}")
 
 
-def _found(path: str, obj: JsonObject, wanted: type, name: str) -> tuple[JsonValue, str]:
+def _value_at(path: str, obj: JsonObject, python_type: type, name: str) -> tuple[JsonValue, str]:
     """What stands at a path, None where nothing does, and why it cannot be read."""
     value: JsonValue = obj
     steps = path.removeprefix(".").split(".")
@@ -47,15 +47,15 @@ def _found(path: str, obj: JsonObject, wanted: type, name: str) -> tuple[JsonVal
         if step not in value:
             return None, ""
         value = value[step]
-    fits = isinstance(value, wanted) and not isinstance(value, bool)
+    fits = isinstance(value, python_type) and not isinstance(value, bool)
     return (value, "") if fits else (None, _strange(steps, value, name))
 
 
-def _strange(steps: list[str], value: JsonValue, wanted: str) -> str:
+def _strange(steps: list[str], value: JsonValue, expected: str) -> str:
     kind = next((name for sort, name in _GO if isinstance(value, sort)), "map[string]interface {}")
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, dict):
-        shown = f"map[{' '.join(f'{key}:{one}' for key, one in sorted(value.items()))}]"
+        shown = f"map[{' '.join(f'{key}:{inner}' for key, inner in sorted(value.items()))}]"
     if value is None:
         shown = kind = "<nil>"
-    return f".{'.'.join(steps)} accessor error: {shown} is of the type {kind}, expected {wanted}"
+    return f".{'.'.join(steps)} accessor error: {shown} is of the type {kind}, expected {expected}"

@@ -57,9 +57,9 @@ def decode_metadata(schema: Schema, obj: JsonObject, path: str, subject: str) ->
     except BodyError as error:
         detail = error.detail.replace("field ObjectMeta.metadata.", "field ObjectMeta.")
         detail = detail.replace("Go struct field PartialObjectMetadata.metadata of", "Go value of")
-        given = obj["metadata"]
-        ordered: JsonValue = dict(sorted(given.items())) if isinstance(given, dict) else given
+        metadata = obj["metadata"]
+        ordered: JsonValue = dict(sorted(metadata.items())) if isinstance(metadata, dict) else metadata
         shown = invalid(f"{path}.metadata", ordered, detail)
         raise BodyError(str(shown), subject=subject) from None
     obj["metadata"] = mapping(decoded.value, "metadata")
-    return [one.replace('"metadata.', f'"{path}.metadata.', 1) for one in decoded.unknown]
+    return [complaint.replace('"metadata.', f'"{path}.metadata.', 1) for complaint in decoded.unknown]

@@ -37,10 +37,10 @@ def followed(path: str, schema: JsonObject, *, arrays: bool = True) -> tuple[tup
             if (end := next(tokens, None)) != "]":
                 raise PathError(_ENDS if end is None else f"expected ] but got {end}")
         elif step == ".":
-            found = next(tokens, None)
-            if found is None:
+            token = next(tokens, None)
+            if token is None:
                 raise PathError(_ENDS)
-            name, schema = found, _inner(schema, found)
+            name, schema = token, _inner(schema, token)
         else:
             raise PathError(f"expected [ or . but got: {step}")
         names.append(name)

@@ -130,22 +130,22 @@ def _host(value: str) -> bool:
 
 def _card(value: str) -> bool:
     digits = re.sub(r"[^0-9]+", "", value)
-    doubled = [int(one) * (1 + index % 2) for index, one in enumerate(reversed(digits))]
-    return _CARD.fullmatch(digits) is not None and sum(one - 9 * (one > 9) for one in doubled) % 10 == 0
+    doubled = [int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits))]
+    return _CARD.fullmatch(digits) is not None and sum(digit - 9 * (digit > 9) for digit in doubled) % 10 == 0
 
 
 def _isbn10(value: str) -> bool:
     plain = re.sub(r"[\s-]+", "", value)
     if not re.fullmatch(r"\d{9}[\dX]", plain, re.ASCII):
         return False
-    return sum(place * (10 if one == "X" else int(one)) for place, one in enumerate(plain, 1)) % 11 == 0
+    return sum(place * (10 if digit == "X" else int(digit)) for place, digit in enumerate(plain, 1)) % 11 == 0
 
 
 def _isbn13(value: str) -> bool:
     plain = re.sub(r"[\s-]+", "", value)
     if not re.fullmatch(r"\d{13}", plain, re.ASCII):
         return False
-    return sum(int(one) * (3 if place % 2 else 1) for place, one in enumerate(plain)) % 10 == 0
+    return sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(plain)) % 10 == 0
 
 
 def span_of(value: str) -> int:
@@ -160,11 +160,11 @@ def span_of(value: str) -> int:
     try:
         return nanoseconds(value)
     except ValueError:
-        found = [_long_span(number, unit.lower()) for number, unit in _LONG_SPAN.findall(value)]
-    known = [one for one in found if one is not None]
-    if not known:
+        spans = [_long_span(number, unit.lower()) for number, unit in _LONG_SPAN.findall(value)]
+    readable = [span for span in spans if span is not None]
+    if not readable:
         raise ValueError(f"unable to parse {value} as duration")
-    return sum(known)
+    return sum(readable)
 
 
 def _long_span(number: str, unit: str) -> int | None:

@@ -60,11 +60,13 @@ def _part(key: str, value: JsonValue) -> JsonValue:
         case ("not", dict()):
             return schema_in_go(value)
         case (("allOf" | "oneOf" | "anyOf"), list()):
-            return [schema_in_go(one) for one in value if isinstance(one, dict)]
+            return [schema_in_go(inner) for inner in value if isinstance(inner, dict)]
         case ("x-kubernetes-validations", list()):
-            return [rule_in_go(one) for one in value if isinstance(one, dict)]
+            return [rule_in_go(inner) for inner in value if isinstance(inner, dict)]
         case (("properties" | "patternProperties" | "definitions"), dict()):
-            return {name: schema_in_go(one) for name, one in sorted(value.items()) if isinstance(one, dict)}
+            return {
+                name: schema_in_go(inner) for name, inner in sorted(value.items()) if isinstance(inner, dict)
+            }
         case _:
             return value
 
@@ -86,9 +88,9 @@ def part_in_go(key: str, value: JsonValue) -> JsonValue:
                 shown = {name: scale.get(name[0].lower() + name[1:]) for name in _SCALE}
             return {"Status": value.get("status"), "Scale": shown}
         case ("additionalPrinterColumns", list()):
-            return [_column(one) for one in value if isinstance(one, dict)]
+            return [_column(entry) for entry in value if isinstance(entry, dict)]
         case ("selectableFields", list()):
-            return [{"JSONPath": one.get("jsonPath")} for one in value if isinstance(one, dict)]
+            return [{"JSONPath": entry.get("jsonPath")} for entry in value if isinstance(entry, dict)]
         case _:
             return value
 

@@ -123,7 +123,7 @@ def _string(schema: JsonObject) -> CelKind:
         return CelKind("string", most=_times_four(longest), least=2)
     allowed = items(schema, "enum")
     most = (
-        max((len(one.encode()) for one in allowed if isinstance(one, str)), default=0)
+        max((len(choice.encode()) for choice in allowed if isinstance(choice, str)), default=0)
         if allowed
         else _TEXT.most
     )

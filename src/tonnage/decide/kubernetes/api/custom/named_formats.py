@@ -24,9 +24,9 @@ class FormatHost:
         """What keeps a text from being of a format."""
         return _CHECKS[form](text)
 
-    def allowed(self, asked: JsonObject) -> tuple[bool, str]:
+    def allowed(self, check: JsonObject) -> tuple[bool, str]:
         """Nobody's rights are known here."""
-        raise UnsupportedError(f"who may {asked}")
+        raise UnsupportedError(f"who may {check}")
 
 
 def _beginning(check: _Complaints) -> _Complaints:

@@ -23,7 +23,7 @@ from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED, LIST_KEYS,
 from tonnage.decide.kubernetes.api.custom.values import float_of
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import Errors, Fault, FieldError, invalid, quoted
-from tonnage.decide.kubernetes.cel.kinds import BOOL, DYN, INT, STRING, CelKind, Known
+from tonnage.decide.kubernetes.cel.kinds import BOOL, DYN, INT, STRING, CelKind, KnownKinds
 from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, mappings, text, texts
@@ -47,9 +47,9 @@ _NO_FURTHER: Final = "no further validation rules will be run due to call cost e
 class _EndedError(Exception):
     """A rule has gone on for too long, after which none is asked."""
 
-    def __init__(self, told: FieldError) -> None:
-        super().__init__(str(told))
-        self.told = told
+    def __init__(self, last: FieldError) -> None:
+        super().__init__(str(last))
+        self.verdict = last
 
 
 @dataclass(slots=True)
@@ -64,13 +64,13 @@ def rule_problems(
     kind_schema: JsonObject, obj: JsonObject, old: JsonObject | None
 ) -> tuple[Errors, list[str]]:
     """What breaks the rules of a schema, and what does so but did before and has not been touched."""
-    found = Findings()
+    findings = Findings()
     if has_rules(kind_schema):
         try:
-            _level(_Place(kind_schema, "", root=True), obj, old, found)
+            _level(_Place(kind_schema, "", root=True), obj, old, findings)
         except _EndedError as error:
-            found.errors.append(error.told)
-    return tuple(found.errors), found.stayed
+            findings.errors.append(error.verdict)
+    return tuple(findings.errors), findings.stayed
 
 
 def has_rules(kind_schema: JsonObject) -> bool:
@@ -90,7 +90,7 @@ class _Place:
         return _Place(schema, path)
 
 
-def _level(place: _Place, value: JsonValue, old: JsonValue, found: Findings) -> None:
+def _level(place: _Place, value: JsonValue, old: JsonValue, findings: Findings) -> None:
     """Rules of a value, then those of what is in it. `old` is None where nothing compares with it."""
     if value is None:
         return
@@ -99,11 +99,11 @@ def _level(place: _Place, value: JsonValue, old: JsonValue, found: Findings) -> 
         if error is None:
             continue
         if not failed and old is not None and same_json(value, old) and not uses_old_self(rule):
-            found.stayed.append(str(error))
+            findings.stayed.append(str(error))
         else:
-            found.errors.append(error)
+            findings.errors.append(error)
     for inner, part, before in _inside(place, value, old):
-        _level(inner, part, before, found)
+        _level(inner, part, before, findings)
 
 
 def _inside(place: _Place, value: JsonValue, old: JsonValue) -> Iterator[tuple[_Place, JsonValue, JsonValue]]:
@@ -128,9 +128,9 @@ def _same_element(schema: JsonObject, element: JsonValue, old: JsonValue) -> Jso
     if text(schema, LIST_TYPE) != "map" or not isinstance(element, dict):
         return None
     keys = texts(schema, LIST_KEYS)
-    for one in old if isinstance(old, list) else ():
-        if isinstance(one, dict) and all(one.get(key) == element.get(key) for key in keys):
-            return one
+    for candidate in old if isinstance(old, list) else ():
+        if isinstance(candidate, dict) and all(candidate.get(key) == element.get(key) for key in keys):
+            return candidate
     return None
 
 
@@ -143,23 +143,23 @@ def _broken(
     if uses_old_self(rule) and old is None and not optional:
         return None, False
     path = place.path or "<nil>"
-    told = text(rule, "message").strip() or written.strip()
+    message = text(rule, "message").strip() or written.strip()
     values = _values(place, value, old)
     try:
         held = _evaluated(written, place, values, optional=optional)
     except UnsupportedError:
         return None, False  # said when the definition was made
     except CelError as error:
-        words = f"{error} evaluating rule: {told}"
+        words = f"{error} evaluating rule: {message}"
         if str(error).startswith("compilation failed"):
             words = f"rule compile error: {error}"
         if str(error).startswith("no such overload"):
             words = (
                 f"'{error}': call arguments did not match a supported operator, function or macro signature "
-                f"for rule: {told}"
+                f"for rule: {message}"
             )
         if str(error) == TOO_LONG:
-            words = f"'{error}': {_NO_FURTHER} rule: {told}"
+            words = f"'{error}': {_NO_FURTHER} rule: {message}"
             raise _EndedError(invalid(path, text(place.schema, "type"), words)) from None
         return invalid(path, text(place.schema, "type"), words), True
     if held is True:
@@ -172,14 +172,14 @@ def _message(rule: JsonObject, place: _Place, values: dict[str, object], path: s
     computed = text(rule, "messageExpression")
     if computed:
         try:
-            found = _evaluated(computed, place, values, optional=flag(rule, "optionalOldSelf"))
+            computed_text = _evaluated(computed, place, values, optional=flag(rule, "optionalOldSelf"))
         except (CelError, UnsupportedError) as error:
             if str(error) == TOO_LONG:
                 words = f"{_NO_FURTHER} messageExpression: {quoted(computed)}"
                 raise _EndedError(invalid(path, text(place.schema, "type"), words)) from None
-            found = None
-        if isinstance(found, str) and _fits(found.strip()):
-            return found.strip()
+            computed_text = None
+        if isinstance(computed_text, str) and _fits(computed_text.strip()):
+            return computed_text.strip()
     message = text(rule, "message").strip()
     return message or f"failed rule: {text(rule, 'rule').strip()}"
 
@@ -203,8 +203,8 @@ def _error(rule: JsonObject, path: str, place: _Place, value: JsonValue, words: 
 
 def _values(place: _Place, value: JsonValue, old: JsonValue) -> dict[str, object]:
     own = _typed(value, place.schema, root=place.root)
-    seen = in_order_of(value, old, place.schema)
-    before = _typed(seen, place.schema, root=place.root) if old is not None else None
+    aligned = in_order_of(value, old, place.schema)
+    before = _typed(aligned, place.schema, root=place.root) if old is not None else None
     return {"self": own, "oldSelf": before, "olds": [] if old is None else [before]}
 
 
@@ -226,19 +226,21 @@ def in_order_of(new: JsonValue, old: JsonValue, schema: JsonObject) -> JsonValue
     kind, held = text(schema, LIST_TYPE), mapping(schema, "items")
     if kind not in ("set", "map"):
         return old
-    places = [_place_in(new, one, schema) for one in old]
+    places = [_place_in(new, element, schema) for element in old]
     ordered = sorted(zip(places, old, strict=True), key=lambda pair: pair[0])
-    return [in_order_of(new[index], one, held) if index < len(new) else one for index, one in ordered]
+    return [
+        in_order_of(new[index], element, held) if index < len(new) else element for index, element in ordered
+    ]
 
 
 def _place_in(members: list[JsonValue], element: JsonValue, schema: JsonObject) -> int:
     """Where the same element stands in another list, or how many there are."""
     keys = texts(schema, LIST_KEYS) if isinstance(element, dict) else []
-    for index, one in enumerate(members):
-        if keys and isinstance(one, dict) and isinstance(element, dict):
-            if all(one.get(key) == element.get(key) for key in keys):
+    for index, member in enumerate(members):
+        if keys and isinstance(member, dict) and isinstance(element, dict):
+            if all(member.get(key) == element.get(key) for key in keys):
                 return index
-        elif same_json(one, element):
+        elif same_json(member, element):
             return index
     return len(members)
 
@@ -247,13 +249,13 @@ def _evaluated(expression: str, place: _Place, values: dict[str, object], *, opt
     from tonnage.decide.kubernetes.cel.expression import expression as compiled
 
     written = _OLD.sub(_OLD_OR_NONE, expression) if optional else expression
-    known = known_names(place.schema, optional=optional)
-    names = {name for name, _ in known}
-    seen = {key: one for key, one in values.items() if key in names}
-    return compiled(written, known).evaluate(seen, FormatHost())
+    declared = known_names(place.schema, optional=optional)
+    names = {name for name, _ in declared}
+    visible = {key: value for key, value in values.items() if key in names}
+    return compiled(written, declared).evaluate(visible, FormatHost())
 
 
-def known_names(schema: JsonObject, *, optional: bool = False) -> Known:
+def known_names(schema: JsonObject, *, optional: bool = False) -> KnownKinds:
     """What a rule of this level knows where it runs, with types of what has no parts."""
     kind = _FORMATS.get(text(schema, "format")) if text(schema, "type") == "string" else None
     kind = kind or _TYPES.get(text(schema, "type"), DYN)
@@ -277,28 +279,28 @@ def compiled_rule(rule: JsonObject, kind: CelKind) -> Compiled:
         UnsupportedError: nobody here can evaluate it.
     """
     old = CelKind("optional", kind) if flag(rule, "optionalOldSelf") else kind
-    known = ("self", kind), ("oldSelf", old)
-    found = _compiled(text(rule, "rule"), known, "bool", "cel expression must evaluate to a bool")
-    if found[0]:
-        return Compiled(rule=found[0])
+    variables = ("self", kind), ("oldSelf", old)
+    own = _compiled(text(rule, "rule"), variables, "bool", "cel expression must evaluate to a bool")
+    if own[0]:
+        return Compiled(rule=own[0])
     words = "messageExpression must evaluate to a string"
-    told = _compiled(text(rule, "messageExpression"), known, "string", words)
-    error = told[0].replace("compilation failed", "messageExpression compilation failed", 1)
-    return Compiled(message=error, rule_cost=found[1], message_cost=told[1])
+    message = _compiled(text(rule, "messageExpression"), variables, "string", words)
+    error = message[0].replace("compilation failed", "messageExpression compilation failed", 1)
+    return Compiled(message=error, rule_cost=own[1], message_cost=message[1])
 
 
-def _compiled(written: str, known: Known, wanted: str, words: str) -> tuple[str, int]:
+def _compiled(written: str, variables: KnownKinds, type_name: str, words: str) -> tuple[str, int]:
     from tonnage.decide.kubernetes.cel.costs import estimated_cost
     from tonnage.decide.kubernetes.cel.expression import Expression
 
     if not written:
         return "", 0
-    found = Expression(written, known, ())
-    if found.type != wanted and not found.error.startswith("compilation"):
+    program = Expression(written, variables, ())
+    if program.type != type_name and not program.error.startswith("compilation"):
         return words, 0
-    if found.error:
-        return found.error, 0
-    return "", estimated_cost(found.tree, known[0][1]).most
+    if program.error:
+        return program.error, 0
+    return "", estimated_cost(program.tree, variables[0][1]).most
 
 
 def uses_old_self(rule: JsonObject) -> bool:

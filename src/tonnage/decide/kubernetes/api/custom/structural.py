@@ -45,7 +45,7 @@ _NESTED: Final = (
     (RULES, "must be empty to be structural"),
 )
 _SET_WHEN_EMPTY: Final = ("additionalProperties", "default")
-Found = Iterator[FieldError]
+FieldErrors = Iterator[FieldError]
 
 
 def schema_problems(schema: JsonObject, path: str) -> tuple[FieldError, ...]:
@@ -53,7 +53,7 @@ def schema_problems(schema: JsonObject, path: str) -> tuple[FieldError, ...]:
     return tuple(sorted((*_level(schema, "root", path, 0), *_complete(schema, path)), key=str))
 
 
-def _level(schema: JsonObject, level: str, path: str, depth: int) -> Found:
+def _level(schema: JsonObject, level: str, path: str, depth: int) -> FieldErrors:
     if depth > DEEPEST:
         yield forbidden(path, f"must not be nested deeper than {DEEPEST} levels")
         return
@@ -76,7 +76,7 @@ def _level(schema: JsonObject, level: str, path: str, depth: int) -> Found:
         yield from _identity(schema, level, path)
 
 
-def _kind(schema: JsonObject, level: str, path: str) -> Found:
+def _kind(schema: JsonObject, level: str, path: str) -> FieldErrors:
     """The `type` and the extensions that bear on it."""
     kind, embedded = text(schema, "type"), flag(schema, EMBEDDED)
     if embedded and kind != "object":
@@ -97,7 +97,7 @@ def _kind(schema: JsonObject, level: str, path: str) -> Found:
         yield forbidden(f"{path}.additionalProperties", words)
 
 
-def _identity(schema: JsonObject, level: str, path: str) -> Found:
+def _identity(schema: JsonObject, level: str, path: str) -> FieldErrors:
     """`kind`, `apiVersion` and `metadata` of a whole object."""
     properties = mapping(schema, "properties")
     for key in ("kind", "apiVersion"):
@@ -108,9 +108,9 @@ def _identity(schema: JsonObject, level: str, path: str) -> Found:
     metadata, where = mapping(properties, "metadata"), f"{path}.properties[metadata]"
     if text(metadata, "type") != "object":
         yield invalid(f"{where}.type", text(metadata, "type"), "must be object")
-    said = {key for key, value in metadata.items() if value and key not in ("type", "default")}
+    keys = {key for key, value in metadata.items() if value and key not in ("type", "default")}
     named = set(mapping(metadata, "properties")) <= {"name", "generateName"}
-    if level == "root" and not (said <= {"properties"} and named):
+    if level == "root" and not (keys <= {"properties"} and named):
         words = (
             "must not specify anything other than name and generateName, but metadata is implicitly specified"
         )
@@ -125,7 +125,7 @@ def is_int_or_string_pattern(schema: JsonObject) -> bool:
     return schema.get("anyOf") == _ANY_OF or first.get("anyOf") == _ANY_OF
 
 
-def _logic(schema: JsonObject, path: str, depth: int) -> Found:
+def _logic(schema: JsonObject, path: str, depth: int) -> FieldErrors:
     pattern = text(schema, "pattern")
     if pattern:
         from tonnage.decide.kubernetes.cel.go_regexps import regexp_problem
@@ -145,7 +145,7 @@ def _logic(schema: JsonObject, path: str, depth: int) -> Found:
         yield from _nested(mapping(schema, "not"), f"{path}.not", depth + 1)
 
 
-def _nested(schema: JsonObject, path: str, depth: int) -> Found:
+def _nested(schema: JsonObject, path: str, depth: int) -> FieldErrors:
     """A schema within logic: it may restrict values, not shape them."""
     if depth > DEEPEST:
         yield forbidden(path, f"must not be nested deeper than {DEEPEST} levels")
@@ -163,7 +163,7 @@ def _nested(schema: JsonObject, path: str, depth: int) -> Found:
     yield from _logic(schema, path, depth)
 
 
-def _complete(schema: JsonObject, path: str) -> Found:
+def _complete(schema: JsonObject, path: str) -> FieldErrors:
     """Fields that the root's logic speaks of must be declared outside of it."""
     for where, inner in _logical(schema):
         yield from _declared(schema, inner, f"{path}.{where}", path)
@@ -178,7 +178,7 @@ def _logical(schema: JsonObject) -> Iterator[tuple[str, JsonObject]]:
         yield "not", mapping(schema, "not")
 
 
-def _declared(outer: JsonObject, inner: JsonObject, path: str, outer_path: str) -> Found:
+def _declared(outer: JsonObject, inner: JsonObject, path: str, outer_path: str) -> FieldErrors:
     for where, deeper in _logical(inner):
         yield from _declared(outer, deeper, f"{path}.{where}", outer_path)
     for name, field in mapping(inner, "properties").items():

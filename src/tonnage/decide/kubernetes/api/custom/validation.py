@@ -111,31 +111,33 @@ def _is_whole(value: float) -> bool:
 
 
 def _wrong_type(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
-    actual, wanted = json_type(value), text(schema, "type")
+    actual, expected = json_type(value), text(schema, "type")
     if flag(schema, INT_OR_STRING):
         fits = actual in ("integer", "string")
-        wanted = "integer,string"
+        expected = "integer,string"
     else:
-        fits = not wanted or actual == wanted or (wanted == "number" and actual == "integer")
+        fits = not expected or actual == expected or (expected == "number" and actual == "integer")
     form = text(schema, "format")
     if not fits and is_recognized(form):
         fits = isinstance(value, list)  # upstream takes lists for what has a format
         if not isinstance(value, str):
-            wanted, actual = form, {"integer": "int64", "number": "float64"}.get(actual, "")
+            expected, actual = form, {"integer": "int64", "number": "float64"}.get(actual, "")
     if not fits:
-        detail = f"{_named(path)} must be of type {wanted}: {quoted(actual)}"
+        detail = f"{_place_in_body(path)} must be of type {expected}: {quoted(actual)}"
         yield FieldError(Fault.TYPE_INVALID, path or "<nil>", actual, detail)
 
 
-def _named(path: str) -> str:
+def _place_in_body(path: str) -> str:
     """How messages name a place: the object itself has no name."""
     return f"{path} in body" if path else " in body"
 
 
 def _enum(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     allowed = items(schema, "enum")
-    if allowed and not any(same_json(value, one) for one in allowed):
-        yield unsupported(path, value, [one if isinstance(one, str) else rendered(one) for one in allowed])
+    if allowed and not any(same_json(value, choice) for choice in allowed):
+        yield unsupported(
+            path, value, [choice if isinstance(choice, str) else rendered(choice) for choice in allowed]
+        )
 
 
 def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
@@ -144,11 +146,11 @@ def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
     if isinstance(longest, int) and len(value) > longest:
         yield too_long(path, longest)
     elif isinstance(shortest, int) and len(value) < shortest:
-        yield invalid(path, value, f"{_named(path)} should be at least {shortest} chars long")
+        yield invalid(path, value, f"{_place_in_body(path)} should be at least {shortest} chars long")
     elif pattern and not compiled(pattern).search(value):
-        yield invalid(path, value, f"{_named(path)} should match '{pattern}'")
+        yield invalid(path, value, f"{_place_in_body(path)} should match '{pattern}'")
     if not has_format(value, form):
-        detail = f"{_named(path)} must be of type {form}: {quoted(value)}"
+        detail = f"{_place_in_body(path)} must be of type {form}: {quoted(value)}"
         yield FieldError(Fault.TYPE_INVALID, path, value, detail)
 
 
@@ -161,7 +163,7 @@ def _number(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]
         if step <= 0:
             yield invalid(path, step, f"factor MultipleOf declared for {path} must be positive: {step:g}")
         elif value % step if sort is int else not _is_whole(1 / step * value if step < 1 else value / step):
-            yield invalid(path, value, f"{_named(path)} should be a multiple of {go_value(step)}")
+            yield invalid(path, value, f"{_place_in_body(path)} should be a multiple of {go_value(step)}")
     for key, exclusive, words in (
         ("minimum", "exclusiveMinimum", "greater than"),
         ("maximum", "exclusiveMaximum", "less than"),
@@ -172,8 +174,8 @@ def _number(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]
         end = sort(bound)
         outside = value < end if key == "minimum" else value > end
         if outside or (beyond and value == end):
-            told = f"{'' if beyond else 'or equal to '}{go_value(end)}"
-            yield invalid(path, value, f"{_named(path)} should be {words} {told}")
+            limit = f"{'' if beyond else 'or equal to '}{go_value(end)}"
+            yield invalid(path, value, f"{_place_in_body(path)} should be {words} {limit}")
 
 
 def _is_number(value: JsonValue) -> TypeGuard[int | float]:
@@ -185,7 +187,7 @@ def _array(value: list[JsonValue], schema: JsonObject, path: str) -> Iterator[Fi
     if isinstance(most, int) and len(value) > most:
         yield too_many(path, len(value), most)
     if isinstance(least, int) and len(value) < least:
-        yield invalid(path, len(value), f"{_named(path)} should have at least {least} items")
+        yield invalid(path, len(value), f"{_place_in_body(path)} should have at least {least} items")
     held = schema.get("items")
     if isinstance(held, dict):
         for index, element in enumerate(value):
@@ -197,7 +199,7 @@ def _object(value: JsonObject, schema: JsonObject, path: str) -> Iterator[FieldE
     if isinstance(most, int) and len(value) > most:
         yield too_many(path, len(value), most)
     if isinstance(least, int) and len(value) < least:
-        yield invalid(path, len(value), f"{_named(path)} should have at least {least} properties")
+        yield invalid(path, len(value), f"{_place_in_body(path)} should have at least {least} properties")
     for key, inner in value.items():
         described = schema_of(schema, key)
         if described is not None:
@@ -241,13 +243,13 @@ def _logic(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldErr
     choices = mappings(schema, "oneOf")
     count = sum(not faults(choice) for choice in choices)
     if choices and count != 1:
-        found = "Found none valid" if count == 0 else f"Found {count} valid alternatives"
-        yield invalid("<nil>", "", f"{name} must validate one and only one schema (oneOf). {found}")
+        valid_words = "Found none valid" if count == 0 else f"Found {count} valid alternatives"
+        yield invalid("<nil>", "", f"{name} must validate one and only one schema (oneOf). {valid_words}")
         yield from faults(choices[0]) if count == 0 else ()
-    told = [faults(inner) for inner in mappings(schema, "allOf")]
-    if any(told):
-        yield from (fault for one in told for fault in one)
-        none = ". None validated" if all(told) else ""
+    groups = [faults(inner) for inner in mappings(schema, "allOf")]
+    if any(groups):
+        yield from (fault for group in groups for fault in group)
+        none = ". None validated" if all(groups) else ""
         yield invalid("<nil>", "", f"{name} must validate all the schemas (allOf){none}")
     if schema.get("not") is not None and not faults(mapping(schema, "not")):
         yield invalid("<nil>", "", f"{name} must not validate the schema (not)")
@@ -271,8 +273,8 @@ def _lists(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldErr
 def _doubles(
     value: list[JsonValue], keys: list[str] | None, held: JsonObject, path: str
 ) -> Iterator[FieldError]:
-    seen: list[JsonValue] = []
-    told: list[JsonValue] = []
+    identities: list[JsonValue] = []
+    doubled: list[JsonValue] = []
     for index, element in enumerate(value):
         identity = element
         if keys is not None:
@@ -282,8 +284,8 @@ def _doubles(
                 yield invalid(f"{path}[{index}]", element, "must be an object for an array of list-type map")
                 continue
             identity = {key: element[key] for key in keys if key in element}
-        again = any(same_json(identity, one) for one in seen)
-        if again and not any(same_json(identity, one) for one in told):
+        again = any(same_json(identity, earlier) for earlier in identities)
+        if again and not any(same_json(identity, earlier) for earlier in doubled):
             yield duplicate(f"{path}[{index}]", identity)
-            told.append(identity)
-        seen.append(identity)
+            doubled.append(identity)
+        identities.append(identity)

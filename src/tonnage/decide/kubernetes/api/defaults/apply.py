@@ -19,10 +19,10 @@ from tonnage.wire.schema import Field, KindRow, Schema
 
 def apply_defaults(schema: Schema, kind_row: KindRow, obj: JsonObject) -> JsonObject:
     """The decoded object of that kind with its defaults; the given one is not changed."""
-    result = copy_json(obj)
-    assert isinstance(result, dict)
-    Defaults(schema).fill(kind_row.type, result)
-    return result
+    completed = copy_json(obj)
+    assert isinstance(completed, dict)
+    Defaults(schema).fill(kind_row.type, completed)
+    return completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +83,38 @@ class Defaults:
         return plan
 
     def _constants(self, type_name: str) -> tuple[tuple[Field, JsonValue], ...]:
-        given = DEFAULTS.get(type_name, {})
+        table = DEFAULTS.get(type_name, {})
         rows = self._types[type_name].fields.items()
-        found = ((row, given.get(name, row.default)) for name, row in rows)
-        return tuple((row, one) for row, one in found if one is not None and (row.pointer or row.keep or one))
+        defaults = ((row, table.get(name, row.default)) for name, row in rows)
+        return tuple(
+            (row, default)
+            for row, default in defaults
+            if default is not None and (row.pointer or row.keep or default)
+        )
 
     def _anything(self, type_name: str) -> bool:
         """Whether there is something to fill in to a type or inside of it."""
-        seen: set[str] = set()
-        found = self._search(type_name, seen)
-        if not found:
-            self._has |= dict.fromkeys(seen, False)
-        return found
+        visited: set[str] = set()
+        has_defaults = self._search(type_name, visited)
+        if not has_defaults:
+            self._has |= dict.fromkeys(visited, False)
+        return has_defaults
 
-    def _search(self, type_name: str, seen: set[str]) -> bool:
-        known = self._has.get(type_name)
-        if known is not None or type_name in seen:
-            return bool(known)
-        seen.add(type_name)
+    def _search(self, type_name: str, visited: set[str]) -> bool:
+        cached = self._has.get(type_name)
+        if cached is not None or type_name in visited:
+            return bool(cached)
+        visited.add(type_name)
         rows = self._types[type_name].fields.values()
-        found = (
+        has_defaults = (
             type_name in RULES
             or bool(self._constants(type_name))
             or any(map(_holds_amounts, rows))
-            or any(self._search(row.ref, seen) for row in rows if row.ref in self._types)
+            or any(self._search(row.ref, visited) for row in rows if row.ref in self._types)
         )
-        if found:
+        if has_defaults:
             self._has[type_name] = True
-        return found
+        return has_defaults
 
 
 def _holds_amounts(row: Field) -> bool:

@@ -23,7 +23,7 @@ _NAMES: Final[tuple[str, ...]] = ("plural", "singular", "shortNames", "kind", "l
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
 def _object(holder: JsonObject, key: str) -> JsonObject:
@@ -60,28 +60,30 @@ def _pod_level(spec: JsonObject) -> None:
     limits = own.get("limits") if isinstance(own, dict) else None
     if not isinstance(own, dict) or not isinstance(limits, dict) or not limits:
         return
-    given = own.get("requests")
-    asked = {name: one for name, one in together(spec, "requests").items() if name in ("cpu", "memory")}
+    own_requests = own.get("requests")
+    of_containers = {
+        name: amount for name, amount in together(spec, "requests").items() if name in ("cpu", "memory")
+    }
     shared = {
-        name: one
-        for name, one in limits.items()
+        name: amount
+        for name, amount in limits.items()
         if name in ("cpu", "memory") or name.startswith("hugepages-")
     }
-    requests = {**shared, **asked, **(given if isinstance(given, dict) else {})}
+    requests = {**shared, **of_containers, **(own_requests if isinstance(own_requests, dict) else {})}
     if requests:
         own["requests"] = dict(sorted(requests.items()))
 
 
-def _same_list(holder: JsonObject, one: str, many: str, key: str) -> None:
+def _same_list(holder: JsonObject, single: str, many: str, key: str) -> None:
     """Let a field and the list whose first element it is say the same; the field wins."""
     listed = holder.get(many)
     first = listed[0] if isinstance(listed, list) and listed else None
-    if holder.get(one) and holder[one] != (first.get(key) if isinstance(first, dict) else first):
-        holder[many] = [{key: holder[one]} if key else holder[one]]
-    elif isinstance(listed, list) and listed and not holder.get(one):
+    if holder.get(single) and holder[single] != (first.get(key) if isinstance(first, dict) else first):
+        holder[many] = [{key: holder[single]} if key else holder[single]]
+    elif isinstance(listed, list) and listed and not holder.get(single):
         first = listed[0].get(key) if isinstance(listed[0], dict) else listed[0]
         if first:
-            holder[one] = first
+            holder[single] = first
 
 
 def _pod_spec(obj: JsonObject) -> None:
@@ -97,9 +99,9 @@ def _secret(obj: JsonObject) -> None:
     """Plain text that a client may write instead of base64."""
     plain = obj.pop("stringData", None)
     if isinstance(plain, dict) and plain:
-        data = _object(obj, "data")
-        data |= {key: b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
-        obj["data"] = dict(sorted(data.items()))
+        encoded = _object(obj, "data")
+        encoded |= {key: b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
+        obj["data"] = dict(sorted(encoded.items()))
 
 
 _IMAGE: Final = re.compile(
@@ -178,9 +180,9 @@ def _service_spec(obj: JsonObject) -> None:
 
 def _service(obj: JsonObject) -> None:
     balancer = mapping(obj, "status", "loadBalancer")
-    for one in _objects(balancer.get("ingress")):
-        if one.get("ip"):
-            one.setdefault("ipMode", "VIP")
+    for ingress in _objects(balancer.get("ingress")):
+        if ingress.get("ip"):
+            ingress.setdefault("ipMode", "VIP")
 
 
 def _rolling(unavailable: JsonValue, surge: JsonValue) -> Callable[[JsonObject], None]:
@@ -190,10 +192,10 @@ def _rolling(unavailable: JsonValue, surge: JsonValue) -> Callable[[JsonObject],
         rolls = (obj.get("type") or "RollingUpdate") == "RollingUpdate"
         if rolls:
             _object(obj, "rollingUpdate")
-        if isinstance(given := obj.get("rollingUpdate"), dict):
+        if isinstance(rolling := obj.get("rollingUpdate"), dict):
             defaults = {"maxUnavailable": unavailable, "maxSurge": surge}
             obj["rollingUpdate"] = {
-                key: given.get(key, value if rolls else 0) for key, value in defaults.items()
+                key: rolling.get(key, value if rolls else 0) for key, value in defaults.items()
             }
 
     return fill

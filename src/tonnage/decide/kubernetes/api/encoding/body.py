@@ -48,19 +48,19 @@ class Repeated(dict[str, JsonValue]):
         return other
 
 
-def parse_json(data: bytes) -> JsonValue:
+def parse_json(content: bytes) -> JsonValue:
     """The JSON value of a body. An object with duplicate keys comes back as `Repeated`.
 
     Raises:
         BodyError: the body is not JSON, or nested too deeply.
     """
     try:
-        value: JsonValue = json.loads(_text(data), object_pairs_hook=_object, parse_constant=_no_constant)
+        value: JsonValue = json.loads(_text(content), object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise BodyError(f"{UNREAD}{_go_text(data, error)}") from None
+        raise BodyError(f"{UNREAD}{_go_text(content, error)}") from None
     if _deeper_than(value, DEEPEST):
-        raise BodyError(f"{UNREAD}{_too_deep(data)}")
-    return _mended(value) if b"\\ud" in data or b"\\uD" in data else value
+        raise BodyError(f"{UNREAD}{_too_deep(content)}")
+    return _mended(value) if b"\\ud" in content or b"\\uD" in content else value
 
 
 def repeated_lines(value: JsonValue) -> tuple[str, ...]:
@@ -92,15 +92,15 @@ def repeated_fields(value: JsonValue, path: str = "") -> Iterator[str]:
             yield from repeated_fields(inner, f"{path.removesuffix('.')}[{index}].")
 
 
-def _text(data: bytes) -> str:
+def _text(content: bytes) -> str:
     """The text, with U+FFFD for what is no character, as Go reads it.
 
     Raises:
         ValueError: it does not begin as JSON begins.
     """
-    if data[:1] and data[0] >= _FIRST_BEYOND_ASCII:
-        raise ValueError(f"invalid character {_quoted(chr(data[0]))} looking for beginning of value")
-    return data.decode("utf-8", "replace")
+    if content[:1] and content[0] >= _FIRST_BEYOND_ASCII:
+        raise ValueError(f"invalid character {_quoted(chr(content[0]))} looking for beginning of value")
+    return content.decode("utf-8", "replace")
 
 
 def _mended(value: JsonValue) -> JsonValue:
@@ -119,9 +119,9 @@ def _mended(value: JsonValue) -> JsonValue:
 
 
 def _object(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
-    result = dict(pairs)
-    if len(result) == len(pairs):
-        return result
+    unique = dict(pairs)
+    if len(unique) == len(pairs):
+        return unique
     # A key stands where it was last, as that is where it is told of.
     last: JsonObject = {}
     again: dict[str, None] = {}
@@ -139,13 +139,13 @@ def _no_constant(text: str) -> JsonValue:
     raise ValueError(f"invalid character {text[0]!r} looking for beginning of value")
 
 
-def _go_text(data: bytes, error: Exception) -> str:
+def _go_text(content: bytes, error: Exception) -> str:
     """What Go's decoder says of the same text, as far as the place of the error tells it."""
     if isinstance(error, RecursionError):
-        return _too_deep(data)
+        return _too_deep(content)
     if not isinstance(error, json.JSONDecodeError):
-        said = str(error)
-        return said if said.startswith("invalid character") else "unexpected end of JSON input"
+        message = str(error)
+        return message if message.startswith("invalid character") else "unexpected end of JSON input"
     if error.pos >= len(error.doc) or error.msg.startswith("Unterminated"):
         return "unexpected end of JSON input"
     where = _PLACES.get(error.msg, "looking for beginning of value")
@@ -162,9 +162,9 @@ def _quoted(char: str) -> str:
             return f"'{quoted(char)[1:-1]}'"
 
 
-def _too_deep(data: bytes) -> str:
+def _too_deep(content: bytes) -> str:
     """Told of the bracket that opens most: which one crossed Go's bound is beyond ours."""
-    bracket = "[" if data.count(b"[") > data.count(b"{") else "{"
+    bracket = "[" if content.count(b"[") > content.count(b"{") else "{"
     return f"invalid character {bracket!r} exceeded max depth"
 
 
@@ -173,9 +173,9 @@ def _deeper_than(value: JsonValue, limit: int) -> bool:
     for _ in range(limit):
         level = [
             inner
-            for item in level
-            if isinstance(item, (dict, list)) and item
-            for inner in (item.values() if isinstance(item, dict) else item)
+            for outer in level
+            if isinstance(outer, (dict, list)) and outer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
         if not level:
             return False

@@ -48,23 +48,23 @@ class _Walk:
 
     schema: Schema
     stored: bool = False
-    told: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
     """Fields of the metadata to come that count even if they are empty."""
     struct: str = ""
     stack: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     strict: dict[str, None] = field(default_factory=dict)
 
-    def note(self, what: str, key: str) -> None:
+    def note(self, complaint: str, key: str) -> None:
         if len(self.strict) < MOST_STRICT:
-            self.strict[f'{what} "{".".join([*self.path, key]).replace(".[", "[")}"'] = None
+            self.strict[f'{complaint} "{".".join([*self.path, key]).replace(".[", "[")}"'] = None
 
     def fail(self, value: JsonValue, go_type: str, *, number: bool = False) -> NoReturn:
         """Refuse a value of the wrong type; where a number was wanted, a number is named."""
         where = f"Go struct field {self.struct}.{'.'.join(self.stack)}" if self.stack else "Go value"
-        what = scalars.describe(value)
-        what = f"{what} {value}" if number and what == "number" and go_type != "string" else what
-        raise BodyError(f"json: cannot unmarshal {what} into {where} of type {go_type}")
+        subject = scalars.describe(value)
+        subject = f"{subject} {value}" if number and subject == "number" and go_type != "string" else subject
+        raise BodyError(f"json: cannot unmarshal {subject} into {where} of type {go_type}")
 
 
 def decode(
@@ -98,17 +98,17 @@ def decode(
 def _subject(type_name: str, body: JsonValue) -> str:
     """`Pod in version "v1" cannot be handled as a Pod`."""
     package, name = type_name.rsplit(".", 1)
-    said = body if isinstance(body, dict) else {}
-    kind = said.get("kind") or name
-    version = str(said.get("apiVersion") or package).rsplit("/", 1)[-1]
+    fields = body if isinstance(body, dict) else {}
+    kind = fields.get("kind") or name
+    version = str(fields.get("apiVersion") or package).rsplit("/", 1)[-1]
     return f'{kind} in version "{version}" cannot be handled as a {name}'
 
 
 def _object(walk: _Walk, described: ObjectType, body: JsonObject) -> JsonObject:
     fields = described.fields
-    found: JsonObject = {}
-    told = walk.told or even_empty(described.name)
-    walk.told = ()
+    values: JsonObject = {}
+    even_empty_fields = walk.counted or even_empty(described.name)
+    walk.counted = ()
     outer, struct = walk.struct, described.name.rsplit(".", 1)[-1]
     repeated = body.repeated if isinstance(body, Repeated) else ()
     for key, value in body.items():
@@ -125,27 +125,29 @@ def _object(walk: _Walk, described: ObjectType, body: JsonObject) -> JsonObject:
         walk.stack += (*row.inside, key)
         walk.path.append(key)
         if key == "metadata" and described.name in _TEMPLATES:
-            walk.told = NEVER_IN_TEMPLATES
-        found[key] = _value(walk, row, value)
+            walk.counted = NEVER_IN_TEMPLATES
+        values[key] = _value(walk, row, value)
         walk.path.pop()
         del walk.stack[depth:]
     walk.struct = outer
-    return _written(walk, fields, found, told)
+    return _written(walk, fields, values, even_empty_fields)
 
 
-def _written(walk: _Walk, fields: dict[str, Field], found: JsonObject, told: tuple[str, ...]) -> JsonObject:
+def _written(
+    walk: _Walk, fields: dict[str, Field], values: JsonObject, even_empty_fields: tuple[str, ...]
+) -> JsonObject:
     """The fields that Go writes, in its order."""
-    result: JsonObject = {}
+    ordered: JsonObject = {}
     for name, row in fields.items():
-        if name in told and name in found:
-            result[name] = found[name]
-        elif name in found and not (walk.stored and row.type in _HOLDERS and found[name] in _EMPTY):
-            value = found[name]
+        if name in even_empty_fields and name in values:
+            ordered[name] = values[name]
+        elif name in values and not (walk.stored and row.type in _HOLDERS and values[name] in _EMPTY):
+            value = values[name]
             if row.keep or row.pointer or value not in _ZEROES:
-                result[name] = value
+                ordered[name] = value
         elif row.keep:
-            result[name] = zero_value(walk.schema, row)
-    return result
+            ordered[name] = zero_value(walk.schema, row)
+    return ordered
 
 
 _HOLDERS: Final = ("array", "map")
@@ -175,43 +177,43 @@ def _value(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
     return _scalar(walk, row.type, row, value)
 
 
-def _array(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
+def _array(walk: _Walk, row: Field, word: str, value: JsonValue) -> JsonValue:
     if not isinstance(value, list):
-        named = row.go.partition("]")[2] or f"[]{item}"
+        named = row.go.partition("]")[2] or f"[]{word}"
         walk.fail(value, go_name("array", row) if row.type == "array" else named)
-    result: list[JsonValue] = []
+    elements: list[JsonValue] = []
     for index, element in enumerate(value):
         walk.path.append(f"[{index}]")
-        result.append(_item(walk, row, item, element))
+        elements.append(_element(walk, row, word, element))
         walk.path.pop()
-    return result
+    return elements
 
 
 def _map(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
     if not isinstance(value, dict):
         walk.fail(value, go_name("map", row))
     repeated = value.repeated if isinstance(value, Repeated) else ()
-    result: JsonObject = {}
+    entries: JsonObject = {}
     for key, element in value.items():
         if key in repeated:
             walk.note("duplicate field", key)
         walk.path.append(key)
-        result[key] = _item(walk, row, row.item, element)
+        entries[key] = _element(walk, row, row.item, element)
         walk.path.pop()
-    return dict(sorted(result.items()))
+    return dict(sorted(entries.items()))
 
 
-def _item(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
+def _element(walk: _Walk, row: Field, word: str, value: JsonValue) -> JsonValue:
     """One element of an array or a map."""
-    if item.startswith("array:"):
-        return [] if value is None else _array(walk, row, item.partition(":")[2], value)
-    if item == "object":
+    if word.startswith("array:"):
+        return [] if value is None else _array(walk, row, word.partition(":")[2], value)
+    if word == "object":
         if value is not None and not isinstance(value, dict):
             walk.fail(value, go_name("object", row))
         return _object(walk, walk.schema.types[row.ref], value or {})
     if value is None:
-        return "" if item == "bytes" and walk.stored else scalars.ZERO.get(item)
-    return _scalar(walk, item, row, value)
+        return "" if word == "bytes" and walk.stored else scalars.ZERO.get(word)
+    return _scalar(walk, word, row, value)
 
 
 def _scalar(walk: _Walk, word: str, row: Field, value: JsonValue) -> JsonValue:
@@ -232,7 +234,9 @@ def _union(walk: _Walk, word: str, value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return _object(walk, described, value)
     if word == "schema-or-array" and isinstance(value, list):
-        return [_object(walk, described, item) if isinstance(item, dict) else item for item in value]
+        return [
+            _object(walk, described, element) if isinstance(element, dict) else element for element in value
+        ]
     if (word == "schema-or-bool" and isinstance(value, bool)) or isinstance(value, list):
         return value
     raise BodyError(

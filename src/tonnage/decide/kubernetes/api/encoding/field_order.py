@@ -45,8 +45,8 @@ class Shapes:
                     changed[key] = inner
         if straight:
             return {**obj, **changed} if changed else obj
-        found = {**obj, **changed}
-        return {**{name: found[name] for name in plan if name in found}, **found}
+        merged = {**obj, **changed}
+        return {**{name: merged[name] for name in plan if name in merged}, **merged}
 
     def _plan(self, type_name: str) -> _Plan:
         rows = self._schema.types[type_name].fields.values()
@@ -60,23 +60,23 @@ class Shapes:
 
     def _value(self, row: Field, value: JsonValue) -> JsonValue:
         if isinstance(value, list):
-            shaped = [self._item(row, one) for one in value]
+            shaped = [self._element(row, element) for element in value]
             return value if all(map(_same, shaped, value)) else shaped
         if not isinstance(value, dict):
             return value
         if row.type == "object":
             return self._struct(row.ref, value)
         names = sorted(value)
-        inner = {name: self._item(row, value[name]) for name in names} if row.item == "object" else value
+        inner = {name: self._element(row, value[name]) for name in names} if row.item == "object" else value
         straight = names == list(value) and all(map(_same, inner.values(), value.values()))
         return value if straight else {name: inner[name] for name in names}
 
-    def _item(self, row: Field, value: JsonValue) -> JsonValue:
+    def _element(self, row: Field, value: JsonValue) -> JsonValue:
         return self._struct(row.ref, value) if isinstance(value, dict) and row.ref else value
 
 
-def _same(one: JsonValue, other: JsonValue) -> bool:
-    return one is other
+def _same(value: JsonValue, other: JsonValue) -> bool:
+    return value is other
 
 
 def in_order_of_names(obj: JsonObject) -> JsonObject:
@@ -91,4 +91,4 @@ def in_order_of_names(obj: JsonObject) -> JsonObject:
 def _sorted(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return in_order_of_names(value)
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value

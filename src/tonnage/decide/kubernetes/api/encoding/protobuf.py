@@ -30,26 +30,26 @@ Wire = tuple[int, int, int | bytes]
 """Field number, wire type, value."""
 
 
-def decode_envelope(schema: Schema, data: bytes) -> JsonObject:
+def decode_envelope(schema: Schema, content: bytes) -> JsonObject:
     """The object in a `application/vnd.kubernetes.protobuf` body, as JSON.
 
     Raises:
         BodyError: the body is malformed, or of a kind that the table lacks.
     """
-    if data in (b"", MAGIC):
-        raise BodyError("empty body" if data else "empty data")
-    if not data.startswith(MAGIC):
+    if content in (b"", MAGIC):
+        raise BodyError("empty body" if content else "empty data")
+    if not content.startswith(MAGIC):
         raise BodyError(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
-    unknown = {number: value for number, _, value in _fields(data[len(MAGIC) :])}
+    unknown = {number: value for number, _, value in _fields(content[len(MAGIC) :])}
     meta = {number: _text(value) for number, _, value in _fields(_raw(unknown.get(1, b"")))}
     api_version, kind = meta.get(1, ""), meta.get(2, "")
     described = type_of(schema, api_version, kind)
     if described is None:
         raise BodyError(f'no kind "{kind}" is registered for version "{api_version}"')
-    found = _message(schema, described, _raw(unknown.get(2, b"")), 0)
-    return {**found, "kind": kind, "apiVersion": api_version}
+    obj = _message(schema, described, _raw(unknown.get(2, b"")), 0)
+    return {**obj, "kind": kind, "apiVersion": api_version}
 
 
 def type_of(schema: Schema, api_version: str, kind: str) -> ObjectType | None:
@@ -59,36 +59,36 @@ def type_of(schema: Schema, api_version: str, kind: str) -> ObjectType | None:
     return schema.types.get(f"{package}/{version}.{kind}") or schema.types.get(f"meta/v1.{kind}")
 
 
-def _fields(data: bytes) -> Iterator[Wire]:
+def _fields(content: bytes) -> Iterator[Wire]:
     """The fields of a message in the order of the bytes."""
     position = 0
-    while position < len(data):
-        key, position = _varint(data, position)
+    while position < len(content):
+        key, position = _varint(content, position)
         number, wire_type = key >> 3, key & 7
         value: int | bytes
         if wire_type == _VARINT:
-            value, position = _varint(data, position)
+            value, position = _varint(content, position)
         elif wire_type in (_FIXED64, _FIXED32):
             size = 8 if wire_type == _FIXED64 else 4
-            value, position = data[position : position + size], position + size
+            value, position = content[position : position + size], position + size
         elif wire_type == _BYTES:
-            size, position = _varint(data, position)
-            value, position = data[position : position + size], position + size
+            size, position = _varint(content, position)
+            value, position = content[position : position + size], position + size
         else:
             raise BodyError(f"proto: illegal wireType {wire_type}")
-        if position > len(data):
+        if position > len(content):
             raise BodyError("unexpected EOF")
         yield number, wire_type, value
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(content: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        if position >= len(data):
+        if position >= len(content):
             raise BodyError("unexpected EOF")
         if shift > 63:
             raise BodyError("proto: integer overflow")
-        byte = data[position]
+        byte = content[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -96,35 +96,35 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _message(schema: Schema, described: ObjectType, data: bytes, depth: int) -> JsonObject:
+def _message(schema: Schema, described: ObjectType, content: bytes, depth: int) -> JsonObject:
     if depth > DEEPEST:
         raise BodyError("proto: exceeded max depth")
     by_number = {row.number: row for row in described.fields.values() if row.number}
     inlined = {inline.number: inline.ref for inline in described.inlined if inline.number}
-    found: JsonObject = {}
-    for number, _, value in _fields(data):
+    obj: JsonObject = {}
+    for number, _, value in _fields(content):
         if number in inlined:
-            found |= _message(schema, schema.types[inlined[number]], _raw(value), depth + 1)
+            obj |= _message(schema, schema.types[inlined[number]], _raw(value), depth + 1)
         elif (row := by_number.get(number)) is not None:
-            _put(schema, found, row, value, depth)
-    return found
+            _put(schema, obj, row, value, depth)
+    return obj
 
 
-def _put(schema: Schema, found: JsonObject, row: Field, value: int | bytes, depth: int) -> None:
+def _put(schema: Schema, obj: JsonObject, row: Field, value: int | bytes, depth: int) -> None:
     if row.type == "array":
-        held = found.setdefault(row.name, [])
+        held = obj.setdefault(row.name, [])
         assert isinstance(held, list)
-        held.append(_item(schema, row, row.item, value, depth))
+        held.append(_element(schema, row, row.item, value, depth))
     elif row.type == "map":
         entry = {number: inner for number, _, inner in _fields(_raw(value))}
-        pairs = found.setdefault(row.name, {})
+        pairs = obj.setdefault(row.name, {})
         assert isinstance(pairs, dict)
-        pairs[_text(entry.get(1, b""))] = _item(schema, row, row.item, entry.get(2, b""), depth)
+        pairs[_text(entry.get(1, b""))] = _element(schema, row, row.item, entry.get(2, b""), depth)
     else:
-        found[row.name] = _item(schema, row, row.type, value, depth)
+        obj[row.name] = _element(schema, row, row.type, value, depth)
 
 
-def _item(schema: Schema, row: Field, word: str, value: int | bytes, depth: int) -> JsonValue:
+def _element(schema: Schema, row: Field, word: str, value: int | bytes, depth: int) -> JsonValue:
     """One value, or one element of an array or map."""
     if word == "object":
         return _message(schema, schema.types[row.ref], _raw(value), depth + 1)
@@ -147,9 +147,9 @@ def _union(schema: Schema, word: str, value: int | bytes, depth: int) -> JsonVal
     if word == "schema-or-bool":
         return _message(schema, described, _raw(twos[-1]), depth + 1) if twos else bool(ones and ones[-1])
     if twos and word == "schema-or-array":
-        return [_message(schema, described, _raw(one), depth + 1) for one in twos]
+        return [_message(schema, described, _raw(element), depth + 1) for element in twos]
     if twos:
-        return [_text(one) for one in twos]
+        return [_text(element) for element in twos]
     return _message(schema, described, _raw(ones[-1]), depth + 1) if ones else None
 
 
@@ -180,7 +180,10 @@ def _scalar(word: str, value: int | bytes) -> JsonValue:
 
 def _part(value: int | bytes, number: int) -> int | bytes:
     """The last field of that number in a small message; 0 if it is not there."""
-    return next((inner for found, _, inner in reversed(list(_fields(_raw(value)))) if found == number), 0)
+    return next(
+        (inner for field_number, _, inner in reversed(list(_fields(_raw(value)))) if field_number == number),
+        0,
+    )
 
 
 def _instant(seconds: int, nanos: int, word: str) -> JsonValue:
@@ -193,12 +196,12 @@ def _instant(seconds: int, nanos: int, word: str) -> JsonValue:
     return timestamp(moment) if word == "time" else micro_timestamp(moment)
 
 
-def _json(data: bytes) -> JsonValue:
+def _json(content: bytes) -> JsonValue:
     """Raw JSON inside a message."""
-    if not data:
+    if not content:
         return None
     try:
-        value: JsonValue = msgspec.json.decode(data)
+        value: JsonValue = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError):
         raise BodyError("proto: raw extension is not JSON") from None
     return value

@@ -53,21 +53,21 @@ def _whole(schema: Schema, obj: JsonObject, version: str, kind: str) -> bytes:
         return _message(schema, described, obj)
     if "items" in obj:
         held = kind.removesuffix("List")
-        found = (
-            bytes_field(2, _whole(schema, one, version, held))
-            for one in items(obj, "items")
-            if isinstance(one, dict)
+        elements = (
+            bytes_field(2, _whole(schema, element, version, held))
+            for element in items(obj, "items")
+            if isinstance(element, dict)
         )
-        return bytes_field(1, _list_meta(mapping(obj, "metadata"))) + b"".join(found)
+        return bytes_field(1, _list_meta(mapping(obj, "metadata"))) + b"".join(elements)
     return bytes_field(1, _message(schema, schema.types["meta/v1.ObjectMeta"], mapping(obj, "metadata")))
 
 
-def _list_meta(said: JsonObject) -> bytes:
-    left = number(said, "remainingItemCount", default=-1)
+def _list_meta(metadata: JsonObject) -> bytes:
+    left = number(metadata, "remainingItemCount", default=-1)
     written = (
         text_field(1, "")
-        + text_field(2, text(said, "resourceVersion"))
-        + text_field(3, text(said, "continue"))
+        + text_field(2, text(metadata, "resourceVersion"))
+        + text_field(3, text(metadata, "continue"))
     )
     return written + (number_field(4, left) if left >= 0 else b"")
 
@@ -83,25 +83,25 @@ def _message(schema: Schema, described: ObjectType, value: JsonObject) -> bytes:
         for inline in described.inlined
         if inline.number
     ]
-    return b"".join(part for _, part in sorted(parts, key=lambda found: found[0]))
+    return b"".join(part for _, part in sorted(parts, key=lambda numbered: numbered[0]))
 
 
 def _field(schema: Schema, row: Field, value: JsonValue) -> Iterator[bytes]:
     """The field as often as it is written."""
     if row.go in _MESSAGES:
         held = value if isinstance(value, list) else []
-        yield bytes_field(row.number, b"".join(_scalar(row.item, 1, one) for one in held))
+        yield bytes_field(row.number, b"".join(_scalar(row.item, 1, element) for element in held))
     elif row.type == "array":
-        for one in value if isinstance(value, list) else ():
-            yield _item(schema, row, row.item, row.number, one)
+        for element in value if isinstance(value, list) else ():
+            yield _element(schema, row, row.item, row.number, element)
     elif row.type == "map":
-        for key, one in sorted(value.items()) if isinstance(value, dict) else ():
-            yield bytes_field(row.number, text_field(1, key) + _item(schema, row, row.item, 2, one))
+        for key, element in sorted(value.items()) if isinstance(value, dict) else ():
+            yield bytes_field(row.number, text_field(1, key) + _element(schema, row, row.item, 2, element))
     elif value is not None or not (row.pointer or row.type in ("bytes", "raw") or "-or-a" in row.type):
-        yield _item(schema, row, row.type, row.number, value)
+        yield _element(schema, row, row.type, row.number, value)
 
 
-def _item(schema: Schema, row: Field, word: str, at: int, value: JsonValue) -> bytes:
+def _element(schema: Schema, row: Field, word: str, at: int, value: JsonValue) -> bytes:
     """One value, or one element of an array or a map."""
     if word == "object":
         return bytes_field(
@@ -110,7 +110,7 @@ def _item(schema: Schema, row: Field, word: str, at: int, value: JsonValue) -> b
     if word.startswith("array:"):
         inner = word.partition(":")[2]
         held = value if isinstance(value, list) else []
-        return bytes_field(at, b"".join(_scalar(inner, 1, one) for one in held))
+        return bytes_field(at, b"".join(_scalar(inner, 1, element) for element in held))
     if word.startswith("schema-or-"):
         return bytes_field(at, _union(schema, word, value))
     return _scalar(word, at, value)
@@ -128,8 +128,10 @@ def _union(schema: Schema, word: str, value: JsonValue) -> bytes:
         return bytes_field(1, _message(schema, described, value))
     held = value if isinstance(value, list) else []
     return b"".join(
-        bytes_field(2, _message(schema, described, one)) if isinstance(one, dict) else text_field(2, str(one))
-        for one in held
+        bytes_field(2, _message(schema, described, element))
+        if isinstance(element, dict)
+        else text_field(2, str(element))
+        for element in held
     )
 
 
@@ -150,8 +152,8 @@ def _scalar(word: str, at: int, value: JsonValue) -> bytes:
         case "quantity":
             return bytes_field(at, text_field(1, str(value if value is not None else "0")))
         case "int-or-string":
-            said = isinstance(value, str)
-            number_ = number_field(1, int(said)) + number_field(2, _whole_number(value))
+            is_text = isinstance(value, str)
+            number_ = number_field(1, int(is_text)) + number_field(2, _whole_number(value))
             return bytes_field(at, number_ + text_field(3, value if isinstance(value, str) else ""))
         case "time" | "micro-time":
             return bytes_field(at, _instant(value) if isinstance(value, str) else b"")

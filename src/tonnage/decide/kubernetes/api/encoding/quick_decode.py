@@ -26,8 +26,8 @@ class _Plan:
     """An object type: each field with its place in Go's order, and those that are always written."""
 
     fields: dict[str, tuple[int, Field]]
-    kept: tuple[Field, ...]
-    told: tuple[str, ...] = ()
+    required: tuple[Field, ...]
+    counted: tuple[str, ...] = ()
     """Fields that may count even if they are empty."""
 
 
@@ -49,36 +49,36 @@ class QuickDecoder:
         if type(body) is not dict:
             raise _OddError
         plan = self._plans.get(type_name) or self._plan(type_name)
-        found: JsonObject = {}
+        decoded: JsonObject = {}
         last, in_order = -1, True
-        for key, given in body.items():
+        for key, sent in body.items():
             if key not in plan.fields:
                 raise _OddError
             place, row = plan.fields[key]
-            if given is None:
+            if sent is None:
                 continue
-            value = given if type(given) is str and row.type == "string" else self._value(row, given)
+            value = sent if type(sent) is str and row.type == "string" else self._value(row, sent)
             if row.type in ("array", "map") and not value:
-                if key in plan.told:
+                if key in plan.counted:
                     raise _OddError
                 continue  # the database keeps protobuf, where an empty one is none
             if not value and not (row.pointer or row.keep):
                 continue
-            found[key] = value
+            decoded[key] = value
             in_order = in_order and place > last
             last = place
-        for row in plan.kept:
-            if row.name not in found:
-                found[row.name] = zero_value(self._schema, row)
+        for row in plan.required:
+            if row.name not in decoded:
+                decoded[row.name] = zero_value(self._schema, row)
                 in_order = False
-        return found if in_order else {name: found[name] for name in plan.fields if name in found}
+        return decoded if in_order else {name: decoded[name] for name in plan.fields if name in decoded}
 
     def _plan(self, type_name: str) -> _Plan:
         rows = self._schema.types[type_name].fields
         fields = {name: (place, row) for place, (name, row) in enumerate(rows.items())}
-        told = even_empty(type_name) or (NEVER_IN_TEMPLATES if type_name == _METADATA else ())
-        kept = tuple(row for row in rows.values() if row.keep)
-        plan = self._plans[type_name] = _Plan(fields, kept, told)
+        even_empty_fields = even_empty(type_name) or (NEVER_IN_TEMPLATES if type_name == _METADATA else ())
+        always_written = tuple(row for row in rows.values() if row.keep)
+        plan = self._plans[type_name] = _Plan(fields, always_written, even_empty_fields)
         return plan
 
     def _value(self, row: Field, value: JsonValue) -> JsonValue:
@@ -92,15 +92,15 @@ class QuickDecoder:
             case "array":
                 if not isinstance(value, list):
                     raise _OddError
-                return [self._item(row, one) for one in value]
+                return [self._element(row, element) for element in value]
             case "map":
                 if type(value) is not dict:
                     raise _OddError
-                return {key: self._item(row, value[key]) for key in sorted(value)}
+                return {key: self._element(row, value[key]) for key in sorted(value)}
             case word:
                 return _scalar(word, value)
 
-    def _item(self, row: Field, value: JsonValue) -> JsonValue:
+    def _element(self, row: Field, value: JsonValue) -> JsonValue:
         if row.item == "object":
             return self._object(row.ref, value)
         if value is None:

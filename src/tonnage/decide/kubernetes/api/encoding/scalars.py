@@ -139,8 +139,8 @@ def read_bytes(value: JsonValue) -> JsonValue:
 
 def _bad_byte(text: str) -> int:
     """Index of the first byte at which Go's decoder gives up."""
-    found = re.match(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{0,3}", text)
-    end = found.end() if found else 0
+    match = re.match(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{0,3}", text)
+    end = match.end() if match else 0
     return end - end % 4 if end == len(text) else end
 
 
@@ -165,20 +165,20 @@ def read_time(value: JsonValue) -> JsonValue:
     """RFC 3339, in whole seconds of UTC."""
     if isinstance(value, str) and len(value) <= _USUAL_TIME:
         return _whole_seconds(value)  # an object's times are mostly those of the last time it was read
-    return _told(_instant(value, _RFC3339), "seconds")
+    return _utc_text(_instant(value, _RFC3339), "seconds")
 
 
 @lru_cache(maxsize=4096)
 def _whole_seconds(text: str) -> str:
-    return _told(_instant(text, _RFC3339), "seconds")
+    return _utc_text(_instant(text, _RFC3339), "seconds")
 
 
 def read_micro_time(value: JsonValue) -> JsonValue:
     """RFC 3339 with six digits of a second, in UTC."""
-    return _told(_instant(value, _MICRO), "microseconds")
+    return _utc_text(_instant(value, _MICRO), "microseconds")
 
 
-def _told(moment: datetime, parts: str) -> str:
+def _utc_text(moment: datetime, parts: str) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec=parts)}Z"
 
 

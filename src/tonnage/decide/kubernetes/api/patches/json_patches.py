@@ -30,8 +30,8 @@ class PatchError(ApiError):
     """A patch that cannot be read (400; 500 where upstream has no code for it) or does not apply (422)."""
 
     def __init__(self, detail: str, *, code: int = 422, message: str | None = None) -> None:
-        said = REJECTED if code == 422 else detail
-        super().__init__(code, _REASONS[code], message or said)
+        default_message = REJECTED if code == 422 else detail
+        super().__init__(code, _REASONS[code], message or default_message)
         self.detail = detail
 
 
@@ -43,13 +43,13 @@ def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
     """
     if not isinstance(patch, dict):
         return patch
-    result: JsonObject = dict(target) if isinstance(target, dict) else {}
+    merged: JsonObject = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
-            result.pop(key, None)
+            merged.pop(key, None)
         else:
-            result[key] = merge_patch(result.get(key), value)
-    return result
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
 
 
 def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
@@ -95,9 +95,9 @@ def operation_complaints(operations: JsonValue) -> tuple[str, ...]:
     """
     unknown = (
         f'unknown field "[{index}].{key}"'
-        for index, item in enumerate(operations if isinstance(operations, list) else ())
-        if isinstance(item, dict)
-        for key in item
+        for index, operation in enumerate(operations if isinstance(operations, list) else ())
+        if isinstance(operation, dict)
+        for key in operation
         if key not in _MEMBERS
     )
     return tuple(f"json patch {words}" for words in (*unknown, *repeated_fields(operations)))
@@ -107,12 +107,12 @@ def _unreadable(operations: JsonValue) -> str:
     """What is no list of operations, and where it stands; empty if it is one."""
     if not isinstance(operations, list):
         return f"{describe(operations)} into Go value of type []handlers.jsonPatchOp"
-    for item in operations:
-        if not isinstance(item, dict | None):
-            return f"{describe(item)} into Go value of type handlers.jsonPatchOp"
+    for operation in operations:
+        if not isinstance(operation, dict | None):
+            return f"{describe(operation)} into Go value of type handlers.jsonPatchOp"
         for key in _TEXTS:
-            if item and not isinstance(item.get(key), str | None):
-                return f"{describe(item[key])} into Go struct field jsonPatchOp.{key} of type string"
+            if operation and not isinstance(operation.get(key), str | None):
+                return f"{describe(operation[key])} into Go struct field jsonPatchOp.{key} of type string"
     return ""
 
 
@@ -210,8 +210,8 @@ def _remove(document: JsonValue, operation: JsonObject, key: str) -> None:
 
 
 def _test(document: JsonValue, operation: JsonObject) -> None:
-    found = document if operation.get("path") == "" else _look_up(document, operation, "path")[1]
-    if not same_json(found, operation.get("value")):
+    value = document if operation.get("path") == "" else _look_up(document, operation, "path")[1]
+    if not same_json(value, operation.get("value")):
         raise PatchError(f"testing value {operation.get('path')} failed: test failed")
 
 
@@ -224,12 +224,14 @@ def identity(value: JsonValue) -> Hashable:
     return (bool, value) if isinstance(value, bool) else value
 
 
-def same_json(one: JsonValue, other: JsonValue) -> bool:
+def same_json(first: JsonValue, other: JsonValue) -> bool:
     """Whether two values are the same JSON; in Python alone `True == 1`."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_json(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_json, one, other))
-    return one == other
+    if isinstance(first, bool) or isinstance(other, bool):
+        return first is other
+    if isinstance(first, dict) and isinstance(other, dict):
+        return first.keys() == other.keys() and all(
+            same_json(value, other[key]) for key, value in first.items()
+        )
+    if isinstance(first, list) and isinstance(other, list):
+        return len(first) == len(other) and all(map(same_json, first, other))
+    return first == other

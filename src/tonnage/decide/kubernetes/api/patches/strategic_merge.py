@@ -36,7 +36,7 @@ def _merge_object(schema: Schema, type_name: str, original: JsonObject, patch: J
     """Merge by the fields of a type; with no type (maps, raw JSON) every key merges as a map's."""
     if DIRECTIVE in patch:
         return _directed(patch)
-    result = _retained(original, patch)
+    merged_object = _retained(original, patch)
     orders: dict[str, list[JsonValue]] = {}
     deletions: JsonObject = {}
     plain: JsonObject = {}
@@ -48,27 +48,27 @@ def _merge_object(schema: Schema, type_name: str, original: JsonObject, patch: J
         elif key != RETAIN:
             plain[key] = value
     for key, order in orders.items():
-        given = _slice(plain.pop(key)) if key in plain else None
-        _merge_ordered(schema, type_name, result, key, (given, order))
+        patch_list = _slice(plain.pop(key)) if key in plain else None
+        _merge_ordered(schema, type_name, merged_object, key, (patch_list, order))
     for key, value in plain.items():
         if value is None:
-            result.pop(key, None)
-        elif (merged := _merge_value(schema, type_name, key, result.get(key), value)) is not None:
-            result[key] = merged
+            merged_object.pop(key, None)
+        elif (merged := _merge_value(schema, type_name, key, merged_object.get(key), value)) is not None:
+            merged_object[key] = merged
         else:
-            result.pop(key, None)
+            merged_object.pop(key, None)
     for key, gone in deletions.items():
-        _delete_from(result, key, gone)
-    return result
+        _delete_from(merged_object, key, gone)
+    return merged_object
 
 
-def _delete_from(result: JsonObject, key: str, gone: JsonValue) -> None:
+def _delete_from(merged_object: JsonObject, key: str, gone: JsonValue) -> None:
     """Take elements from a list of scalars; null takes the whole list, what is no list nothing."""
     if gone is None:
-        result.pop(key, None)
-    elif isinstance(current := result.get(key), list) and isinstance(gone, list):
+        merged_object.pop(key, None)
+    elif isinstance(current := merged_object.get(key), list) and isinstance(gone, list):
         places = _places(gone)
-        result[key] = [item for item in current if identity(item) not in places]
+        merged_object[key] = [element for element in current if identity(element) not in places]
 
 
 def _directed(patch: JsonObject) -> JsonObject:
@@ -129,8 +129,8 @@ def _fresh(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None
-        kept = {key: _fresh(inner) for key, inner in value.items()}
-        return {key: inner for key, inner in kept.items() if inner is not None}
+        fields = {key: _fresh(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in fields.items() if inner is not None}
     if isinstance(value, list):
         return [inner for inner in map(_fresh, value) if inner is not None]
     return value
@@ -141,10 +141,10 @@ def _merge_list(schema: Schema, row: Field, current: list[JsonValue], patch: lis
         return current
     _check_elements(current, patch)
     if not isinstance((current or patch)[0], dict):
-        known, fresh = _places(current), dict[Hashable, JsonValue]()
-        for item in patch:
-            fresh.setdefault(identity(item), item)
-        added = [item for key, item in fresh.items() if key not in known]
+        places, fresh = _places(current), dict[Hashable, JsonValue]()
+        for element in patch:
+            fresh.setdefault(identity(element), element)
+        added = [element for key, element in fresh.items() if key not in places]
         return _ordered([*current, *added], patch, current, "")
     merged, base = _merge_elements(schema, row, current, patch)
     return _ordered(merged, patch, base, row.merge_key)
@@ -159,21 +159,21 @@ def _merge_elements(
     gone: set[Hashable] = set()
     additions: list[JsonObject] = []
     replace = False
-    for item in patch:
-        assert isinstance(item, dict)
-        match item.get(DIRECTIVE):
+    for element in patch:
+        assert isinstance(element, dict)
+        match element.get(DIRECTIVE):
             case None:
-                additions.append(item)
+                additions.append(element)
             case "delete":
-                gone.add(identity(_key_of(item, row.merge_key)))
+                gone.add(identity(_key_of(element, row.merge_key)))
             case "replace":
                 replace = True
             case "merge":
                 raise PatchError("merging lists cannot yet be specified in the patch", code=500)
             case other:
-                raise _unknown_directive(other, item)
+                raise _unknown_directive(other, element)
     if replace:
-        return [copy_json(item) for item in additions], []
+        return [copy_json(element) for element in additions], []
     base = [
         old for old in current if not (isinstance(old, dict) and identity(old.get(row.merge_key)) in gone)
     ]
@@ -185,31 +185,31 @@ def _with_additions(
 ) -> list[JsonValue]:
     merged = list(base)
     places = _keyed_places(base, row.merge_key)
-    for item in additions:
-        key = identity(_key_of(item, row.merge_key))
-        found = places.setdefault(key, len(merged))
-        if found == len(merged):
-            merged.append(copy_json(item))
+    for element in additions:
+        key = identity(_key_of(element, row.merge_key))
+        place = places.setdefault(key, len(merged))
+        if place == len(merged):
+            merged.append(copy_json(element))
             continue
-        old = merged[found]
+        old = merged[place]
         assert isinstance(old, dict)
-        merged[found] = _merge_object(schema, row.ref, old, item)
+        merged[place] = _merge_object(schema, row.ref, old, element)
     return merged
 
 
 def _merge_ordered(
     schema: Schema,
     type_name: str,
-    result: JsonObject,
+    merged_object: JsonObject,
     key: str,
-    given: tuple[list[JsonValue] | None, list[JsonValue]],
+    patch_and_order: tuple[list[JsonValue] | None, list[JsonValue]],
 ) -> None:
     """Merge a list and put it into the order that `$setElementOrder` gives."""
-    patch, order = given
+    patch, order = patch_and_order
     row = _field(schema, type_name, key)
     if row is None:
         return
-    current = _slice(result[key]) if key in result else None
+    current = _slice(merged_object[key]) if key in merged_object else None
     if patch is not None:
         _check_order(patch, order, row.merge_key)
     if current is None and patch is None:
@@ -224,7 +224,7 @@ def _merge_ordered(
         if row.merge_key and "merge" in row.patch_strategy:
             before = _left_behind(current, patch, row.merge_key)
     _check_elements(before, patch or [])
-    result[key] = _ordered(_slice(merged), order, before, row.merge_key)
+    merged_object[key] = _ordered(_slice(merged), order, before, row.merge_key)
 
 
 def _left_behind(current: list[JsonValue], patch: list[JsonValue], merge_key: str) -> list[JsonValue]:
@@ -235,22 +235,22 @@ def _left_behind(current: list[JsonValue], patch: list[JsonValue], merge_key: st
     left, size, replaced = list(current), len(current), False
     additions: list[JsonObject] = []
     places = _keyed_places(left, merge_key)
-    for item in mappings(patch):
-        match item.get(DIRECTIVE):
+    for element in mappings(patch):
+        match element.get(DIRECTIVE):
             case "delete":
-                key = identity(item.get(merge_key))
-                while (found := places.get(key, -1)) >= 0:
-                    left[found : size - 1] = left[found + 1 : size]
+                key = identity(element.get(merge_key))
+                while (place := places.get(key, -1)) >= 0:
+                    left[place : size - 1] = left[place + 1 : size]
                     size -= 1
                     places = _keyed_places(left[:size], merge_key)
             case "replace":
                 replaced = True
             case _:
-                additions.append(item)
-    for item in additions:
-        key = identity(item.get(merge_key))
+                additions.append(element)
+    for element in additions:
+        key = identity(element.get(merge_key))
         if not replaced and places.setdefault(key, size) == size:
-            left[size : size + 1] = [item]
+            left[size : size + 1] = [element]
             size += 1
     return left[: len(current)]
 
@@ -260,11 +260,11 @@ def _check_order(patch: list[JsonValue], order: list[JsonValue], merge_key: str)
     if not patch or not order:
         return
     rest = iter(order)
-    for item in patch:
-        if isinstance(item, dict) and DIRECTIVE in item:
+    for element in patch:
+        if isinstance(element, dict) and DIRECTIVE in element:
             continue
-        wanted = _named(item, merge_key)
-        if not any(same_json(wanted, _named(place, merge_key)) for place in rest):
+        name = _required_key(element, merge_key)
+        if not any(same_json(name, _required_key(place, merge_key)) for place in rest):
             text = f"{go_value(patch)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
             raise PatchError(f"The order in patch list:\n{text}", code=500)
 
@@ -273,19 +273,19 @@ def _ordered(
     merged: list[JsonValue], order: list[JsonValue], before: list[JsonValue], merge_key: str
 ) -> list[JsonValue]:
     """Elements that `order` names in its order, the server's own in theirs, woven as they stood before."""
-    wanted = _places([_value_of(item, merge_key) for item in order])
-    server = _places([_value_of(item, merge_key) for item in before])
+    places = _places([_value_of(element, merge_key) for element in order])
+    server = _places([_value_of(element, merge_key) for element in before])
     last = len(before)
-    keyed = [(identity(_value_of(item, merge_key)), item) for item in merged]
-    ours = deque(sorted((pair for pair in keyed if pair[0] in wanted), key=lambda pair: wanted[pair[0]]))
-    rest = (pair for pair in keyed if pair[0] not in wanted)
+    keyed = [(identity(_value_of(element, merge_key)), element) for element in merged]
+    ours = deque(sorted((pair for pair in keyed if pair[0] in places), key=lambda pair: places[pair[0]]))
+    rest = (pair for pair in keyed if pair[0] not in places)
     theirs = deque(sorted(rest, key=lambda pair: server.get(pair[0], last)))
-    result: list[JsonValue] = []
+    woven: list[JsonValue] = []
     while ours and theirs:
         left, right = server.get(theirs[0][0], last), server.get(ours[0][0], last)
         takes_theirs = left < right < last
-        result.append((theirs if takes_theirs else ours).popleft()[1])
-    return [*result, *(item for _, item in [*theirs, *ours])]
+        woven.append((theirs if takes_theirs else ours).popleft()[1])
+    return [*woven, *(element for _, element in [*theirs, *ours])]
 
 
 def _places(values: list[JsonValue]) -> dict[Hashable, int]:
@@ -295,31 +295,31 @@ def _places(values: list[JsonValue]) -> dict[Hashable, int]:
 
 def _keyed_places(items: list[JsonValue], merge_key: str) -> dict[Hashable, int]:
     """The first position of an object with each value of the merge key."""
-    found: dict[Hashable, int] = {}
-    for index, item in enumerate(items):
-        if isinstance(item, dict) and merge_key in item:
-            found.setdefault(identity(item[merge_key]), index)
-    return found
+    places: dict[Hashable, int] = {}
+    for index, element in enumerate(items):
+        if isinstance(element, dict) and merge_key in element:
+            places.setdefault(identity(element[merge_key]), index)
+    return places
 
 
-def _value_of(item: JsonValue, merge_key: str) -> JsonValue:
+def _value_of(element: JsonValue, merge_key: str) -> JsonValue:
     """The merge key's value of an object, or the scalar itself."""
-    return item.get(merge_key) if isinstance(item, dict) else item
+    return element.get(merge_key) if isinstance(element, dict) else element
 
 
-def _key_of(item: JsonObject, merge_key: str) -> JsonValue:
-    if merge_key not in item:
-        raise PatchError(f"map: {go_map(item)} does not contain declared merge key: {merge_key}", code=500)
-    return item[merge_key]
+def _key_of(element: JsonObject, merge_key: str) -> JsonValue:
+    if merge_key not in element:
+        raise PatchError(f"map: {go_map(element)} does not contain declared merge key: {merge_key}", code=500)
+    return element[merge_key]
 
 
-def _named(item: JsonValue, merge_key: str) -> JsonValue:
+def _required_key(element: JsonValue, merge_key: str) -> JsonValue:
     """As `_value_of`, of a list whose elements must have the merge key."""
     if not merge_key:
-        return item
-    if not isinstance(item, dict):
-        raise _wrong_type("map[string]interface {}", item)
-    return _key_of(item, merge_key)
+        return element
+    if not isinstance(element, dict):
+        raise _wrong_type("map[string]interface {}", element)
+    return _key_of(element, merge_key)
 
 
 def _slice(value: JsonValue) -> list[JsonValue]:
@@ -328,23 +328,23 @@ def _slice(value: JsonValue) -> list[JsonValue]:
     return value
 
 
-def _wrong_type(wanted: str, value: JsonValue) -> PatchError:
-    return PatchError(f"expected a {wanted}, but received a {go_type(value)}", code=500)
+def _wrong_type(expected: str, value: JsonValue) -> PatchError:
+    return PatchError(f"expected a {expected}, but received a {go_type(value)}", code=500)
 
 
-def _unknown_directive(value: JsonValue, item: JsonObject) -> PatchError:
+def _unknown_directive(value: JsonValue, element: JsonObject) -> PatchError:
     shown = value if isinstance(value, str) else f"%!s({go_type(value)}={go_value(value)})"
-    return PatchError(f"unknown patch type: {shown} in map: {go_map(item)}", code=500)
+    return PatchError(f"unknown patch type: {shown} in map: {go_map(element)}", code=500)
 
 
 def _check_elements(current: list[JsonValue], patch: list[JsonValue]) -> None:
     """Refuse lists whose elements are of several types, lists of lists, and two without elements."""
-    found = [go_type(item) for item in (*current, *patch)]
-    if not found:
+    types = [go_type(element) for element in (*current, *patch)]
+    if not types:
         raise PatchError("no elements in any of the given slices", code=500)
-    if found[0] == "[]interface {}":
+    if types[0] == "[]interface {}":
         text = "lists of lists are not supported"
         raise PatchError(text, message=text)
-    if len(set(found)) > 1:
+    if len(set(types)) > 1:
         shown = go_value([current, patch])
         raise PatchError(f"list element types are not identical: {shown}", code=500)

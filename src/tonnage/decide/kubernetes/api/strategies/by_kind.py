@@ -17,9 +17,9 @@ TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 def _namespace(namespace: JsonObject, _: object) -> None:
-    known = items(namespace, "spec", "finalizers")
-    if "kubernetes" not in known:
-        put(namespace, [*known, "kubernetes"], "spec", "finalizers")
+    finalizers = items(namespace, "spec", "finalizers")
+    if "kubernetes" not in finalizers:
+        put(namespace, [*finalizers, "kubernetes"], "spec", "finalizers")
 
 
 def _volume(volume: JsonObject, _: object) -> None:
@@ -32,21 +32,27 @@ def _claim(claim: JsonObject, _: object) -> None:
 
 def name_stored_versions(definition: JsonObject, _: object) -> None:
     """Say in what versions objects may be stored: the storage version beside those of old."""
-    known = items(definition, "status", "storedVersions")
-    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
-    fresh = [one for one in storing[:1] if one not in known]
-    put(definition, [*known, *fresh], "status", "storedVersions")
+    stored = items(definition, "status", "storedVersions")
+    storing = [
+        at(version, "name")
+        for version in mappings(definition, "spec", "versions")
+        if flag(version, "storage")
+    ]
+    fresh = [version for version in storing[:1] if version not in stored]
+    put(definition, [*stored, *fresh], "status", "storedVersions")
 
 
 def name_secrets(account: JsonObject, _: object) -> None:
     """Keep of the secrets that an account lists their names alone."""
     if listed := mappings(account, "secrets"):
-        account["secrets"] = [{"name": text(one, "name")} if text(one, "name") else {} for one in listed]
+        account["secrets"] = [
+            {"name": text(secret, "name")} if text(secret, "name") else {} for secret in listed
+        ]
 
 
 def _daemon_set(daemon_set: JsonObject, _: object) -> None:
-    known = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
-    if not whole_number(known):
+    generation = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
+    if not whole_number(generation):
         put(daemon_set, "1", "metadata", "annotations", TEMPLATE_GENERATION)
 
 

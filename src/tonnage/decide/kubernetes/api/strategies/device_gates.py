@@ -35,15 +35,15 @@ def _class(obj: JsonObject) -> None:
 
 
 def _claim(obj: JsonObject) -> None:
-    _wanted(mapping(obj, "spec", "devices"))
-    for result in mappings(obj, "status", "allocation", "devices", "results"):
-        _without(result, _OF_RESULT)
+    _drop_gated_requests(mapping(obj, "spec", "devices"))
+    for device_result in mappings(obj, "status", "allocation", "devices", "results"):
+        _without(device_result, _OF_RESULT)
     for device in mappings(obj, "status", "devices"):
         drop(device, "shareID")
 
 
 def _template(obj: JsonObject) -> None:
-    _wanted(mapping(obj, "spec", "spec", "devices"))
+    _drop_gated_requests(mapping(obj, "spec", "spec", "devices"))
 
 
 def _slice(obj: JsonObject) -> None:
@@ -54,7 +54,7 @@ def _slice(obj: JsonObject) -> None:
             drop(mapping(capacity), "requestPolicy")
 
 
-def _wanted(devices: JsonObject) -> None:
+def _drop_gated_requests(devices: JsonObject) -> None:
     for request in mappings(devices, "requests"):
         for part in (mapping(request, "exactly"), *mappings(request, "firstAvailable")):
             _without(part, _OF_REQUEST)
@@ -78,15 +78,15 @@ DEVICE_GATES: Final[dict[tuple[str, str], Callable[[JsonObject], None]]] = {
 
 def forget_freed_devices(obj: JsonObject, old: JsonObject) -> None:
     """Drop what drivers have said of devices that a claim has no more."""
-    held = [_device(one) for one in mappings(obj, "status", "allocation", "devices", "results")]
-    had = [_device(one) for one in mappings(old, "status", "allocation", "devices", "results")]
-    told = mappings(obj, "status", "devices")
-    kept = [one for one in told if _device(one) in held or _device(one) not in had]
-    if len(kept) < len(told) or not told:
+    held = [_device(entry) for entry in mappings(obj, "status", "allocation", "devices", "results")]
+    had = [_device(entry) for entry in mappings(old, "status", "allocation", "devices", "results")]
+    statuses = mappings(obj, "status", "devices")
+    remaining = [entry for entry in statuses if _device(entry) in held or _device(entry) not in had]
+    if len(remaining) < len(statuses) or not statuses:
         drop(obj, "status", "devices")
-        if kept:
-            mapping(obj, "status")["devices"] = list(kept)
+        if remaining:
+            mapping(obj, "status")["devices"] = list(remaining)
 
 
-def _device(one: JsonObject) -> tuple[object, ...]:
-    return tuple(one.get(key) for key in ("driver", "pool", "device"))
+def _device(entry: JsonObject) -> tuple[object, ...]:
+    return tuple(entry.get(key) for key in ("driver", "pool", "device"))

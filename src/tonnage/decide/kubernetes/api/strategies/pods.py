@@ -84,15 +84,15 @@ def _select_own(term: JsonObject, labels: JsonObject) -> None:
     """Add to a selector that others have, or have not, the pod's own value of a label."""
     if not isinstance(term.get("labelSelector"), dict):
         return
-    wanted: list[JsonValue] = list(items(term, "labelSelector", "matchExpressions"))
+    expressions: list[JsonValue] = list(items(term, "labelSelector", "matchExpressions"))
     for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        wanted += [
+        expressions += [
             {"key": key, "operator": operator, "values": [labels[key]]}
             for key in texts(term, keys)
             if key in labels
         ]
-    if wanted:
-        put(term, wanted, "labelSelector", "matchExpressions")
+    if expressions:
+        put(term, expressions, "labelSelector", "matchExpressions")
 
 
 def _app_armor(pod: JsonObject) -> Iterator[str]:
@@ -113,9 +113,9 @@ def _app_armor(pod: JsonObject) -> Iterator[str]:
         yield f'metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
-def _profile(said: str) -> JsonObject | None:
-    if kind := _PLAIN_PROFILES.get(said):
+def _profile(annotation: str) -> JsonObject | None:
+    if kind := _PLAIN_PROFILES.get(annotation):
         return {"type": kind}
-    kept, _, name = said.partition("localhost/")
+    prefix, _, name = annotation.partition("localhost/")
     profile: JsonObject = {"type": "Localhost", "localhostProfile": name}
-    return None if kept or not name or list(app_armor_profile(profile, "")) else profile
+    return None if prefix or not name or list(app_armor_profile(profile, "")) else profile

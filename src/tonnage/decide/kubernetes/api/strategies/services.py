@@ -31,11 +31,11 @@ def keep_given(spec: JsonObject, before: JsonObject) -> None:
                 spec[key] = before[key]
     if _is_given_ports(before) and _is_given_ports(spec):
         used = _node_ports(before) & _node_ports(spec)
-        known = {text(port, "name"): number(port, "nodePort") for port in mappings(before, "ports")}
+        ports_before = {text(port, "name"): number(port, "nodePort") for port in mappings(before, "ports")}
         for port in mappings(spec, "ports"):
-            given = known.get(text(port, "name"), 0)
-            if not number(port, "nodePort") and given and given not in used:
-                port["nodePort"] = given
+            node_port = ports_before.get(text(port, "name"), 0)
+            if not number(port, "nodePort") and node_port and node_port not in used:
+                port["nodePort"] = node_port
     if needs_health_check(before) and needs_health_check(spec) and not number(spec, "healthCheckNodePort"):
         spec["healthCheckNodePort"] = number(before, "healthCheckNodePort")
 
@@ -45,22 +45,22 @@ def _is_given_ports(spec: JsonObject) -> bool:
 
 
 def _node_ports(spec: JsonObject) -> set[int]:
-    return {found for port in mappings(spec, "ports") if (found := number(port, "nodePort"))}
+    return {node_port for port in mappings(spec, "ports") if (node_port := number(port, "nodePort"))}
 
 
 def pair_addresses(spec: JsonObject, before: JsonObject) -> None:
     """Let the list of addresses follow the single one of a client that knows no list."""
-    one, listed = text(spec, "clusterIP"), items(spec, "clusterIPs")
-    was, known = text(before, "clusterIP"), items(before, "clusterIPs")
+    address, listed = text(spec, "clusterIP"), items(spec, "clusterIPs")
+    was, listed_before = text(before, "clusterIP"), items(before, "clusterIPs")
     if not before:
-        if one and not listed:
-            spec["clusterIPs"] = [one]
-    elif one == was:
-        if known and not listed:
-            spec["clusterIPs"] = list(known)
-    elif listed == known:
-        if one:
-            spec["clusterIPs"] = [one]
+        if address and not listed:
+            spec["clusterIPs"] = [address]
+    elif address == was:
+        if listed_before and not listed:
+            spec["clusterIPs"] = list(listed_before)
+    elif listed == listed_before:
+        if address:
+            spec["clusterIPs"] = [address]
         else:
             spec.pop("clusterIPs", None)
 

@@ -27,12 +27,12 @@ def date_phase(volume: JsonObject, old: JsonObject, now: str) -> None:
 def pair_sources(claim: JsonObject, old: JsonObject) -> None:
     """Drop a source of data that old servers did not know; tell the rest in both ways that there are."""
     spec = mapping(claim, "spec")
-    known = any(at(old, "spec", key) is not None for key in ("dataSource", "dataSourceRef"))
+    had_source = any(at(old, "spec", key) is not None for key in ("dataSource", "dataSourceRef"))
     if text(spec, "dataSourceRef", "namespace") and at(old, "spec", "dataSourceRef") is None:
         spec.pop("dataSourceRef")
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if isinstance(source, dict) and reference is None:
-        if not known and (text(source, "apiGroup"), text(source, "kind")) not in _READABLE:
+        if not had_source and (text(source, "apiGroup"), text(source, "kind")) not in _READABLE:
             spec.pop("dataSource")
         else:
             spec["dataSourceRef"] = {**source}

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, invalid, required, unsupported
-from tonnage.decide.kubernetes.api.validation.fields import Found, label_selector
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, label_selector
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, number, text
 
@@ -19,13 +19,13 @@ _SHORTEST_S: Final = 600
 _LONGEST_S: Final = 1 << 32
 
 
-def role(obj: JsonObject) -> Found:
+def role(obj: JsonObject) -> FieldErrors:
     """A Role: rules for the resources of its namespace."""
     for index, rule in enumerate(mappings(obj, "rules")):
         yield from _rule(rule, f"rules[{index}]", namespaced=True)
 
 
-def cluster_role(obj: JsonObject) -> Found:
+def cluster_role(obj: JsonObject) -> FieldErrors:
     """A ClusterRole; one that gathers others says which."""
     for index, rule in enumerate(mappings(obj, "rules")):
         yield from _rule(rule, f"rules[{index}]", namespaced=False)
@@ -35,13 +35,13 @@ def cluster_role(obj: JsonObject) -> Found:
     if not items(obj, "aggregationRule", "clusterRoleSelectors"):
         yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
     for index, selector in enumerate(mappings(obj, "aggregationRule", "clusterRoleSelectors")):
-        found = list(label_selector(selector, f"{path}[{index}]"))
-        yield from found
-        if found:
+        problems = list(label_selector(selector, f"{path}[{index}]"))
+        yield from problems
+        if problems:
             yield invalid(f"{path}[{index}]", None, "invalid label selector.")
 
 
-def _rule(rule: JsonObject, path: str, *, namespaced: bool) -> Found:
+def _rule(rule: JsonObject, path: str, *, namespaced: bool) -> FieldErrors:
     if not items(rule, "verbs"):
         yield required(f"{path}.verbs", "verbs must contain at least one value")
     urls: JsonValue = rule.get("nonResourceURLs")
@@ -58,36 +58,36 @@ def _rule(rule: JsonObject, path: str, *, namespaced: bool) -> Found:
         yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
-def role_binding(obj: JsonObject) -> Found:
+def role_binding(obj: JsonObject) -> FieldErrors:
     """A RoleBinding of a Role beside it or of a ClusterRole."""
     yield from _binding(obj, ("Role", "ClusterRole"))
 
 
-def cluster_role_binding(obj: JsonObject) -> Found:
+def cluster_role_binding(obj: JsonObject) -> FieldErrors:
     """A ClusterRoleBinding."""
     yield from _binding(obj, ("ClusterRole",))
 
 
-def role_binding_update(new: JsonObject, old: JsonObject) -> Found:
+def role_binding_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """The role of a RoleBinding stays."""
     yield from role_binding(new)
     yield from _same_role(new, old)
 
 
-def cluster_role_binding_update(new: JsonObject, old: JsonObject) -> Found:
+def cluster_role_binding_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """The role of a ClusterRoleBinding stays."""
     yield from cluster_role_binding(new)
     yield from _same_role(new, old)
 
 
-def _same_role(new: JsonObject, old: JsonObject) -> Found:
+def _same_role(new: JsonObject, old: JsonObject) -> FieldErrors:
     keys = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
     shown: JsonObject = {go: text(new, "roleRef", key) for go, key in keys}
     if shown != {go: text(old, "roleRef", key) for go, key in keys}:
         yield invalid("roleRef", shown, "cannot change roleRef")
 
 
-def _binding(obj: JsonObject, kinds: tuple[str, ...]) -> Found:
+def _binding(obj: JsonObject, kinds: tuple[str, ...]) -> FieldErrors:
     reference = mapping(obj, "roleRef")
     group, kind, name = (text(reference, key) for key in ("apiGroup", "kind", "name"))
     if group != _GROUP:
@@ -101,7 +101,7 @@ def _binding(obj: JsonObject, kinds: tuple[str, ...]) -> Found:
         yield from _subject(subject, f"subjects[{index}]", namespaced="Role" in kinds)
 
 
-def _subject(subject: JsonObject, path: str, *, namespaced: bool) -> Found:
+def _subject(subject: JsonObject, path: str, *, namespaced: bool) -> FieldErrors:
     group, kind, name = (text(subject, key) for key in ("apiGroup", "kind", "name"))
     if not name:
         yield required(f"{path}.name")
@@ -120,7 +120,7 @@ def _subject(subject: JsonObject, path: str, *, namespaced: bool) -> Found:
             yield unsupported(f"{path}.kind", kind, _SUBJECTS)
 
 
-def token_request(obj: JsonObject) -> Found:
+def token_request(obj: JsonObject) -> FieldErrors:
     """How long a token may live."""
     field, seconds = "spec.expirationSeconds", number(obj, "spec", "expirationSeconds")
     if seconds < _SHORTEST_S:

@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.problems import (
 )
 from tonnage.decide.kubernetes.api.validation.fields import (
     PREEMPTION,
-    Found,
+    FieldErrors,
     one_of,
     standard_finalizer,
     taints,
@@ -52,7 +52,7 @@ _SECRET_KEYS: Final = {
 """Keys that a Secret of a type must have."""
 
 
-def node(obj: JsonObject) -> Found:
+def node(obj: JsonObject) -> FieldErrors:
     """A Node; the server names taints by a path under metadata."""
     yield from taints(mappings(obj, "spec", "taints"), "metadata.taints")
     yield from _node_resources(obj)
@@ -62,44 +62,44 @@ def node(obj: JsonObject) -> Found:
     yield from _pod_ranges(obj)
 
 
-def _node_resources(obj: JsonObject) -> Found:
+def _node_resources(obj: JsonObject) -> FieldErrors:
     for key in ("capacity", "allocatable"):
         for name, quantity in sorted(mapping(obj, "status", key).items()):
             yield from amount(name, str(quantity), f"status.{key}.{name}")
 
 
-def _pod_ranges(obj: JsonObject) -> Found:
+def _pod_ranges(obj: JsonObject) -> FieldErrors:
     """Addresses that pods of a node get, of each family one range."""
-    path, found = "spec.podCIDRs", texts(obj, "spec", "podCIDRs")
-    for index, shown in enumerate(found):
+    path, ranges = "spec.podCIDRs", texts(obj, "spec", "podCIDRs")
+    for index, shown in enumerate(ranges):
         yield from legacy_range(shown, f"{path}[{index}]")
-    if len(found) < 2:
+    if len(ranges) < 2:
         return
-    bad = next((index for index, shown in enumerate(found) if parsed_range(shown) is None), None)
+    bad = next((index for index, shown in enumerate(ranges) if parsed_range(shown) is None), None)
     if bad is not None:
-        told = f"invalid CIDR[{bad}]: <nil> (invalid CIDR address: {found[bad]})"
-        why = f"invalid PodCIDRs. failed to check with dual stack with error:{told}"
+        detail = f"invalid CIDR[{bad}]: <nil> (invalid CIDR address: {ranges[bad]})"
+        why = f"invalid PodCIDRs. failed to check with dual stack with error:{detail}"
         yield internal(path, why)
-    families = {one.version for one in map(parsed_range, found) if one is not None}
-    if bad is not None or len(families) < 2 or len(found) > 2:
-        yield invalid(path, list(found), "may specify no more than one CIDR for each IP family")
+    families = {network.version for network in map(parsed_range, ranges) if network is not None}
+    if bad is not None or len(families) < 2 or len(ranges) > 2:
+        yield invalid(path, list(ranges), "may specify no more than one CIDR for each IP family")
 
 
-def node_update(new: JsonObject, old: JsonObject) -> Found:
+def node_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed Node, which is checked like a new one, too."""
     yield from node(new)
     yield from node_status_update(new, old)
 
 
-def node_status_update(new: JsonObject, old: JsonObject) -> Found:
+def node_status_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """What a Node is said to be: its pod network and its provider's id stay once they are set."""
     yield from _node_resources(new)
-    seen: list[JsonObject] = []
+    addresses: list[JsonObject] = []
     for index, address in enumerate(mappings(new, "status", "addresses")):
-        if address in seen:
+        if address in addresses:
             shown: JsonObject = {"Type": text(address, "type"), "Address": text(address, "address")}
             yield duplicate(f"status.addresses[{index}]", shown)
-        seen.append(address)
+        addresses.append(address)
     before, ranges = items(old, "spec", "podCIDRs"), items(new, "spec", "podCIDRs")
     changed = 1 if len(before) != len(ranges) else sum(map(ne, before, ranges))
     for _ in range(changed if before else 0):
@@ -113,33 +113,33 @@ def node_status_update(new: JsonObject, old: JsonObject) -> Found:
         yield forbidden("spec.externalID", "may not be updated")
 
 
-def _features(found: list[str], path: str) -> Found:
+def _features(features: list[str], path: str) -> FieldErrors:
     """What a node can do, in order."""
-    for index, name in enumerate(found):
+    for index, name in enumerate(features):
         if not re.fullmatch(_FEATURE, name):
             yield invalid(f"{path}[{index}]", name, f"invalid feature name {quoted(name)}: {_FEATURE_WORDS}")
-        for following in found[index + 1 : index + 2]:
+        for following in features[index + 1 : index + 2]:
             if following == name:
                 yield duplicate(f"{path}[{index + 1}]", following)
             elif following < name:
                 yield invalid(f"{path}[{index + 1}]", following, "list must be sorted alphabetically")
 
 
-def namespace(obj: JsonObject) -> Found:
+def namespace(obj: JsonObject) -> FieldErrors:
     """A Namespace's finalizers."""
     for name in texts(obj, "spec", "finalizers"):
         yield from complaints("spec.finalizers", name, names.qualified_name(name))
         yield from standard_finalizer(name, "spec.finalizers")
 
 
-def namespace_finalizers(new: JsonObject, _old: JsonObject) -> Found:
+def namespace_finalizers(new: JsonObject, _old: JsonObject) -> FieldErrors:
     """What a Namespace still waits for, as its `finalize` is told."""
     for index, name in enumerate(texts(new, "spec", "finalizers")):
         yield from complaints(f"spec.finalizers[{index}]", name, names.qualified_name(name))
         yield from standard_finalizer(name, f"spec.finalizers[{index}]")
 
 
-def namespace_status_update(new: JsonObject, old: JsonObject) -> Found:
+def namespace_status_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A Namespace's phase, which follows from its deletion."""
     phase = text(new, "status", "phase")
     deleted = bool(mapping(new, "metadata").get("deletionTimestamp"))
@@ -149,16 +149,18 @@ def namespace_status_update(new: JsonObject, old: JsonObject) -> Found:
         yield invalid("status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
 
 
-def config_map(obj: JsonObject) -> Found:
+def config_map(obj: JsonObject) -> FieldErrors:
     """A ConfigMap's keys and size."""
-    data, binary = mapping(obj, "data"), mapping(obj, "binaryData")
-    for key in sorted(data):
+    values, binary = mapping(obj, "data"), mapping(obj, "binaryData")
+    for key in sorted(values):
         yield from complaints(f"data[{key}]", key, names.config_key(key))
         if key in binary:
             yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
     for key in sorted(binary):
         yield from complaints(f"binaryData[{key}]", key, names.config_key(key))
-    size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
+    size = sum(len(str(value).encode()) for value in values.values()) + sum(
+        map(_decoded_size, binary.values())
+    )
     if size > LARGEST_DATA:
         yield too_long("[]", LARGEST_DATA)  # So the server names the object itself.
 
@@ -167,7 +169,7 @@ def _decoded_size(value: object) -> int:
     return len(base64.b64decode(str(value)))
 
 
-def immutable_data(new: JsonObject, old: JsonObject) -> Found:
+def immutable_data(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A ConfigMap or Secret that says that it never changes."""
     if not flag(old, "immutable"):
         return
@@ -178,33 +180,33 @@ def immutable_data(new: JsonObject, old: JsonObject) -> Found:
             yield forbidden(key, _IMMUTABLE_DATA)
 
 
-def config_map_update(new: JsonObject, old: JsonObject) -> Found:
+def config_map_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed ConfigMap."""
     yield from immutable_data(new, old)
     yield from config_map(new)
 
 
-def secret(obj: JsonObject) -> Found:
+def secret(obj: JsonObject) -> FieldErrors:
     """A Secret's keys and size, and the keys that its type demands."""
-    data, kind = mapping(obj, "data"), text(obj, "type")
-    for key in sorted(data):
+    values, kind = mapping(obj, "data"), text(obj, "type")
+    for key in sorted(values):
         yield from complaints(f"data[{key}]", key, names.config_key(key))
-    if sum(map(_decoded_size, data.values())) > LARGEST_DATA:
+    if sum(map(_decoded_size, values.values())) > LARGEST_DATA:
         yield too_long("data", LARGEST_DATA)
     account = "kubernetes.io/service-account.name"
     if kind == "kubernetes.io/service-account-token" and not text(obj, "metadata", "annotations", account):
         yield required(f"metadata.annotations[{account}]")
-    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & values.keys():
         yield required("data[username]")
         yield required("data[password]")
     for key in _SECRET_KEYS.get(kind, ()):
-        if not data.get(key) and (key not in data or kind == "kubernetes.io/ssh-auth"):
+        if not values.get(key) and (key not in values or kind == "kubernetes.io/ssh-auth"):
             yield required(f"data[{key}]")
         elif kind in ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson"):
-            yield from _is_json(str(data[key]), f"data[{key}]")
+            yield from _is_json(str(values[key]), f"data[{key}]")
 
 
-def _is_json(encoded: str, path: str) -> Found:
+def _is_json(encoded: str, path: str) -> FieldErrors:
     """The content of a Secret that is a JSON object; the refusal does not show it."""
     try:
         value = parse_json(base64.b64decode(encoded))
@@ -217,14 +219,14 @@ def _is_json(encoded: str, path: str) -> Found:
         yield invalid(path, _REDACTED, words)
 
 
-def secret_update(new: JsonObject, old: JsonObject) -> Found:
+def secret_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed Secret; its type stays."""
     yield from unchanged(text(new, "type"), text(old, "type"), "type")
     yield from immutable_data(new, old)
     yield from secret(new)
 
 
-def priority_class(obj: JsonObject) -> Found:
+def priority_class(obj: JsonObject) -> FieldErrors:
     """A PriorityClass: its value below the system's."""
     name, value = text(obj, "metadata", "name"), number(obj, "value")
     if name.startswith("system-"):
@@ -247,14 +249,14 @@ def _not_system(name: str, value: int, is_default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 
-def priority_class_update(new: JsonObject, old: JsonObject) -> Found:
+def priority_class_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed PriorityClass: value and policy stay."""
     if number(new, "value") != number(old, "value"):
         yield forbidden("value", "may not be changed in an update.")
     yield from unchanged(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
 
 
-def lease(obj: JsonObject) -> Found:
+def lease(obj: JsonObject) -> FieldErrors:
     """A Lease's numbers."""
     spec = mapping(obj, "spec")
     if (

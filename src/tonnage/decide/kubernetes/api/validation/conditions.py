@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.api.problems import (
     too_long,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import number, text
 from tonnage.model.kubernetes.name_words import pattern_complaint
@@ -33,14 +33,14 @@ _LONGEST_REASON: Final = 1024
 _LONGEST_MESSAGE: Final = 32 * 1024
 
 
-def conditions(found: list[JsonObject], path: str) -> Found:
+def conditions(entries: list[JsonObject], path: str) -> FieldErrors:
     """Conditions, one of a type."""
-    seen: set[str] = set()
-    for index, condition in enumerate(found):
+    types: set[str] = set()
+    for index, condition in enumerate(entries):
         where, kind = f"{path}[{index}]", text(condition, "type")
-        if kind in seen:
+        if kind in types:
             yield duplicate(f"{where}.type", kind)
-        seen.add(kind)
+        types.add(kind)
         yield from complaints(f"{where}.type", kind, names.qualified_name(kind))
         if (state := text(condition, "status")) not in STATES:
             yield unsupported(f"{where}.status", state, STATES)
@@ -54,7 +54,7 @@ def conditions(found: list[JsonObject], path: str) -> Found:
             yield too_long(f"{where}.message", _LONGEST_MESSAGE)
 
 
-def _reason(reason: str, path: str) -> Found:
+def _reason(reason: str, path: str) -> FieldErrors:
     if not reason:
         yield required(path)
         return

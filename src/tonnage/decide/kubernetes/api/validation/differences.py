@@ -13,11 +13,13 @@ def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, 
     """
     if isinstance(new, dict) and isinstance(old, dict):
         keys = list(dict.fromkeys([*old, *new]))
-        return [one for key in keys for one in changed_paths(new.get(key), old.get(key), f"{path}.{key}")]
+        return [
+            change for key in keys for change in changed_paths(new.get(key), old.get(key), f"{path}.{key}")
+        ]
     if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         return [
-            one
+            change
             for index, (now, was) in enumerate(zip(new, old, strict=True))
-            for one in changed_paths(now, was, f"{path}[{index}]")
+            for change in changed_paths(now, was, f"{path}[{index}]")
         ]
     return [] if same_json(new, old) else [(path, new, old)]

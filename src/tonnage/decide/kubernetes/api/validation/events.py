@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, invalid, required
-from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found, unchanged
+from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, FieldErrors, unchanged
 from tonnage.decide.kubernetes.api.validation.metadata import metadata_changed, namespaced_metadata
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, number, text
@@ -54,12 +54,12 @@ _TEXTS: Final = ("reason", "message", "type", "action", "reportingComponent", "r
 _FIRST_NAMES: Final = {"reportingComponent": "reportingController"}
 
 
-def event(obj: JsonObject) -> Found:
+def event(obj: JsonObject) -> FieldErrors:
     """An Event of `v1`, new or changed."""
     yield from _any_event(obj, "reportingComponent")
 
 
-def renamed_event(obj: JsonObject) -> Found:
+def renamed_event(obj: JsonObject) -> FieldErrors:
     """A new Event of `events.k8s.io/v1`."""
     yield from _any_event(obj, "reportingController")
     yield from namespaced_metadata(obj)
@@ -75,7 +75,7 @@ def renamed_event(obj: JsonObject) -> Found:
         yield invalid("source", "", _OLD)
 
 
-def renamed_event_update(new: JsonObject, old: JsonObject) -> Found:
+def renamed_event_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed Event of `events.k8s.io/v1`: only its series goes on."""
     yield from _any_event(new, "reportingController")
     yield from metadata_changed(new, old)
@@ -103,7 +103,7 @@ def _in_go(key: str, obj: JsonObject) -> JsonValue:
     return shown
 
 
-def _series(obj: JsonObject) -> Found:
+def _series(obj: JsonObject) -> FieldErrors:
     if obj.get("series") is None:
         return
     series = mapping(obj, "series")
@@ -113,7 +113,7 @@ def _series(obj: JsonObject) -> Found:
         yield required("series.lastObservedTime")
 
 
-def _any_event(obj: JsonObject, controller_field: str) -> Found:
+def _any_event(obj: JsonObject, controller_field: str) -> FieldErrors:
     """An Event lies in the namespace of what it is about; one with a time says who reports it."""
     home, about = text(obj, "metadata", "namespace"), text(obj, "involvedObject", "namespace")
     if not obj.get("eventTime"):
@@ -126,7 +126,7 @@ def _any_event(obj: JsonObject, controller_field: str) -> Found:
     yield from complaints("namespace", home, names.dns_subdomain(home, "characters"))
 
 
-def _reporter(obj: JsonObject, controller_field: str) -> Found:
+def _reporter(obj: JsonObject, controller_field: str) -> FieldErrors:
     controller = text(obj, "reportingComponent")
     if not controller:
         yield required(controller_field)

@@ -22,7 +22,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, number, text, texts
 from tonnage.model.kubernetes.name_words import pattern_complaint
 
-Found = Iterator[FieldError]
+FieldErrors = Iterator[FieldError]
 NEGATIVE: Final = "must be greater than or equal to 0"
 IMMUTABLE: Final = "field is immutable"
 INT32: Final = (1 << 31) - 1
@@ -37,19 +37,19 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EMPTY: Final[tuple[JsonValue, ...]] = (None, "", [], {})
 
 
-def nonnegative(obj: JsonObject, key: str, path: str) -> Found:
+def nonnegative(obj: JsonObject, key: str, path: str) -> FieldErrors:
     """A number under `key` that must not be below zero; absent is fine."""
     if (value := number(obj, key)) < 0:
         yield invalid(f"{path}.{key}", value, NEGATIVE)
 
 
-def unchanged(new: JsonValue, old: JsonValue, path: str) -> Found:
+def unchanged(new: JsonValue, old: JsonValue, path: str) -> FieldErrors:
     """A value that an update must not change; unset and empty are the same."""
     if not (same_json(new, old) or (new in _EMPTY and old in _EMPTY)):
         yield invalid(path, new, IMMUTABLE)
 
 
-def one_of(value: str, supported: tuple[str, ...], path: str) -> Found:
+def one_of(value: str, supported: tuple[str, ...], path: str) -> FieldErrors:
     """A value of a fixed set, required."""
     if not value:
         yield required(path)
@@ -57,13 +57,13 @@ def one_of(value: str, supported: tuple[str, ...], path: str) -> Found:
         yield unsupported(path, value, supported)
 
 
-def one_of_if_set(obj: JsonObject, key: str, supported: tuple[str, ...], path: str) -> Found:
+def one_of_if_set(obj: JsonObject, key: str, supported: tuple[str, ...], path: str) -> FieldErrors:
     """A value of a fixed set under `key`; absent is fine."""
     if (value := obj.get(key)) is not None and value not in supported:
         yield unsupported(f"{path}.{key}", value, supported)
 
 
-def domain_prefixed(value: str, path: str) -> Found:
+def domain_prefixed(value: str, path: str) -> FieldErrors:
     """A domain and what it calls something, `acme.io/foo`; required."""
     domain, _, rest = value.partition("/")
     if not value:
@@ -76,14 +76,14 @@ def domain_prefixed(value: str, path: str) -> Found:
             yield invalid(path, rest, pattern_complaint("Invalid path", _PATH))
 
 
-def labels(found: JsonObject, path: str) -> Found:
+def labels(entries: JsonObject, path: str) -> FieldErrors:
     """Keys and values of labels."""
-    for key, value in sorted(found.items()):
+    for key, value in sorted(entries.items()):
         yield from complaints(path, key, names.qualified_name(key))
         yield from complaints(path, value, names.label_value(str(value)))
 
 
-def label_selector(selector: JsonObject, path: str) -> Found:
+def label_selector(selector: JsonObject, path: str) -> FieldErrors:
     """A LabelSelector object."""
     yield from labels(mapping(selector, "matchLabels"), f"{path}.matchLabels")
     for index, requirement in enumerate(mappings(selector, "matchExpressions")):
@@ -93,7 +93,7 @@ def label_selector(selector: JsonObject, path: str) -> Found:
         yield from label_requirement(requirement, where)
 
 
-def label_requirement(requirement: JsonObject, path: str) -> Found:
+def label_requirement(requirement: JsonObject, path: str) -> FieldErrors:
     """A requirement of labels, whose operator may be unknown."""
     yield from operands(requirement, path)
     key = text(requirement, "key")
@@ -102,7 +102,7 @@ def label_requirement(requirement: JsonObject, path: str) -> Found:
         yield from complaints(f"{path}.values[{position}]", value, names.label_value(str(value)))
 
 
-def operands(requirement: JsonObject, path: str) -> Found:
+def operands(requirement: JsonObject, path: str) -> FieldErrors:
     """The values that an operator wants, or must not have."""
     operator, values = text(requirement, "operator"), items(requirement, "values")
     if operator in ("In", "NotIn") and not values:
@@ -127,13 +127,13 @@ def is_empty_selector(selector: JsonObject) -> bool:
     return not mapping(selector, "matchLabels") and not items(selector, "matchExpressions")
 
 
-def tolerations(found: list[JsonObject], path: str) -> Found:
+def tolerations(entries: list[JsonObject], path: str) -> FieldErrors:
     """Tolerations of a pod."""
-    for index, toleration in enumerate(found):
+    for index, toleration in enumerate(entries):
         yield from _toleration(toleration, f"{path}[{index}]")
 
 
-def _toleration(toleration: JsonObject, path: str) -> Found:
+def _toleration(toleration: JsonObject, path: str) -> FieldErrors:
     key, operator = text(toleration, "key"), text(toleration, "operator")
     value, effect = text(toleration, "value"), text(toleration, "effect")
     if key:
@@ -157,22 +157,22 @@ def _toleration(toleration: JsonObject, path: str) -> Found:
         yield unsupported(f"{path}.effect", effect, _EFFECTS)
 
 
-def taints(found: list[JsonObject], path: str) -> Found:
+def taints(entries: list[JsonObject], path: str) -> FieldErrors:
     """Taints of a node; a key may stand once for an effect."""
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(found):
+    seen_keys: set[tuple[str, str]] = set()
+    for index, taint in enumerate(entries):
         where = f"{path}[{index}]"
         key, effect = text(taint, "key"), text(taint, "effect")
         yield from complaints(f"{where}.key", key, names.qualified_name(key))
         if wrong := names.label_value(text(taint, "value")):
             yield invalid(f"{where}.value", text(taint, "value"), ";".join(wrong))
         yield from one_of(effect, _EFFECTS, f"{where}.effect")
-        if (key, effect) in seen:
+        if (key, effect) in seen_keys:
             again = duplicate(where, taint_as_shown(taint))
             yield FieldError(
                 again.type, again.field, again.value, "taints must be unique by key and effect pair"
             )
-        seen.add((key, effect))
+        seen_keys.add((key, effect))
 
 
 def taint_as_shown(taint: JsonObject) -> JsonObject:
@@ -186,7 +186,7 @@ def taint_as_shown(taint: JsonObject) -> JsonObject:
     return shown
 
 
-def int_or_percent(value: JsonValue, path: str) -> Found:
+def int_or_percent(value: JsonValue, path: str) -> FieldErrors:
     """A number that is not negative, or a percentage."""
     if isinstance(value, str):
         yield from complaints(path, value, names.percentage(value))
@@ -194,7 +194,7 @@ def int_or_percent(value: JsonValue, path: str) -> Found:
         yield invalid(path, value, NEGATIVE)
 
 
-def at_most_100_percent(value: JsonValue, path: str) -> Found:
+def at_most_100_percent(value: JsonValue, path: str) -> FieldErrors:
     """A percentage of at most 100."""
     if isinstance(value, str) and re.fullmatch("[0-9]+%", value) and int(value[:-1]) > 100:
         yield invalid(path, value, "must not be greater than 100%")
@@ -212,13 +212,13 @@ def in_range(value: int, low: int, high: int) -> tuple[str, ...]:
     return () if low <= value <= high else (f"must be between {low} and {high}, inclusive",)
 
 
-def user_or_group(obj: JsonObject, key: str, path: str) -> Found:
+def user_or_group(obj: JsonObject, key: str, path: str) -> FieldErrors:
     """A numeric user or group."""
     if (value := obj.get(key)) is not None:
         yield from complaints(f"{path}.{key}", value, in_range(number(obj, key), 0, INT32))
 
 
-def more_groups(obj: JsonObject, path: str) -> Found:
+def more_groups(obj: JsonObject, path: str) -> FieldErrors:
     """The groups beside the first one."""
     for index, group in enumerate(items(obj, "supplementalGroups")):
         if isinstance(group, int):
@@ -226,22 +226,22 @@ def more_groups(obj: JsonObject, path: str) -> Found:
             yield from complaints(where, group, in_range(group, 0, INT32))
 
 
-def each_name(found: list[str], path: str) -> Found:
+def each_name(entries: list[str], path: str) -> FieldErrors:
     """Qualified names in a list; complaints name the list."""
-    for name in found:
+    for name in entries:
         yield from complaints(path, name, names.qualified_name(name))
 
 
-def standard_finalizer(name: str, path: str) -> Found:
+def standard_finalizer(name: str, path: str) -> FieldErrors:
     """A finalizer of a built-in kind: without a domain it must be one of Kubernetes' own."""
     if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
         yield invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")
 
 
-def finalizers(obj: JsonObject, path: str) -> Found:
+def finalizers(obj: JsonObject, path: str) -> FieldErrors:
     """Finalizers of any object."""
-    found = texts(obj, "finalizers")
-    yield from each_name(found, f"{path}.finalizers")
-    if "orphan" in found and "foregroundDeletion" in found:
+    entries = texts(obj, "finalizers")
+    yield from each_name(entries, f"{path}.finalizers")
+    if "orphan" in entries and "foregroundDeletion" in entries:
         words = "finalizer orphan and foregroundDeletion cannot be both set"
-        yield invalid(f"{path}.finalizers", list(found), words)
+        yield invalid(f"{path}.finalizers", list(entries), words)

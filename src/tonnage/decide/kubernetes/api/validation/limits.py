@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.go_values import in_go
 from tonnage.decide.kubernetes.api.problems import complaints, duplicate, forbidden, invalid, required
-from tonnage.decide.kubernetes.api.validation.fields import Found, labels, tolerations, unchanged
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, labels, tolerations, unchanged
 from tonnage.decide.kubernetes.api.validation.resources import (
     container_resource_name,
     is_native,
@@ -39,22 +39,22 @@ _BOUNDS: Final = (
 """What may not exceed what, the field that is told, which of the two values, and the words."""
 
 
-def limit_range(obj: JsonObject) -> Found:
+def limit_range(obj: JsonObject) -> FieldErrors:
     """A LimitRange: types once each, bounds that do not contradict each other."""
-    seen: set[str] = set()
+    types: set[str] = set()
     for index, limit in enumerate(mappings(obj, "spec", "limits")):
         path, kind = f"spec.limits[{index}]", text(limit, "type")
         wrong = names.qualified_name(kind)
         yield from complaints(f"{path}.type", kind, wrong)
         if not wrong and "/" not in kind and kind not in _LIMIT_TYPES:
             yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
-        if kind in seen:
+        if kind in types:
             yield duplicate(f"{path}.type", kind)
-        seen.add(kind)
+        types.add(kind)
         yield from _limit(limit, kind, path)
 
 
-def _limit(limit: JsonObject, kind: str, path: str) -> Found:
+def _limit(limit: JsonObject, kind: str, path: str) -> FieldErrors:
     rule = container_resource_name if kind in ("Pod", "Container") else resource_name
     for key in ("max", "min", "default", "defaultRequest"):
         if kind == "Pod" and key in ("default", "defaultRequest"):
@@ -77,38 +77,38 @@ def _limit(limit: JsonObject, kind: str, path: str) -> Found:
         yield from _of_resource(limit, name, path)
 
 
-def _of_resource(limit: JsonObject, name: str, path: str) -> Found:
+def _of_resource(limit: JsonObject, name: str, path: str) -> FieldErrors:
     """What is wrong with the bounds of one resource."""
-    found = {key: str(mapping(limit, key)[name]) for key in limit if name in mapping(limit, key)}
-    for lower, upper, where, told, words in _BOUNDS:
-        if lower not in found or upper not in found:
+    bounds = {key: str(mapping(limit, key)[name]) for key in limit if name in mapping(limit, key)}
+    for lower, upper, where, side, words in _BOUNDS:
+        if lower not in bounds or upper not in bounds:
             continue
-        sides = canonical_quantity(found[lower]), canonical_quantity(found[upper])
+        sides = canonical_quantity(bounds[lower]), canonical_quantity(bounds[upper])
         if parse_quantity(sides[0]) > parse_quantity(sides[1]):
-            yield invalid(f"{path}.{where}[{name}]", sides[told], words.format(*sides))
-    yield from _ratio(found, f"{path}.maxLimitRequestRatio[{name}]")
-    given, asked = found.get("default"), found.get("defaultRequest")
-    if given is None or asked is None or (is_native(name) and not name.startswith("hugepages-")):
+            yield invalid(f"{path}.{where}[{name}]", sides[side], words.format(*sides))
+    yield from _ratio(bounds, f"{path}.maxLimitRequestRatio[{name}]")
+    default, default_request = bounds.get("default"), bounds.get("defaultRequest")
+    if default is None or default_request is None or (is_native(name) and not name.startswith("hugepages-")):
         return
-    if parse_quantity(given) != parse_quantity(asked):
-        words = f"default value {given} must equal to defaultRequest value {asked} in {name}"
-        yield invalid(f"{path}.defaultRequest[{name}]", asked, words)
+    if parse_quantity(default) != parse_quantity(default_request):
+        words = f"default value {default} must equal to defaultRequest value {default_request} in {name}"
+        yield invalid(f"{path}.defaultRequest[{name}]", default_request, words)
 
 
-def _ratio(found: dict[str, str], path: str) -> Found:
-    if "maxLimitRequestRatio" not in found:
+def _ratio(bounds: dict[str, str], path: str) -> FieldErrors:
+    if "maxLimitRequestRatio" not in bounds:
         return
-    written = canonical_quantity(found["maxLimitRequestRatio"])
+    written = canonical_quantity(bounds["maxLimitRequestRatio"])
     ratio = parse_quantity(written)
     if ratio < 1:
         yield invalid(path, written, f"ratio {written} is less than 1")
-    if "min" in found and "max" in found and (least := parse_quantity(found["min"])):
-        most = parse_quantity(found["max"]) / least
+    if "min" in bounds and "max" in bounds and (least := parse_quantity(bounds["min"])):
+        most = parse_quantity(bounds["max"]) / least
         if ratio > most:
             yield invalid(path, written, f"ratio {written} is greater than max/min = {float(most):.6f}")
 
 
-def runtime_class(obj: JsonObject) -> Found:
+def runtime_class(obj: JsonObject) -> FieldErrors:
     """A new RuntimeClass."""
     handler = text(obj, "handler")
     yield from complaints("handler", handler, names.dns_label(handler))
@@ -118,15 +118,15 @@ def runtime_class(obj: JsonObject) -> Found:
     yield from labels(selector, "scheduling.nodeSelector")
     tolerated = mappings(obj, "scheduling", "tolerations")
     yield from tolerations(tolerated, "scheduling.tolerations")
-    seen = []
+    seen_tolerations = []
     for index, toleration in enumerate(tolerated):
         same = [text(toleration, key) for key in ("key", "operator", "value", "effect")]
-        if same in seen:
+        if same in seen_tolerations:
             yield duplicate(f"scheduling.tolerations[{index}]", in_go("Toleration", toleration))
-        seen.append(same)
+        seen_tolerations.append(same)
 
 
-def runtime_class_update(new: JsonObject, old: JsonObject) -> Found:
+def runtime_class_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed one, whose handler stays."""
     yield from runtime_class(new)
     yield from unchanged(new.get("handler"), old.get("handler"), "handler")

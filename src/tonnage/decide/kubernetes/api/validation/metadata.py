@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, forbidden, invalid, required, too_long
 from tonnage.decide.kubernetes.api.validation.fields import (
     NEGATIVE,
-    Found,
+    FieldErrors,
     finalizers,
     labels,
     standard_finalizer,
@@ -103,50 +103,52 @@ _SPELLED: Final = {"uid": "uID"}
 """Names in Go whose first letter alone becomes small."""
 
 
-def metadata_create(kind_row: KindRow, obj: JsonObject) -> Found:
+def metadata_create(kind_row: KindRow, obj: JsonObject) -> FieldErrors:
     """Metadata of a new object, whose name must have been generated already if it is to be."""
     meta = mapping(obj, "metadata")
     rule = NAME_RULES.get((kind_row.group, kind_row.kind), names.dns_subdomain)
-    yield from _named(meta, rule)
+    yield from _name_or_prefix(meta, rule)
     yield from _whole(meta, namespaced=kind_row.namespaced)
     yield from _own_finalizers(kind_row, meta)
 
 
-def any_metadata(kind_row: KindRow, obj: JsonObject) -> Found:
+def any_metadata(kind_row: KindRow, obj: JsonObject) -> FieldErrors:
     """What the server demands of the metadata of every object, whatever its kind's own rules."""
     meta = mapping(obj, "metadata")
-    yield from _named(meta, names.path_segment)
+    yield from _name_or_prefix(meta, names.path_segment)
     yield from _whole(meta, namespaced=kind_row.namespaced)
 
 
-def embedded_metadata(meta: JsonObject) -> Found:
+def embedded_metadata(meta: JsonObject) -> FieldErrors:
     """Metadata of a whole object within another, which may have no name."""
-    yield from _named({**meta, "name": text(meta, "name") or "fakename"}, names.path_segment)
+    yield from _name_or_prefix({**meta, "name": text(meta, "name") or "fakename"}, names.path_segment)
     yield from _whole(meta, namespaced=bool(text(meta, "namespace")))
 
 
-def namespaced_metadata(obj: JsonObject) -> Found:
+def namespaced_metadata(obj: JsonObject) -> FieldErrors:
     """Metadata of a new object with a namespace and the usual name, for rules that check more before it."""
     meta = mapping(obj, "metadata")
-    yield from _named(meta, names.dns_subdomain)
+    yield from _name_or_prefix(meta, names.dns_subdomain)
     yield from _whole(meta, namespaced=True)
     yield from _standard_finalizers(meta)
 
 
-def metadata_changed(new: JsonObject, old: JsonObject) -> Found:
+def metadata_changed(new: JsonObject, old: JsonObject) -> FieldErrors:
     """What an update changes of metadata, for rules that check more before it."""
     yield from _changed(mapping(new, "metadata"), mapping(old, "metadata"))
     yield from _standard_finalizers(mapping(new, "metadata"))
 
 
-def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Found:
+def metadata_update(
+    kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = ""
+) -> FieldErrors:
     """Metadata of an update against what is stored: what every kind is held to, and its own rules again.
 
     The server tells a fault as often as it finds it.
     """
     meta, before = mapping(new, "metadata"), mapping(old, "metadata")
     whole, changed = tuple(_whole(meta, namespaced=kind_row.namespaced)), tuple(_changed(meta, before))
-    yield from _named(meta, names.path_segment)
+    yield from _name_or_prefix(meta, names.path_segment)
     yield from whole
     yield from changed
     changes, wholes = _CHECKED_ANEW.get((kind_row.group, kind_row.kind), _CHANGES)
@@ -158,7 +160,7 @@ def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subreso
     yield from (*whole, *finalizers_named) * wholes
 
 
-def _named(meta: JsonObject, rule: Callable[[str], names.Complaints]) -> Found:
+def _name_or_prefix(meta: JsonObject, rule: Callable[[str], names.Complaints]) -> FieldErrors:
     name, generate = text(meta, "name"), text(meta, "generateName")
     if generate:
         # The server adds letters, so a trailing hyphen is fine.
@@ -170,7 +172,7 @@ def _named(meta: JsonObject, rule: Callable[[str], names.Complaints]) -> Found:
         yield from complaints("metadata.name", name, rule(name))
 
 
-def _whole(meta: JsonObject, *, namespaced: bool) -> Found:
+def _whole(meta: JsonObject, *, namespaced: bool) -> FieldErrors:
     if namespaced:  # From others the server takes it.
         yield from _namespace(text(meta, "namespace"))
     if (generation := number(meta, "generation")) < 0:
@@ -179,7 +181,7 @@ def _whole(meta: JsonObject, *, namespaced: bool) -> Found:
     yield from finalizers(meta, "metadata")
 
 
-def _changed(meta: JsonObject, before: JsonObject) -> Found:
+def _changed(meta: JsonObject, before: JsonObject) -> FieldErrors:
     if before.get("deletionTimestamp"):
         added = sorted(set(texts(meta, "finalizers")) - set(texts(before, "finalizers")))
         if added:
@@ -195,42 +197,42 @@ def _changed(meta: JsonObject, before: JsonObject) -> Found:
     yield from _common(meta)
 
 
-def _own_finalizers(kind_row: KindRow, meta: JsonObject) -> Found:
+def _own_finalizers(kind_row: KindRow, meta: JsonObject) -> FieldErrors:
     """Finalizers of kinds whose rules know the standard ones."""
     if kind_row.type and kind_row.group not in _GENERAL_GROUPS:
         yield from _standard_finalizers(meta)
 
 
-def _standard_finalizers(meta: JsonObject) -> Found:
+def _standard_finalizers(meta: JsonObject) -> FieldErrors:
     for index, finalizer in enumerate(texts(meta, "finalizers")):
         yield from standard_finalizer(finalizer, f"metadata.finalizers[{index}]")
 
 
-def _namespace(namespace: str) -> Found:
+def _namespace(namespace: str) -> FieldErrors:
     if not namespace:
         yield required("metadata.namespace")
     else:
         yield from complaints("metadata.namespace", namespace, names.dns_label(namespace))
 
 
-def _common(meta: JsonObject) -> Found:
+def _common(meta: JsonObject) -> FieldErrors:
     yield from labels(mapping(meta, "labels"), "metadata.labels")
     yield from annotation_rules(mapping(meta, "annotations"), "metadata.annotations")
     yield from _owners(mappings(meta, "ownerReferences"))
 
 
-def annotation_rules(found: JsonObject, path: str) -> Found:
+def annotation_rules(annotations: JsonObject, path: str) -> FieldErrors:
     """Keys of annotations, and the size of them all."""
-    for key in sorted(found):
+    for key in sorted(annotations):
         yield from complaints(path, key, names.qualified_name(key.lower()))
     if (
-        sum(len(key.encode()) + len(str(value).encode()) for key, value in found.items())
+        sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items())
         > LARGEST_ANNOTATIONS
     ):
         yield too_long(path, LARGEST_ANNOTATIONS)
 
 
-def template_metadata(metadata: JsonObject, path: str) -> Found:
+def template_metadata(metadata: JsonObject, path: str) -> FieldErrors:
     """What claims made by a template get: nothing but annotations and labels."""
     yield from annotation_rules(mapping(metadata, "annotations"), f"{path}.annotations")
     yield from labels(mapping(metadata, "labels"), f"{path}.labels")
@@ -240,7 +242,7 @@ def template_metadata(metadata: JsonObject, path: str) -> Found:
             yield forbidden(f"{path}.{_SPELLED.get(key, key)}", "cannot be set")
 
 
-def _owners(owners: list[JsonObject]) -> Found:
+def _owners(owners: list[JsonObject]) -> FieldErrors:
     path = "metadata.ownerReferences"
     first = ""
     for owner in owners:
@@ -253,7 +255,7 @@ def _owners(owners: list[JsonObject]) -> Found:
             first = first or this
 
 
-def _owner(owner: JsonObject, path: str) -> Found:
+def _owner(owner: JsonObject, path: str) -> FieldErrors:
     group, _, version = text(owner, "apiVersion").rpartition("/")
     if not version or "/" in group:
         yield invalid(f"{path}.apiVersion", text(owner, "apiVersion"), "version must not be empty")

@@ -20,9 +20,9 @@ from tonnage.decide.kubernetes.api.problems import (
     too_many,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.fields import Found, label_selector, one_of_if_set
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, label_selector, one_of_if_set
 from tonnage.decide.kubernetes.api.validation.webhooks import policies, rule_with_operations, webhooks
-from tonnage.decide.kubernetes.cel.kinds import Known
+from tonnage.decide.kubernetes.cel.kinds import KnownKinds
 from tonnage.decide.kubernetes.cel.policy_names import (
     ABOUT_WEBHOOKS,
     AUTHORIZER,
@@ -44,12 +44,12 @@ _LONGEST_ANNOTATION: Final = 5 * 1024
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 
 
-def webhooks_with_conditions(obj: JsonObject) -> Found:
+def webhooks_with_conditions(obj: JsonObject) -> FieldErrors:
     """A configuration of webhooks."""
     yield from webhooks(obj, match_conditions)
 
 
-def policy(obj: JsonObject) -> Found:
+def policy(obj: JsonObject) -> FieldErrors:
     """A ValidatingAdmissionPolicy."""
     spec = mapping(obj, "spec")
     failing = at(spec, "failurePolicy")
@@ -72,12 +72,12 @@ def policy(obj: JsonObject) -> Found:
     variables = mappings(spec, "variables")
     names_known = names_of(spec)
     for index, variable in enumerate(variables):
-        known = known_names(names_known, variables[:index])
-        yield from _variable(variable, f"spec.variables[{index}]", known)
+        variables_before = known_names(names_known, variables[:index])
+        yield from _variable(variable, f"spec.variables[{index}]", variables_before)
     yield from _judgements(obj, known_names(names_known, variables))
 
 
-def _judgements(obj: JsonObject, known: Known) -> Found:
+def _judgements(obj: JsonObject, declared: KnownKinds) -> FieldErrors:
     spec = mapping(obj, "spec")
     validations, annotations = mappings(spec, "validations"), mappings(spec, "auditAnnotations")
     if not validations and not annotations:
@@ -86,11 +86,11 @@ def _judgements(obj: JsonObject, known: Known) -> Found:
         yield required("spec.auditAnnotations", words)
         return
     for index, validation in enumerate(validations):
-        yield from _validation(validation, f"spec.validations[{index}]", known)
+        yield from _validation(validation, f"spec.validations[{index}]", declared)
     if len(annotations) > _MOST_ANNOTATIONS:
         words = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
         yield invalid("spec.auditAnnotations", items(spec, "auditAnnotations"), words)
-    seen: set[str] = set()
+    seen_keys: set[str] = set()
     for index, annotation in enumerate(annotations):
         path, key = f"spec.auditAnnotations[{index}]", text(annotation, "key")
         name = f"{text(obj, 'metadata', 'name')}/{key}"
@@ -102,24 +102,24 @@ def _judgements(obj: JsonObject, known: Known) -> Found:
             words = f"must not exceed {_LONGEST_ANNOTATION} bytes in length"
             yield required(f"{path}.valueExpression", words)
         else:
-            yield from compiles(written, known, STRING_OR_NULL, f"{path}.valueExpression")
-        if key in seen:
+            yield from compiles(written, declared, STRING_OR_NULL, f"{path}.valueExpression")
+        if key in seen_keys:
             yield duplicate(f"{path}.key", key)
-        seen.add(key)
+        seen_keys.add(key)
 
 
-def _validation(validation: JsonObject, path: str, known: Known) -> Found:
+def _validation(validation: JsonObject, path: str, declared: KnownKinds) -> FieldErrors:
     expression, message = text(validation, "expression"), text(validation, "message")
     computed = text(validation, "messageExpression")
     if not expression.strip():
         yield required(f"{path}.expression", "expression is not specified")
     else:
-        yield from compiles(expression, known, BOOL, f"{path}.expression")
+        yield from compiles(expression, declared, BOOL, f"{path}.expression")
     if computed and not computed.strip():
         yield invalid(f"{path}.messageExpression", computed, "must be non-empty if specified")
     elif computed:
-        told = tuple(one for one in known if one[0] not in AUTHORIZER)
-        yield from compiles(computed, told, STRING, f"{path}.messageExpression")
+        without_rights = tuple(entry for entry in declared if entry[0] not in AUTHORIZER)
+        yield from compiles(computed, without_rights, STRING, f"{path}.messageExpression")
     if message and not message.strip():
         yield invalid(f"{path}.message", message, "must be non-empty if specified")
     elif re.search(r"[\n\r]", message.strip()):
@@ -127,7 +127,7 @@ def _validation(validation: JsonObject, path: str, known: Known) -> Found:
     yield from one_of_if_set(validation, "reason", _REASONS, path)
 
 
-def _variable(variable: JsonObject, path: str, known: Known) -> Found:
+def _variable(variable: JsonObject, path: str, declared: KnownKinds) -> FieldErrors:
     name, expression = text(variable, "name"), text(variable, "expression")
     if not name.strip():
         yield required(f"{path}.name", "name is not specified")
@@ -136,44 +136,44 @@ def _variable(variable: JsonObject, path: str, known: Known) -> Found:
     if not expression.strip():
         yield required(f"{path}.expression", "expression is not specified")
     else:
-        yield from compiles(expression, known, (), f"{path}.expression")
+        yield from compiles(expression, declared, (), f"{path}.expression")
 
 
-def match_conditions(conditions: list[JsonObject], path: str, params: tuple[str, ...] = ()) -> Found:
+def match_conditions(conditions: list[JsonObject], path: str, params: tuple[str, ...] = ()) -> FieldErrors:
     """`matchConditions` of a webhook or a policy."""
     if len(conditions) > _MOST_CONDITIONS:
         yield too_many(path, len(conditions), _MOST_CONDITIONS)
-    seen: set[str] = set()
-    known = known_names((*ABOUT_WEBHOOKS, *params))
+    seen_names: set[str] = set()
+    declared = known_names((*ABOUT_WEBHOOKS, *params))
     for index, condition in enumerate(conditions):
         where, name = f"{path}[{index}]", text(condition, "name")
         expression = text(condition, "expression").strip()
         if not expression:
             yield required(f"{where}.expression")
         else:
-            yield from compiles(expression, known, BOOL, f"{where}.expression")
+            yield from compiles(expression, declared, BOOL, f"{where}.expression")
         if not name:
             yield required(f"{where}.name")
         else:
             yield from complaints(f"{where}.name", name, names.qualified_name(name))
-            if name in seen:
+            if name in seen_names:
                 yield duplicate(f"{where}.name", name)
-            seen.add(name)
+            seen_names.add(name)
 
 
-def compiles(expression: str, known: Known, wanted: tuple[str, ...], path: str) -> Found:
+def compiles(expression: str, declared: KnownKinds, types: tuple[str, ...], path: str) -> FieldErrors:
     """CEL of the type that is wanted, about these names. What nobody here can evaluate is refused."""
     from tonnage.decide.kubernetes.cel.expression import expression as compiled
 
     try:
-        error = compiled(expression, known, wanted).error
+        error = compiled(expression, declared, types).error
     except UnsupportedError as unsupported_here:
         error = f"this server cannot evaluate {unsupported_here}"
     if error:
         yield invalid(path, expression, error)
 
 
-def _param_kind(kind: JsonObject, path: str) -> Found:
+def _param_kind(kind: JsonObject, path: str) -> FieldErrors:
     version, name = text(kind, "apiVersion"), text(kind, "kind")
     if not version:
         yield required(f"{path}.apiVersion")
@@ -194,23 +194,23 @@ def _param_kind(kind: JsonObject, path: str) -> Found:
         yield invalid(f"{path}.kind", name, words)
 
 
-def _match_resources(limits: JsonObject, path: str) -> Found:
+def _match_resources(limits: JsonObject, path: str) -> FieldErrors:
     yield from policies({"matchPolicy": at(limits, "matchPolicy")}, path)
     for key in ("namespaceSelector", "objectSelector"):
         yield from label_selector(mapping(limits, key), f"{path}.{key}")
     for key in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(mappings(limits, key)):
             where = f"{path}.{key}[{index}]"
-            seen: set[str] = set()
+            seen_names: set[str] = set()
             for place, name in enumerate(texts(rule, "resourceNames")):
                 yield from complaints(f"{where}.resourceNames[{place}]", name, names.path_segment(name))
-                if name in seen:
+                if name in seen_names:
                     yield duplicate(f"{where}.resourceNames[{place}]", name)
-                seen.add(name)
+                seen_names.add(name)
             yield from rule_with_operations(rule, where)
 
 
-def binding(obj: JsonObject) -> Found:
+def binding(obj: JsonObject) -> FieldErrors:
     """A ValidatingAdmissionPolicyBinding."""
     spec = mapping(obj, "spec")
     name = text(spec, "policyName")
@@ -227,15 +227,15 @@ def binding(obj: JsonObject) -> Found:
     yield from _actions(items(spec, "validationActions"), "spec.validationActions")
 
 
-def _actions(actions: Sequence[JsonValue], path: str) -> Found:
-    seen: set[str] = set()
+def _actions(actions: Sequence[JsonValue], path: str) -> FieldErrors:
+    seen_actions: set[str] = set()
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             yield unsupported(f"{path}[{index}]", str(action), _ACTIONS)
-        if str(action) in seen:
+        if str(action) in seen_actions:
             yield duplicate(f"{path}[{index}]", str(action))
-        seen.add(str(action))
-    if {"Deny", "Warn"} <= seen:
+        seen_actions.add(str(action))
+    if {"Deny", "Warn"} <= seen_actions:
         words = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the "
             "API response and headers serves no purpose)"
@@ -245,7 +245,7 @@ def _actions(actions: Sequence[JsonValue], path: str) -> Found:
         yield required(path, "at least one validation action is required")
 
 
-def _param_ref(ref: JsonObject, path: str) -> Found:
+def _param_ref(ref: JsonObject, path: str) -> FieldErrors:
     name, selector = text(ref, "name"), at(ref, "selector")
     both = "name and selector are mutually exclusive"
     if name:

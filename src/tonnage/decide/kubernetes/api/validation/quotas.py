@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import invalid, required
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.resources import amount, counts_standard, quota_resource_name
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, text, texts
@@ -36,7 +36,7 @@ _MUST_EXIST: Final = (
 )
 
 
-def resource_quota(obj: JsonObject) -> Found:
+def resource_quota(obj: JsonObject) -> FieldErrors:
     """A new ResourceQuota."""
     spec = mapping(obj, "spec")
     hard = mapping(spec, "hard")
@@ -51,19 +51,19 @@ def resource_quota(obj: JsonObject) -> Found:
     yield from _selector(spec, hard)
 
 
-def resource_quota_status(new: JsonObject, _old: JsonObject) -> Found:
+def resource_quota_status(new: JsonObject, _old: JsonObject) -> FieldErrors:
     """What a ResourceQuota is said to bound and to have used."""
     for part in ("hard", "used"):
         yield from _amounts(mapping(new, "status", part), f"status.{part}")
 
 
-def _amounts(found: JsonObject, path: str) -> Found:
-    for name, quantity in sorted(found.items()):
+def _amounts(amounts: JsonObject, path: str) -> FieldErrors:
+    for name, quantity in sorted(amounts.items()):
         yield from quota_resource_name(name, f"{path}[{name}]")
         yield from amount(name, str(quantity), f"{path}[{name}]")
 
 
-def resource_quota_update(new: JsonObject, old: JsonObject) -> Found:
+def resource_quota_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed ResourceQuota; its scopes stay."""
     yield from resource_quota(new)
     if set(texts(new, "spec", "scopes")) != set(texts(old, "spec", "scopes")):
@@ -76,18 +76,27 @@ def _misfits(scope: str, hard: JsonObject) -> list[str]:
     return [name for name in hard if fitting and counts_standard(name) and name not in fitting]
 
 
-def _conflicts(scopes: set[str], spec: JsonObject, path: str) -> Found:
+def _conflicts(scopes: set[str], spec: JsonObject, path: str) -> FieldErrors:
     for pair in _PAIRS:
         if pair <= scopes:
             yield invalid(path, spec.get("scopes"), "conflicting scopes")
 
 
-def _selector(spec: JsonObject, hard: JsonObject) -> Found:
-    wanted, path = mappings(spec, "scopeSelector", "matchExpressions"), "spec.scopeSelector.matchExpressions"
+def _selector(spec: JsonObject, hard: JsonObject) -> FieldErrors:
+    expressions, path = (
+        mappings(spec, "scopeSelector", "matchExpressions"),
+        "spec.scopeSelector.matchExpressions",
+    )
     fields = (("ScopeName", "scopeName"), ("Operator", "operator"), ("Values", "values"))
-    shown: list[JsonValue] = [{name: one.get(key) for name, key in fields} for one in wanted]
-    for one in wanted:
-        scope, operator, values = text(one, "scopeName"), text(one, "operator"), items(one, "values")
+    shown: list[JsonValue] = [
+        {name: expression.get(key) for name, key in fields} for expression in expressions
+    ]
+    for expression in expressions:
+        scope, operator, values = (
+            text(expression, "scopeName"),
+            text(expression, "operator"),
+            items(expression, "values"),
+        )
         if scope not in _SCOPES:
             yield invalid(f"{path}.scopeName", scope, "unsupported scope")
         for _ in _misfits(scope, hard):
@@ -104,4 +113,4 @@ def _selector(spec: JsonObject, hard: JsonObject) -> Found:
                 yield invalid(f"{path}.values", list(values), words)
         else:
             yield invalid(f"{path}.operator", operator, "not a valid selector operator")
-    yield from _conflicts({text(one, "scopeName") for one in wanted}, spec, path)
+    yield from _conflicts({text(expression, "scopeName") for expression in expressions}, spec, path)

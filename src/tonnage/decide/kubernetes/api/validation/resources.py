@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.problems import (
     required,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.fields import NEGATIVE, Found
+from tonnage.decide.kubernetes.api.validation.fields import NEGATIVE, FieldErrors
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.kubernetes.name_words import COUNTS, HUGE_PAGES, OF_CONTAINERS
@@ -64,7 +64,7 @@ def allows_overcommit(name: str) -> bool:
     return is_native(name) and not is_huge_page(name)
 
 
-def resource_name(name: str, path: str) -> Found:
+def resource_name(name: str, path: str) -> FieldErrors:
     """A resource name of any use."""
     wrong = names.qualified_name(name)
     yield from complaints(path, name, wrong)
@@ -76,7 +76,7 @@ def _is_standard(name: str) -> bool:
     return name in _STANDARD or is_huge_page(name) or name.startswith("requests." + HUGE_PAGES)
 
 
-def container_resource_name(name: str, path: str) -> Found:
+def container_resource_name(name: str, path: str) -> FieldErrors:
     """A resource that a container may ask for."""
     yield from resource_name(name, path)
     if "/" not in name:
@@ -86,7 +86,7 @@ def container_resource_name(name: str, path: str) -> Found:
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
-def quota_resource_name(name: str, path: str) -> Found:
+def quota_resource_name(name: str, path: str) -> FieldErrors:
     """A resource that a quota may bound, or an object that it may count."""
     yield from resource_name(name, path)
     huge = is_huge_page(name) or name.startswith("requests." + HUGE_PAGES)
@@ -94,7 +94,7 @@ def quota_resource_name(name: str, path: str) -> Found:
         yield invalid(path, name, "must be a standard resource for quota")
 
 
-def amount(name: str, quantity: str, path: str) -> Found:
+def amount(name: str, quantity: str, path: str) -> FieldErrors:
     """An amount of a resource: not negative, and whole where the resource is counted."""
     value = parse_quantity(quantity)
     if value < 0:
@@ -103,15 +103,15 @@ def amount(name: str, quantity: str, path: str) -> Found:
         yield invalid(path, canonical_quantity(quantity), "must be an integer")
 
 
-def requirements(found: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> Found:
+def requirements(resources: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> FieldErrors:
     """`resources` of a container: limits, requests and claims."""
-    yield from _amounts(found, path, container_resource_name)
-    yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
+    yield from _amounts(resources, path, container_resource_name)
+    yield from _claims(mappings(resources, "claims"), f"{path}.claims", claim_names)
 
 
-def _amounts(found: JsonObject, path: str, rule: Callable[[str, str], Found]) -> Found:
+def _amounts(resources: JsonObject, path: str, rule: Callable[[str, str], FieldErrors]) -> FieldErrors:
     """Limits and requests of what a rule allows."""
-    limits, requests = mapping(found, "limits"), mapping(found, "requests")
+    limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     for name, quantity in sorted(limits.items()):
         where = f"{path}.limits[{name}]"
         yield from rule(name, where)
@@ -123,53 +123,53 @@ def _amounts(found: JsonObject, path: str, rule: Callable[[str, str], Found]) ->
         yield from amount(name, str(quantity), where)
         yield from _request_against_limit(name, str(quantity), limits, path)
         yield from _huge_page_amount(name, str(quantity), where)
-    asked = {*limits, *requests}
-    if any(map(is_huge_page, asked)) and not asked & {"cpu", "memory"}:
+    all_names = {*limits, *requests}
+    if any(map(is_huge_page, all_names)) and not all_names & {"cpu", "memory"}:
         yield forbidden(path, "HugePages require cpu or memory")
 
 
-def pod_requirements(spec: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> Found:
+def pod_requirements(spec: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> FieldErrors:
     """`resources` of a whole pod: only what its containers can share, and enough for them."""
     if not isinstance(spec.get("resources"), dict):
         return
     if text(spec, "os", "name") == "windows":
         yield forbidden(path, "may not be set for a windows pod")
         return
-    found = mapping(spec, "resources")
-    if found.get("claims") is not None:
+    resources = mapping(spec, "resources")
+    if resources.get("claims") is not None:
         yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
-    yield from _amounts(found, path, _pod_resource_name)
-    yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
-    yield from _enough_for_containers(spec, found, path)
+    yield from _amounts(resources, path, _pod_resource_name)
+    yield from _claims(mappings(resources, "claims"), f"{path}.claims", claim_names)
+    yield from _enough_for_containers(spec, resources, path)
 
 
-def _pod_resource_name(name: str, path: str) -> Found:
+def _pod_resource_name(name: str, path: str) -> FieldErrors:
     wrong = tuple(resource_name(name, path))
     yield from wrong
     if not wrong and name not in _POD_LEVEL and not is_huge_page(name):
         yield unsupported(path, name, (_POD_LEVEL[0], HUGE_PAGES, _POD_LEVEL[1]))
 
 
-def _enough_for_containers(spec: JsonObject, found: JsonObject, path: str) -> Found:
+def _enough_for_containers(spec: JsonObject, resources: JsonObject, path: str) -> FieldErrors:
     """What a pod asks for must cover its containers, and its limits theirs."""
-    if not found:
+    if not resources:
         return
-    for section, wanted in (("requests", lambda _name: True), ("limits", is_huge_page)):
-        own = mapping(found, section)
+    for section, applies in (("requests", lambda _name: True), ("limits", is_huge_page)):
+        own = mapping(resources, section)
         for name, needed in sorted(together(spec, section).items()):
-            if name in own and wanted(name) and parse_quantity(needed) > parse_quantity(str(own[name])):
+            if name in own and applies(name) and parse_quantity(needed) > parse_quantity(str(own[name])):
                 words = f"must be greater than or equal to aggregate container {section} of {needed}"
                 yield invalid(f"{path}.{section}[{name}]", canonical_quantity(str(own[name])), words)
     for index, container in enumerate(mappings(spec, "containers")):
         for name, limit in sorted(mapping(container, "resources", "limits").items()):
-            most = mapping(found, "limits").get(name)
+            most = mapping(resources, "limits").get(name)
             if most is not None and parse_quantity(str(limit)) > parse_quantity(str(most)):
                 where = f"{path}.containers[{index}][{name}].limits"
                 words = f"must be less than or equal to pod limits of {most}"
                 yield invalid(where, canonical_quantity(str(limit)), words)
 
 
-def _huge_page_amount(name: str, quantity: str, path: str) -> Found:
+def _huge_page_amount(name: str, quantity: str, path: str) -> FieldErrors:
     if not is_huge_page(name):
         return
     try:
@@ -180,34 +180,38 @@ def _huge_page_amount(name: str, quantity: str, path: str) -> Found:
         yield invalid(path, quantity, f"{quantity} is not positive integer multiple of {name}")
 
 
-def _request_against_limit(name: str, quantity: str, limits: JsonObject, path: str) -> Found:
+def _request_against_limit(name: str, quantity: str, limits: JsonObject, path: str) -> FieldErrors:
     if name not in limits:
         if not allows_overcommit(name):
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     limit = str(limits[name])
-    asked, allowed = parse_quantity(quantity), parse_quantity(limit)
-    if asked != allowed and not allows_overcommit(name):
+    requested, allowed = parse_quantity(quantity), parse_quantity(limit)
+    if requested != allowed and not allows_overcommit(name):
         yield invalid(f"{path}.requests", quantity, f"must be equal to {name} limit of {limit}")
-    elif asked > allowed:
+    elif requested > allowed:
         yield invalid(f"{path}.requests", quantity, f"must be less than or equal to {name} limit of {limit}")
 
 
-def _claims(claims: list[JsonObject], path: str, known: tuple[str, ...]) -> Found:
-    seen: set[str] = set()
+def _claims(claims: list[JsonObject], path: str, claim_names: tuple[str, ...]) -> FieldErrors:
+    seen_keys: set[str] = set()
     for index, claim in enumerate(claims):
         where, name, request = f"{path}[{index}]", text(claim, "name"), text(claim, "request")
         if not name:
             yield required(where)
             continue
         key = f"{name}/{request}" if request else name
-        if request and name not in seen:
+        if request and name not in seen_keys:
             yield from complaints(f"{where}.request", request, names.dns_label(request))
-        if name in seen or key in seen or (not request and any(one.startswith(f"{name}/") for one in seen)):
-            yield duplicate(where, name if name in seen or not request else key)
-        seen.add(key)
-        if name not in known:
-            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+        if (
+            name in seen_keys
+            or key in seen_keys
+            or (not request and any(earlier.startswith(f"{name}/") for earlier in seen_keys))
+        ):
+            yield duplicate(where, name if name in seen_keys or not request else key)
+        seen_keys.add(key)
+        if name not in claim_names:
+            listed = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
             missing = not_found(where, name)
             detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
             yield FieldError(missing.type, missing.field, missing.value, detail)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import duplicate, invalid, quoted, required, unsupported
-from tonnage.decide.kubernetes.api.validation.fields import Found, label_selector, one_of_if_set
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, label_selector, one_of_if_set
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
 
@@ -24,20 +24,20 @@ _LONGEST_S: Final = 30
 _MOST_PORTS: Final = 65535
 
 
-def webhooks(obj: JsonObject, conditions: Callable[[list[JsonObject], str], Found]) -> Found:
+def webhooks(obj: JsonObject, conditions: Callable[[list[JsonObject], str], FieldErrors]) -> FieldErrors:
     """A configuration of webhooks, validating or mutating; `conditions` looks at those of a webhook."""
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for index, hook in enumerate(mappings(obj, "webhooks")):
         path, name = f"webhooks[{index}]", text(hook, "name")
         yield from _webhook(hook, path)
         yield from conditions(mappings(hook, "matchConditions"), f"{path}.matchConditions")
         yield from review_versions(texts(hook, "admissionReviewVersions"), f"{path}.admissionReviewVersions")
-        if name and name in seen:
+        if name and name in seen_names:
             yield duplicate(f"{path}.name", name)
-        seen.add(name)
+        seen_names.add(name)
 
 
-def _webhook(hook: JsonObject, path: str) -> Found:
+def _webhook(hook: JsonObject, path: str) -> FieldErrors:
     yield from _full_name(text(hook, "name"), f"{path}.name")
     for index, rule in enumerate(mappings(hook, "rules")):
         yield from rule_with_operations(rule, f"{path}.rules[{index}]")
@@ -56,13 +56,13 @@ def _webhook(hook: JsonObject, path: str) -> Found:
     yield from client_config(mapping(hook, "clientConfig"), f"{path}.clientConfig")
 
 
-def policies(found: JsonObject, path: str) -> Found:
+def policies(owner: JsonObject, path: str) -> FieldErrors:
     """`failurePolicy` and `matchPolicy`."""
-    yield from one_of_if_set(found, "failurePolicy", ("Fail", "Ignore"), path)
-    yield from one_of_if_set(found, "matchPolicy", ("Equivalent", "Exact"), path)
+    yield from one_of_if_set(owner, "failurePolicy", ("Fail", "Ignore"), path)
+    yield from one_of_if_set(owner, "matchPolicy", ("Equivalent", "Exact"), path)
 
 
-def _full_name(name: str, path: str) -> Found:
+def _full_name(name: str, path: str) -> FieldErrors:
     if not name:
         yield required(path)
     elif wrong := names.dns_subdomain(name):
@@ -71,7 +71,7 @@ def _full_name(name: str, path: str) -> Found:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
 
 
-def rule_with_operations(rule: JsonObject, path: str) -> Found:
+def rule_with_operations(rule: JsonObject, path: str) -> FieldErrors:
     """A rule: operations, groups, versions, resources, scope."""
     operations = items(rule, "operations")
     if not operations:
@@ -83,20 +83,20 @@ def rule_with_operations(rule: JsonObject, path: str) -> Found:
         if operation not in OPERATIONS:
             yield unsupported(f"{path}.operations[{index}]", operation, OPERATIONS)
     for key, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
-        found = items(rule, key)
-        if not found:
+        entries = items(rule, key)
+        if not entries:
             yield required(f"{path}.{key}")
-        if len(found) > 1 and "*" in found:
-            yield invalid(f"{path}.{key}", found, f"if '*' is present, must not specify other {words}")
+        if len(entries) > 1 and "*" in entries:
+            yield invalid(f"{path}.{key}", entries, f"if '*' is present, must not specify other {words}")
         if key == "apiVersions":
-            for index, version in enumerate(found):
+            for index, version in enumerate(entries):
                 if version == "":
                     yield required(f"{path}.{key}[{index}]")
     yield from _resources(items(rule, "resources"), f"{path}.resources")
     yield from one_of_if_set(rule, "scope", ("*", "Cluster", "Namespaced"), path)
 
 
-def _resources(resources: list[JsonValue], path: str) -> Found:
+def _resources(resources: list[JsonValue], path: str) -> FieldErrors:
     if not resources:
         yield required(path)
     whole: set[str] = set()
@@ -128,7 +128,7 @@ def _resources(resources: list[JsonValue], path: str) -> Found:
         yield invalid(path, resources, words)
 
 
-def client_config(client: JsonObject, path: str) -> Found:
+def client_config(client: JsonObject, path: str) -> FieldErrors:
     """Where a webhook listens: a URL or a service."""
     url, service = at(client, "url"), at(client, "service")
     if (url is None) == (service is None):
@@ -139,7 +139,7 @@ def client_config(client: JsonObject, path: str) -> Found:
         yield from _service(mapping(client, "service"), f"{path}.service")
 
 
-def _url(url: str, path: str) -> Found:
+def _url(url: str, path: str) -> FieldErrors:
     if words := _unreadable(url):
         yield required(path, f"url must be a valid URL: parse {quoted(url)}: {words}{_FORM}")
         return
@@ -167,11 +167,11 @@ def _unreadable(url: str) -> str:
     return f"invalid URL escape {quoted(wrong[0])}" if wrong else ""
 
 
-def _service(service: JsonObject, path: str) -> Found:
+def _service(service: JsonObject, path: str) -> FieldErrors:
     # The server takes one for the other.
-    for key, told in (("namespace", "name"), ("name", "namespace")):
+    for key, reported_key in (("namespace", "name"), ("name", "namespace")):
         if not text(service, key):
-            yield required(f"{path}.{told}")
+            yield required(f"{path}.{reported_key}")
     port = number(service, "port")
     if not 1 <= port <= _MOST_PORTS:
         words = f"port is not valid: must be between 1 and {_MOST_PORTS}, inclusive"
@@ -193,19 +193,19 @@ def _service(service: JsonObject, path: str) -> Found:
             yield invalid(where, written, f"segment[{index}]: {wrong}")
 
 
-def review_versions(versions: list[str], path: str, words: str | None = None) -> Found:
+def review_versions(versions: list[str], path: str, words: str | None = None) -> FieldErrors:
     """Versions of reviews that a webhook understands. `words`: what is said where there is none."""
-    known = ", ".join(_VERSIONS)
+    supported = ", ".join(_VERSIONS)
     if not versions:
-        yield required(path, f"must specify one of {known}" if words is None else words)
+        yield required(path, f"must specify one of {supported}" if words is None else words)
         return
-    seen: set[str] = set()
+    seen_versions: set[str] = set()
     for index, version in enumerate(versions):
-        if version in seen:
+        if version in seen_versions:
             yield invalid(f"{path}[{index}]", version, "duplicate version")
             continue
-        seen.add(version)
+        seen_versions.add(version)
         for wrong in names.dns_label_1035(version):
             yield invalid(f"{path}[{index}]", version, wrong)
-    if not seen & {*_VERSIONS}:
-        yield invalid(path, list[JsonValue](versions), f"must include at least one of {known}")
+    if not seen_versions & {*_VERSIONS}:
+        yield invalid(path, list[JsonValue](versions), f"must include at least one of {supported}")

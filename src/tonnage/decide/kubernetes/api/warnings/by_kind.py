@@ -112,9 +112,9 @@ def _secret(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     """A pair of certificate and key, as Go's TLS reads it: without a line of PEM each."""
     if text(obj, "type") != "kubernetes.io/tls":
         return
-    for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+    for key, subject in (("tls.crt", "certificate"), ("tls.key", "key")):
         if b"-----BEGIN " not in base64.b64decode(text(obj, "data", key)):
-            yield f"tls: failed to find any PEM data in {what} input"
+            yield f"tls: failed to find any PEM data in {subject} input"
             return
 
 
@@ -169,9 +169,9 @@ def _claim(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
 
 def _storage_class(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     for index, term in enumerate(mappings(obj, "allowedTopologies")):
-        for place, wanted in enumerate(mappings(term, "matchLabelExpressions")):
+        for place, expression in enumerate(mappings(term, "matchLabelExpressions")):
             path = f"allowedTopologies[{index}].matchLabelExpressions[{place}].key"
-            yield from old_label(text(wanted, "key"), path)
+            yield from old_label(text(expression, "key"), path)
 
 
 def _runtime_class(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
@@ -195,8 +195,11 @@ def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
 
 
 def _driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
-    wanted, secret = items(obj, "spec", "tokenRequests"), at(obj, "spec", "serviceAccountTokenInSecrets")
-    if wanted and secret is None and wanted != items(old, "spec", "tokenRequests"):
+    token_requests, secret = (
+        items(obj, "spec", "tokenRequests"),
+        at(obj, "spec", "serviceAccountTokenInSecrets"),
+    )
+    if token_requests and secret is None and token_requests != items(old, "spec", "tokenRequests"):
         yield (
             "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to "
             "prevent possible logging of tokens in volume attributes"

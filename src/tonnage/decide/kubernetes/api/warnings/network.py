@@ -24,14 +24,14 @@ def odd_address(shown: str, path: str) -> Iterator[str]:
     >>> list(odd_address("010.1.2.3", "ip"))[0].endswith('in a future Kubernetes release: use "10.1.2.3"')
     True
     """
-    found = parsed(shown)
-    if found is None:
+    address = parsed(shown)
+    if address is None:
         return
-    mapped = isinstance(found, IPv6Address) and found.ipv4_mapped
+    mapped = isinstance(address, IPv6Address) and address.ipv4_mapped
     if mapped or _is_padded(shown):
-        yield f'{path}: non-standard IP address "{shown}" {_LATER}: use "{mapped or found}"'
-    elif found.version == 6 and str(found) != shown:
-        yield f'{path}: IPv6 address "{shown}" should be in RFC 5952 canonical format ("{found}")'
+        yield f'{path}: non-standard IP address "{shown}" {_LATER}: use "{mapped or address}"'
+    elif address.version == 6 and str(address) != shown:
+        yield f'{path}: IPv6 address "{shown}" should be in RFC 5952 canonical format ("{address}")'
 
 
 def _is_padded(shown: str) -> bool:
@@ -44,18 +44,18 @@ def _is_padded(shown: str) -> bool:
 
 def odd_range(shown: str, path: str) -> Iterator[str]:
     """A range of addresses that is spelt as old fields allow."""
-    found = parsed_range(shown)
-    if found is None:
+    network = parsed_range(shown)
+    if network is None:
         return
     address, _, length = shown.partition("/")
     first = parsed(address)
-    if first != found.network_address:
-        meant = f'should be "{found}" or "{first}/{found.max_prefixlen}"?'
+    if first != network.network_address:
+        meant = f'should be "{network}" or "{first}/{network.max_prefixlen}"?'
         yield f'{path}: CIDR value "{shown}" is ambiguous in this context ({meant})'
     if _is_padded(address) or length != str(int(length)):
-        yield f'{path}: non-standard CIDR value "{shown}" {_LATER}: use "{found}"'
-    elif first == found.network_address and found.version == 6 and str(ip_network(shown)) != shown:
-        yield f'{path}: IPv6 CIDR value "{shown}" should be in RFC 5952 canonical format ("{found}")'
+        yield f'{path}: non-standard CIDR value "{shown}" {_LATER}: use "{network}"'
+    elif first == network.network_address and network.version == 6 and str(ip_network(shown)) != shown:
+        yield f'{path}: IPv6 CIDR value "{shown}" should be in RFC 5952 canonical format ("{network}")'
 
 
 def service(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
@@ -64,7 +64,9 @@ def service(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     if at(obj, "metadata", "annotations", TOPOLOGY_HINTS) is not None:
         yield f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
     kind = text(spec, "type")
-    yield from _addresses([one for one in texts(spec, "clusterIPs") if one != "None"], "spec.clusterIPs")
+    yield from _addresses(
+        [address for address in texts(spec, "clusterIPs") if address != "None"], "spec.clusterIPs"
+    )
     if kind == "ClusterIP" and text(spec, "clusterIP") == "None":
         if text(spec, "loadBalancerIP"):
             yield "spec.loadBalancerIP is ignored for headless services"
@@ -85,15 +87,15 @@ def service(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
-def _addresses(found: list[str], path: str) -> Iterator[str]:
-    for index, shown in enumerate(found):
+def _addresses(addresses: list[str], path: str) -> Iterator[str]:
+    for index, shown in enumerate(addresses):
         yield from odd_address(shown, f"{path}[{index}]")
 
 
 def load_balancer(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     """The status of a Service or an Ingress."""
-    for index, one in enumerate(mappings(obj, "status", "loadBalancer", "ingress")):
-        if shown := text(one, "ip"):
+    for index, ingress in enumerate(mappings(obj, "status", "loadBalancer", "ingress")):
+        if shown := text(ingress, "ip"):
             yield from odd_address(shown, f"status.loadBalancer.ingress[{index}]")
 
 
@@ -118,5 +120,5 @@ def network_policy(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
 def pod_addresses(pod: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     """The status of a pod."""
     for key in ("podIPs", "hostIPs"):
-        for index, one in enumerate(mappings(pod, "status", key)):
-            yield from odd_address(text(one, "ip"), f"status.{key}[{index}].ip")
+        for index, entry in enumerate(mappings(pod, "status", key)):
+            yield from odd_address(text(entry, "ip"), f"status.{key}[{index}].ip")

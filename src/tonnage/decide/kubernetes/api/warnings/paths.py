@@ -25,7 +25,7 @@ def overlapping_paths(volumes: list[JsonObject]) -> Iterator[str]:
         ):
             source = mapping(volume, key)
             of = f'{title} "{text(source, named)}"' if named else title
-            yield from _told(name, of, [(text(one, "path"), "") for one in mappings(source, "items")])
+            yield from _overlaps(name, of, [(text(file, "path"), "") for file in mappings(source, "items")])
         if isinstance(volume.get("projected"), dict):
             yield from _projected(name, mappings(volume, "projected", "sources"))
 
@@ -36,14 +36,14 @@ def _projected(name: str, sources: list[JsonObject]) -> Iterator[str]:
         if not source:
             yield f'volume "{name}" (Projected) has no sources provided'
         placed += _placed(source)
-    yield from _told(name, "Projected", placed)
+    yield from _overlaps(name, "Projected", placed)
 
 
 def _placed(source: JsonObject) -> Iterator[Placed]:
     for key, title in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
         named = "" if key == "downwardAPI" else f' "{text(source, key, "name")}"'
-        for one in mappings(source, key, "items"):
-            yield text(one, "path"), title + named
+        for file in mappings(source, key, "items"):
+            yield text(file, "path"), title + named
     if isinstance(source.get("serviceAccountToken"), dict):
         yield text(source, "serviceAccountToken", "path"), "ServiceAccountToken"
     if bundle := mapping(source, "clusterTrustBundle"):
@@ -51,18 +51,18 @@ def _placed(source: JsonObject) -> Iterator[Placed]:
         yield text(bundle, "path"), f'ClusterTrustBundle "{signer}"'
 
 
-def _told(name: str, of: str, placed: list[Placed]) -> Iterator[str]:
-    known: list[Placed] = []
+def _overlaps(name: str, of: str, placed: list[Placed]) -> Iterator[str]:
+    earlier: list[Placed] = []
     for path, source in placed:
-        one = (path.rstrip("/"), source)
-        for other in known:
-            if one[0] and other[0] and _lies_in(one[0], other[0]):
-                yield f'volume "{name}" ({of}): overlapping paths: {_shown(one)} with {_shown(other)}'
-        known.append(one)
+        entry = (path.rstrip("/"), source)
+        for other in earlier:
+            if entry[0] and other[0] and _lies_in(entry[0], other[0]):
+                yield f'volume "{name}" ({of}): overlapping paths: {_shown(entry)} with {_shown(other)}'
+        earlier.append(entry)
 
 
-def _lies_in(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _lies_in(path: str, other: str) -> bool:
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 
 def _shown(placed: Placed) -> str:

@@ -95,9 +95,9 @@ def described_pod(described: JsonObject, path: str) -> Iterator[str]:
     if SECCOMP_OF_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{head}metadata.annotations[{SECCOMP_OF_POD}]: {_FIELD}"
     containers = list(every_container(spec, where))
-    for container, one in containers:
+    for container, place in containers:
         yield from _profiles(container, annotations, head)
-        yield from _container(container, one)
+        yield from _container(container, place)
     yield from _ports(containers)
     yield from _port_names(containers)
     if number(spec, "terminationGracePeriodSeconds") < 0:
@@ -114,11 +114,11 @@ def _placing(spec: JsonObject, where: str) -> Iterator[str]:
         yield from old_label(key, f"{where}.nodeSelector[{key}]")
     yield from _node_affinity(mapping(spec, "affinity", "nodeAffinity"), f"{where}.affinity.nodeAffinity")
     for index, spread in enumerate(mappings(spec, "topologySpreadConstraints")):
-        one, key = f"{where}.topologySpreadConstraints[{index}]", text(spread, "topologyKey")
+        place, key = f"{where}.topologySpreadConstraints[{index}]", text(spread, "topologyKey")
         if key in _OLD_LABELS:
-            yield f"{one}.topologyKey: {key} is {_OLD_LABELS[key]}"
+            yield f"{place}.topologyKey: {key} is {_OLD_LABELS[key]}"
         if spread.get("labelSelector") is None:
-            yield f"{one}.labelSelector: {_MATCHES_NOTHING}"
+            yield f"{place}.labelSelector: {_MATCHES_NOTHING}"
 
 
 def _host_addresses(spec: JsonObject, where: str) -> Iterator[str]:
@@ -135,11 +135,11 @@ def node_terms(terms: list[JsonObject], path: str) -> Iterator[str]:
 
 
 def _node_term(term: JsonObject, path: str, *, values: bool) -> Iterator[str]:
-    for place, wanted in enumerate(mappings(term, "matchExpressions")):
-        key, where = text(wanted, "key"), f"{path}.matchExpressions[{place}]"
+    for place, expression in enumerate(mappings(term, "matchExpressions")):
+        key, where = text(expression, "key"), f"{path}.matchExpressions[{place}]"
         if key in _OLD_LABELS:
             yield f"{where}.key: {key} is {_OLD_LABELS[key]}"
-        for position, value in enumerate(texts(wanted, "values") if values else ()):
+        for position, value in enumerate(texts(expression, "values") if values else ()):
             for wrong in names.label_value(value):
                 yield f"{where}.values[{position}]: {value} is invalid, {wrong}"
 
@@ -171,15 +171,15 @@ def _pod_affinity(affinity: JsonObject, path: str) -> Iterator[str]:
 
 
 def _volumes(spec: JsonObject, where: str) -> Iterator[str]:
-    found = mappings(spec, "volumes")
-    for index, volume in enumerate(found):
+    volumes = mappings(spec, "volumes")
+    for index, volume in enumerate(volumes):
         for key in volume.keys() & OLD_VOLUMES.keys():
             yield f"{where}.volumes[{index}].{_SPELT.get(key, key)}: {OLD_VOLUMES[key]}"
         template = mapping(volume, "ephemeral", "volumeClaimTemplate")
         if template:
             path = f"{where}.volumes[{index}].ephemeral.volumeClaimTemplate.spec"
             yield from claimed_bytes(mapping(template, "spec"), path)
-    yield from overlapping_paths(found)
+    yield from overlapping_paths(volumes)
 
 
 def claimed_bytes(spec: JsonObject, path: str) -> Iterator[str]:
@@ -206,15 +206,15 @@ def _whole(shown: JsonValue, path: str) -> Iterator[str]:
 
 
 def _twice(spec: JsonObject, where: str) -> Iterator[str]:
-    for key, what in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
-        seen: set[str] = set()
-        found = [text(one, what) for one in mappings(spec, key)]
-        for index, value in enumerate(found):
-            if value in seen:
-                yield f'{where}.{key}[{index}].{what}: duplicate {what} "{value}"'
-            seen.add(value)
-        for index, value in enumerate(found):
-            if not value and what == "name":
+    for key, field in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        seen_values: set[str] = set()
+        values = [text(entry, field) for entry in mappings(spec, key)]
+        for index, value in enumerate(values):
+            if value in seen_values:
+                yield f'{where}.{key}[{index}].{field}: duplicate {field} "{value}"'
+            seen_values.add(value)
+        for index, value in enumerate(values):
+            if not value and field == "name":
                 yield f'{where}.{key}[{index}].name: invalid empty name ""'
 
 
@@ -231,30 +231,32 @@ def _profiles(container: JsonObject, annotations: JsonObject, head: str) -> Iter
 
 
 def _container(container: JsonObject, where: str) -> Iterator[str]:
-    asked = mapping(container, "resources")
+    resources = mapping(container, "resources")
     for resource in ("memory", "ephemeral-storage"):
         for section in ("limits", "requests"):
-            if (shown := at(asked, section, resource)) is not None:
+            if (shown := at(resources, section, resource)) is not None:
                 yield from whole_bytes(resource, shown, f"{where}.resources.{section}")
-    seen: set[str] = set()
-    for index, one in enumerate(mappings(container, "env")):
-        name, value = text(one, "name"), text(one, "value")
+    seen_names: set[str] = set()
+    for index, variable in enumerate(mappings(container, "env")):
+        name, value = text(variable, "name"), text(variable, "value")
         again = f"$({name})"
-        if name in seen and (one.get("valueFrom") is not None or value == again or again not in value):
+        if name in seen_names and (
+            variable.get("valueFrom") is not None or value == again or again not in value
+        ):
             words = f'hides previous definition of "{name}", which may be dropped when using apply'
             yield f"{where}.env[{index}]: {words}"
-        seen.add(name)
+        seen_names.add(name)
 
 
 def _ports(containers: list[tuple[JsonObject, str]]) -> Iterator[str]:
     """Ports of all containers, which are one host."""
-    known: dict[tuple[JsonValue, JsonValue], list[tuple[JsonObject, str]]] = {}
+    by_number: dict[tuple[JsonValue, JsonValue], list[tuple[JsonObject, str]]] = {}
     for container, path in containers:
         for index, port in enumerate(mappings(container, "ports")):
             where = f"{path}.ports[{index}]"
             if text(port, "hostIP") and not number(port, "hostPort"):
                 yield f"{where}: hostIP set without hostPort: {_shown_port(port)}"
-            others = known.setdefault((port.get("containerPort"), port.get("protocol")), [])
+            others = by_number.setdefault((port.get("containerPort"), port.get("protocol")), [])
             for other, there in others:
                 if how := _clash(port, other):
                     yield f"{where}: {how} port definition with {there}"
@@ -270,26 +272,26 @@ def _shown_port(port: JsonObject) -> str:
 
 
 def _clash(port: JsonObject, other: JsonObject) -> str:
-    one, two = (number(each, "hostPort") for each in (port, other))
-    here, there = (text(each, "hostIP") for each in (port, other))
-    if one == two and here == there:
+    first, two = (number(entry, "hostPort") for entry in (port, other))
+    here, there = (text(entry, "hostIP") for entry in (port, other))
+    if first == two and here == there:
         return "duplicate"
-    if not one or not two:
+    if not first or not two:
         return "overlapping"
-    return "dangerously ambiguous" if one == two and bool(here) != bool(there) else ""
+    return "dangerously ambiguous" if first == two and bool(here) != bool(there) else ""
 
 
 def _port_names(containers: list[tuple[JsonObject, str]]) -> Iterator[str]:
-    known: dict[str, str] = {}
+    places: dict[str, str] = {}
     for container, path in containers:
         for index, port in enumerate(mappings(container, "ports")):
             name, where = text(port, "name"), f"{path}.ports[{index}]"
             if not name:
                 continue
-            if other := known.get(name):
+            if other := places.get(name):
                 use = f"services and probes that select ports by name will use {other}"
                 yield f'{where}: duplicate port name "{name}" with {other}, {use}'
-            known.setdefault(name, where)
+            places.setdefault(name, where)
 
 
 def deprecated_volumes(spec: JsonObject, path: str) -> Iterator[str]:

@@ -51,7 +51,9 @@ def freed_by(
     reasons = (reason for refusal in refusals for reason in refusal.reasons)
     away = {reason.claim for reason in reasons if isinstance(reason, ClaimElsewhere)}
     freed = (claim for claim in claims if str(claim) in away)
-    return next((one for one in freed if {user.uid for user in one.reserved_for} <= {pod.uid}), None)
+    return next(
+        (candidate for candidate in freed if {user.uid for user in candidate.reserved_for} <= {pod.uid}), None
+    )
 
 
 def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
@@ -88,10 +90,10 @@ def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
             claims=names,
         )
         return Refusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=outcome.unknown)
-    told = outcome.refusal or f"no devices on it meet {', '.join(names)}"
+    message = outcome.refusal or f"no devices on it meet {', '.join(names)}"
     reason = ClaimNotAllocatable(
         subject=f"Node {node.name}",
-        message=told,
+        message=message,
         remedy="see what its slices offer: kubectl get resourceslices -o yaml",
         source=NAME,
         claims=names,

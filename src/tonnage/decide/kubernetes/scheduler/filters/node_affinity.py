@@ -58,12 +58,12 @@ def pinned_names(pod: Pod) -> frozenset[str] | None:
 
 def narrowed(node: str, names: Iterable[str]) -> Refusal:
     """The refusal of a node that the pod's pins leave out."""
-    wanted = sorted(names)
+    pinned = sorted(names)
     reason = NodeNotPinned(
         subject=f"Node {node}",
-        message=f"the pod's affinity pins it to {', '.join(wanted)}",
+        message=f"the pod's affinity pins it to {', '.join(pinned)}",
         source=NAME,
-        wanted=tuple(wanted),
+        wanted=tuple(pinned),
     )
     return Refusal(NAME, (NARROWED,), unresolvable=True, reasons=(reason,))
 
@@ -72,7 +72,9 @@ def _enforced(node: Node, added: tuple[NodeSelectorTerm, ...]) -> Reason:
     failing = min((failing_requirements(term, node) for term in added), key=len, default=())
     return NodeAffinityMismatch(
         subject=f"Node {node.name}",
-        message="; ".join(_told(r, node) for r in failing).replace("wants", "the scheduler's profile wants")
+        message="; ".join(_mismatch(r, node) for r in failing).replace(
+            "wants", "the scheduler's profile wants"
+        )
         or "a term of the scheduler's profile is empty, and matches nothing",
         remedy="name a scheduler without this addedAffinity in schedulerName, or label the node",
         source=NAME,
@@ -94,7 +96,7 @@ def _reason(pod: Pod, node: Node) -> Reason:
     failing = (*selector, *closest)
     return NodeAffinityMismatch(
         subject=f"Node {node.name}",
-        message="; ".join(_told(r, node) for r in failing)
+        message="; ".join(_mismatch(r, node) for r in failing)
         or "an affinity term is empty, and matches nothing",
         remedy="widen the selector or affinity, or label the node",
         source=NAME,
@@ -109,7 +111,7 @@ def _fact(requirement: Requirement, node: Node) -> FailingRequirement:
     )
 
 
-def _told(requirement: Requirement, node: Node) -> str:
+def _mismatch(requirement: Requirement, node: Node) -> str:
     if requirement.key != "metadata.name" and not is_readable(requirement):
         return f"{requirement} matches no node: a label cannot have that value"
     actual = _actual(requirement, node)

@@ -15,18 +15,18 @@ TEXT: Final = "node(s) didn't match the requested node name"
 
 def prepare(pod: Pod, _view: View) -> Check | None:
     """Refuse all nodes but `spec.nodeName`."""
-    wanted = pod.node_name
+    node_name = pod.node_name
 
     def check(view: NodeView) -> Refusal | None:
-        if view.name == wanted:
+        if view.name == node_name:
             return None
         reason = NodeNameMismatch(
             subject=f"Node {view.name}",
-            message=f"the pod names another node in spec.nodeName: {wanted}",
+            message=f"the pod names another node in spec.nodeName: {node_name}",
             remedy="leave spec.nodeName out",
             source=NAME,
-            wanted=wanted,
+            wanted=node_name,
         )
         return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))
 
-    return check if wanted else None
+    return check if node_name else None

@@ -26,19 +26,19 @@ def prepare(pod: Pod, view: View) -> Check | None:
     terms = pod.affinity.pods
     if not (terms or pod.affinity.anti or view.shy):
         return None
-    wanted, avoided, shunned = _pairs(pod, view)
+    attracting, avoided, shunned = _pairs(pod, view)
     if not terms and not avoided and not shunned:
         return None
     if not (terms or pod.affinity.anti or _is_shunned_at_first(pod, view)):
         return None
-    first_of_its_kind = not wanted and all(_matches(term, pod, pod, view, own=True) for term in terms)
+    first_of_its_kind = not attracting and all(_matches(term, pod, pod, view, own=True) for term in terms)
 
     def check(node: NodeView) -> Refusal | None:
         labels = node.node.labels
         if not all(term.topology_key in labels for term in terms):
             return _missing(node.name, terms)
-        found = all((term.topology_key, labels[term.topology_key]) in wanted for term in terms)
-        if not found and not first_of_its_kind:
+        met = all((term.topology_key, labels[term.topology_key]) in attracting for term in terms)
+        if not met and not first_of_its_kind:
             return _missing(node.name, terms)
         for pair, text, kind in (
             (avoided, ANTI, PodAntiAffinity),
@@ -54,7 +54,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
 
 def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
     """Where pods are that the pod wants all at once, avoids, or that shun it."""
-    wanted: _Pairs = {}
+    attracting: _Pairs = {}
     avoided: _Pairs = {}
     shunned: _Pairs = {}
     own = pod.affinity
@@ -62,14 +62,14 @@ def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
         labels = node.node.labels
         for other in node.pods if own.pods or own.anti else node.shy:
             if own.pods and all(_matches(term, pod, other, view, own=True) for term in own.pods):
-                _note(wanted, own.pods, labels, other)
+                _note(attracting, own.pods, labels, other)
             if own.anti:
                 keeping = (t for t in own.anti if _matches(t, pod, other, view, own=True))
                 _note(avoided, keeping, labels, other)
             if other.affinity.anti:
                 terms = (t for t in other.affinity.anti if _matches(t, other, pod, view))
                 _note(shunned, terms, labels, other)
-    return wanted, avoided, shunned
+    return attracting, avoided, shunned
 
 
 def _is_shunned_at_first(pod: Pod, view: View) -> bool:
@@ -103,14 +103,14 @@ def _witness(pairs: _Pairs, labels: Labels) -> tuple[str, Pod] | None:
 
 def _missing(node: str, terms: tuple[PodTerm, ...]) -> Refusal:
     keys = ", ".join(sorted({term.topology_key for term in terms}))
-    wanted = "; ".join(dict.fromkeys(_selected(term) for term in terms))
+    selectors = "; ".join(dict.fromkeys(_selected(term) for term in terms))
     reason = PodAffinityMismatch(
         subject=f"Node {node}",
-        message=f"the pods that this one must be with ({wanted}) are not in the node's topology ({keys})",
+        message=f"the pods that this one must be with ({selectors}) are not in the node's topology ({keys})",
         remedy="start those pods first, or relax podAffinity",
         source=NAME,
         topology_keys=keys,
-        selectors=wanted,
+        selectors=selectors,
     )
     return Refusal(NAME, (AFFINITY,), unresolvable=True, reasons=(reason,))
 
@@ -126,14 +126,14 @@ def _occupied(
     node: str, text: str, kind: type[PodAntiAffinity | PodAntiAffinityOfOthers], key: str, witness: Pod
 ) -> Refusal:
     name = f"{witness.namespace}/{witness.name}"
-    told = (
+    message = (
         f"pod {name} is in the same {key}, which podAntiAffinity forbids"
         if kind is PodAntiAffinity
         else f"pod {name} in the same {key} forbids this pod by its podAntiAffinity"
     )
     reason = kind(
         subject=f"Node {node}",
-        message=told,
+        message=message,
         remedy="wait for that pod to end, relax podAntiAffinity, or add nodes",
         source=NAME,
         topology_key=key,

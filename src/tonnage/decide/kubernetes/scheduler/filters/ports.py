@@ -16,17 +16,17 @@ _ALL: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
 def prepare(pod: Pod, _view: View) -> Check | None:
     """Refuse nodes where another pod holds one of the host ports."""
-    wanted = pod.host_ports
+    host_ports = pod.host_ports
 
     def check(view: NodeView) -> Refusal | None:
         for holder in view.pods:
             for held in holder.host_ports:
-                for port in wanted:
+                for port in host_ports:
                     if clash(held, port):
                         return _refusal(view.name, port, holder)
         return None
 
-    return check if wanted else None
+    return check if host_ports else None
 
 
 def clash(a: HostPort, b: HostPort) -> bool:

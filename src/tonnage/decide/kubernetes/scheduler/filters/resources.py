@@ -34,13 +34,13 @@ _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
 
 def prepare(pod: Pod, view: View) -> Check | None:
     """Refuse nodes with too little left, counting the pods that run, terminate or are assumed there."""
-    wanted = pod_requests(pod)
-    for name in _overlooked(wanted, view.settings(pod).ignored):
-        del wanted[name]
+    requests = pod_requests(pod)
+    for name in _overlooked(requests, view.settings(pod).ignored):
+        del requests[name]
     ordered = [
-        (name, wanted[name])
-        for name in (*_COMPUTE, *sorted(set(wanted) - set(_COMPUTE)))
-        if wanted.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
+        (name, requests[name])
+        for name in (*_COMPUTE, *sorted(set(requests) - set(_COMPUTE)))
+        if requests.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
     ]
 
     def check(view: NodeView) -> Refusal | None:
@@ -70,11 +70,11 @@ def _is_counted(resource: str) -> bool:
     return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
 
 
-def _overlooked(wanted: Iterable[str], ignored: tuple[str, ...]) -> list[str]:
+def _overlooked(requests: Iterable[str], ignored: tuple[str, ...]) -> list[str]:
     """Extended resources that the scheduler's profile leaves to others."""
     return [
         name
-        for name in wanted
+        for name in requests
         if ignored and is_extended(name) and (name in ignored or f"{name.partition('/')[0]}/*" in ignored)
     ]
 
@@ -95,8 +95,8 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
     """Why a node has too little: CPU in thousandths of a core, memory and disk in bytes, else a count."""
     allocatable = view.node.allocatable.get(name, 0)
     used = view.requested.get(name, 0)
-    wanted, whole = written_apart(name, amount, allocatable)
-    asked = f"asks {wanted} {name}"
+    requested, whole = written_apart(name, amount, allocatable)
+    request = f"asks {requested} {name}"
     ever = max(allocatable, view.node.capacity.get(name, 0)) if comes_back(name) else allocatable
     kind: type[ResourceNotAdvertised | ResourceTooLarge | InsufficientResource]
     if allocatable == 0:
@@ -104,13 +104,13 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
     elif amount > allocatable:
         kind = ResourceTooLarge
-        message = f"{asked}, the whole node has {whole} allocatable"
+        message = f"{request}, the whole node has {whole} allocatable"
         remedy = f"ask for less {name}, or use larger nodes"
     else:
         kind = InsufficientResource
-        wanted, free = written_apart(name, amount, allocatable - used)
-        free, what = ("none", "spoken for") if used > allocatable else (free, "used")
-        message = f"asks {wanted} {name}, {free} free ({written_amount(name, used)} of {whole} {what})"
+        requested, free = written_apart(name, amount, allocatable - used)
+        free, state = ("none", "spoken for") if used > allocatable else (free, "used")
+        message = f"asks {requested} {name}, {free} free ({written_amount(name, used)} of {whole} {state})"
         remedy = "wait for a pod there to end, or free one"
     return kind(
         subject=f"Node {view.name}",

@@ -42,8 +42,8 @@ class _Domains:
 
 def prepare(pod: Pod, view: View) -> Check | None:
     """Refuse nodes that would bring a hard constraint's skew above its limit."""
-    asked = constraints_of(pod, view) if pod.spread or view.settings(pod).spread else ()
-    hard = tuple(c for c in asked if c.hard)
+    constraints = constraints_of(pod, view) if pod.spread or view.settings(pod).spread else ()
+    hard = tuple(c for c in constraints if c.hard)
     domains = [_domains_of(c, hard, pod, view) for c in hard]
 
     def check(node: NodeView) -> Refusal | None:
@@ -151,8 +151,8 @@ def _skewed(node: str, domains: _Domains, value: str, skew: int) -> Refusal:
     constraint, count, least = domains.constraint, domains.counts.get(value, 0), domains.least
     emptiest, remedy = f"the emptiest domain {least}", "make room in the emptier domains"
     if domains.too_few:
-        wanted, there = constraint.min_domains, len(domains.counts)
-        emptiest = f"the minimum counts as 0, for minDomains wants {wanted} domains and {there} count"
+        least_domains, there = constraint.min_domains, len(domains.counts)
+        emptiest = f"the minimum counts as 0, for minDomains wants {least_domains} domains and {there} count"
         remedy = f"lower minDomains or add nodes with another {constraint.topology_key}"
     ends = "one more exceeds" if domains.self_match else "which exceeds"
     reason = TopologySkew(

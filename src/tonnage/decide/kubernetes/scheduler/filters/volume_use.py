@@ -19,7 +19,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.volumes import VolumeInUse
 
 NAME: Final = "VolumeRestrictions"
-TAKEN: Final = "node(s) had no available disk"
+DISK_IN_USE: Final = "node(s) had no available disk"
 TEXT: Final = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
     "another pod"
@@ -34,8 +34,8 @@ def prepare(pod: Pod, view: View) -> Check | None:
     def check(node: NodeView) -> Refusal | None:
         holder = next((other for other in node.pods if share_disk(pod, other)), None)
         if holder is not None:
-            reason = _taken(node.name, pod, holder)
-            return Refusal(NAME, (TAKEN,), unresolvable=False, reasons=(reason,))
+            reason = _disk_in_use(node.name, pod, holder)
+            return Refusal(NAME, (DISK_IN_USE,), unresolvable=False, reasons=(reason,))
         return alone(node) if alone is not None else None
 
     return check if pod.disks else alone
@@ -44,22 +44,22 @@ def prepare(pod: Pod, view: View) -> Check | None:
 def share_disk(pod: Pod, other: Pod) -> bool:
     """Whether pods cannot be on one node for a disk that both name."""
     return any(
-        mine.source == theirs.source
-        and not mine.ids.isdisjoint(theirs.ids)
-        and not (mine.read_only and theirs.read_only)
-        for mine in pod.disks
+        own.source == theirs.source
+        and not own.ids.isdisjoint(theirs.ids)
+        and not (own.read_only and theirs.read_only)
+        for own in pod.disks
         for theirs in other.disks
     )
 
 
 def _alone(pod: Pod, view: View) -> Check | None:
     """Refuse every node while another pod has a claim that is for one pod at a time."""
-    wanted = frozenset(volume.claim for volume in pod.volumes if not volume.ephemeral)
-    known = view.snapshot.volume_claims if wanted else ()
+    claim_names = frozenset(volume.claim for volume in pod.volumes if not volume.ephemeral)
+    volume_claims = view.snapshot.volume_claims if claim_names else ()
     alone = {
         claim.name
-        for claim in known
-        if claim.namespace == pod.namespace and claim.name in wanted and _ALONE in claim.modes
+        for claim in volume_claims
+        if claim.namespace == pod.namespace and claim.name in claim_names and _ALONE in claim.modes
     }
     if not alone:
         return None
@@ -92,7 +92,7 @@ def _change(node: NodeView, alone: Iterable[str]) -> int:
     return now - before
 
 
-def _taken(node: str, pod: Pod, holder: Pod) -> Reason:
+def _disk_in_use(node: str, pod: Pod, holder: Pod) -> Reason:
     disks = [disk.volume for disk in pod.disks if share_disk(replace(pod, disks=(disk,)), holder)]
     return VolumeInUse(
         subject=f"Node {node}",

@@ -56,13 +56,13 @@ def prepare(pod: Pod, view: View) -> Check | None:
         away = tuple(_away(node, own, claims))
         missing = tuple(_missing(node, own, claims))
         bound, unbound = (type(part[0]) if part else None for part in (away, missing))
-        said = (
+        candidates = (
             (elsewhere, bound is VolumeElsewhere),
             (_NONE, unbound is VolumeNotAvailable),
             (_SHORT, unbound is StorageShort),
             (_GONE, bound is VolumeNotAvailable),
         )
-        texts = tuple(text for text, is_so in said if is_so)
+        texts = tuple(text for text, is_so in candidates if is_so)
         if texts:
             return Refusal(NAME, texts, unresolvable=True, reasons=(*away, *missing))
         zone = next(_wrong_zone(node, lasting, claims), None)
@@ -120,8 +120,8 @@ class Claims:
 
     def attachments(self, node: str) -> set[tuple[str, str]]:
         """The driver and the name of each volume of a driver that is attached to a node, used or not."""
-        found = self._attachments.get(node, {}).items()
-        return {(driver, name) for name, driver in found if driver and name in self._of_drivers}
+        attached = self._attachments.get(node, {}).items()
+        return {(driver, name) for name, driver in attached if driver and name in self._of_drivers}
 
     def attached(self, pod: Pod) -> Iterator[tuple[str, str]]:
         """The driver and the name of each volume that a driver must attach for a pod."""
@@ -146,12 +146,12 @@ def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) 
     for driver in sorted({driver for driver, _ in new}):
         has, adds = (sum(name == driver for name, _ in part) for part in (there, new))
         if driver in limits and has + adds > limits[driver]:
-            told = (
+            message = (
                 f"{driver} attaches {limits[driver]} volumes there at most: {has} are, and {adds} would come"
             )
             return VolumeLimit(
                 subject=f"Node {node.name}",
-                message=told,
+                message=message,
                 remedy="wait for pods with volumes there to end, use fewer volumes, or other nodes",
                 source=NAME,
                 lasting=adds > limits[driver],
@@ -166,46 +166,46 @@ def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Re
     for claim in own:
         volume = claims.volume_of(claim)
         if claims.is_lost(claim):
-            told = f"the volume {claim.volume} of the claim {claim.name} does not exist"
+            message = f"the volume {claim.volume} of the claim {claim.name} does not exist"
             yield VolumeNotAvailable(
                 subject=f"Node {node.name}",
-                message=told,
+                message=message,
                 remedy="delete the claim, make it anew",
                 source=NAME,
                 claim=claim.name,
             )
         elif volume is not None and not reaches(volume.nodes, node.node):
             terms = " or ".join(_written(term) for term in volume.nodes or ())
-            told = f"the volume {volume.name} of the claim {claim.name} can be reached from {terms} only"
-            yield _elsewhere(node, told, claim, volume=volume.name)
+            message = f"the volume {volume.name} of the claim {claim.name} can be reached from {terms} only"
+            yield _elsewhere(node, message, claim, volume=volume.name)
 
 
 def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
     """Why claims that wait cannot be met, in the order in which the scheduler looks at them."""
     waiting = {claim: cls for claim in own if (cls := claims.class_of(claim)) is not None}
     met = matched((claim for claim in waiting if not claim.node), claims.of_class, node.node)
-    for claim in sorted(waiting.keys() - met, key=lambda one: _turn(one, node, own)):
+    for claim in sorted(waiting.keys() - met, key=lambda waiting_claim: _turn(waiting_claim, node, own)):
         cls = waiting[claim]
         kind: type[VolumeNotAvailable | StorageShort] = VolumeNotAvailable
         if claim.node not in ("", node.name):
-            told = f"a volume of the claim {claim.name} is being made for {claim.node}"
+            message = f"a volume of the claim {claim.name} is being made for {claim.node}"
             remedy = f"wait for it, or delete the claim's annotation if {claim.node} is no longer meant"
         elif cls.provisioner in BY_HAND:
-            told = f"no volume of the class {cls.name} is free for the claim {claim.name} there"
+            message = f"no volume of the class {cls.name} is free for the claim {claim.name} there"
             remedy = "make one by hand (a PersistentVolume of that class and size, reached from that node)"
         elif cls.topologies and not any(term_matches(term, node.node) for term in cls.topologies):
             terms = " or ".join(_written(term) for term in cls.topologies)
-            told = f"the class {cls.name} of the claim {claim.name} makes volumes for {terms} only"
+            message = f"the class {cls.name} of the claim {claim.name} makes volumes for {terms} only"
             remedy = "another storage class, or nodes where that one makes volumes"
         elif claims.lacks_storage(claim, cls, node):
             kind = StorageShort
-            told = f"{cls.provisioner} has not enough storage left there for the claim {claim.name}"
+            message = f"{cls.provisioner} has not enough storage left there for the claim {claim.name}"
             remedy = "a smaller claim, another storage class, or free storage there (see CSIStorageCapacity)"
         else:
             continue
         yield kind(
             subject=f"Node {node.name}",
-            message=told,
+            message=message,
             remedy=remedy,
             source=NAME,
             claim=claim.name,
@@ -227,12 +227,12 @@ def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Itera
     for claim in own:
         volume = claims.volume_of(claim)
         for key in _ZONES:
-            wanted = volume.labels.get(key) if volume is not None else None
+            zone = volume.labels.get(key) if volume is not None else None
             has = labels.get(key, labels.get(_GA.get(key, ""), ""))
-            zones = [part.strip() for part in (wanted or "").split("__")]
+            zones = [part.strip() for part in (zone or "").split("__")]
             if all(zones) and has not in zones:
-                told = f"the volume of the claim {claim.name} is in {wanted}, the node in {has or 'no zone'}"
-                yield _elsewhere(node, told, claim, key=key, wanted=wanted)
+                message = f"the volume of the claim {claim.name} is in {zone}, the node in {has or 'no zone'}"
+                yield _elsewhere(node, message, claim, key=key, zone=zone)
 
 
 _MOVE: Final = (
@@ -247,20 +247,20 @@ def _written(term: NodeSelectorTerm) -> str:
 
 def _elsewhere(
     node: NodeView,
-    told: str,
+    message: str,
     claim: VolumeClaim,
     *,
     volume: str | None = None,
     key: str | None = None,
-    wanted: str | None = None,
+    zone: str | None = None,
 ) -> VolumeElsewhere:
     return VolumeElsewhere(
         subject=f"Node {node.name}",
-        message=told,
+        message=message,
         remedy=_MOVE,
         source=NAME,
         claim=claim.name,
         volume=volume,
         key=key,
-        wanted=wanted,
+        wanted=zone,
     )

@@ -19,15 +19,15 @@ def may_be_best(values: Amounts, size: int) -> Mask:
         return np.ones(count, bool)
     from_here = _largest(np.concatenate((values, values[: size - 1])), size)
     here = np.concatenate((from_here[count - size + 1 :], from_here))
-    found: Mask = values == -_largest(-here, size)
-    return found
+    best: Mask = values == -_largest(-here, size)
+    return best
 
 
 def _largest(values: Amounts, size: int) -> Amounts:
     """The largest of each `size` that follow one another: of twice as many at each step."""
-    found, width = values, 1
+    largest, width = values, 1
     while width < size:
         step = min(width, size - width)
-        found = np.maximum(found[:-step], found[step:])
+        largest = np.maximum(largest[:-step], largest[step:])
         width += step
-    return found
+    return largest

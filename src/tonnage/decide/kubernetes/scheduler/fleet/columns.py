@@ -37,8 +37,8 @@ class LabelColumn:
 
     def where(self, accepted: Mask, *, absent: bool) -> Mask:
         """Rows whose value is accepted (one flag a value), and those without the label if `absent`."""
-        found: Mask = np.append(accepted, absent)[self.codes]  # -1 takes the last
-        return found
+        mask: Mask = np.append(accepted, absent)[self.codes]  # -1 takes the last
+        return mask
 
     def among(self, values: Iterable[str]) -> Mask:
         """Rows that have one of the values."""
@@ -76,9 +76,9 @@ class Columns:
         self._labelled = [node.labels for node in self.nodes]
         self.row_of = {name: row for row, name in enumerate(self.names)}
         self.cordoned = np.fromiter((node.unschedulable for node in self.nodes), bool, len(self.nodes))
-        known: dict[tuple[Taint, ...], int] = {}
-        self.taint_codes = self._column(known.setdefault(node.taints, len(known)) for node in self.nodes)
-        self.taint_sets = tuple(known)
+        codes: dict[tuple[Taint, ...], int] = {}
+        self.taint_codes = self._column(codes.setdefault(node.taints, len(codes)) for node in self.nodes)
+        self.taint_sets = tuple(codes)
         self._allocatable = by_resource([node.allocatable for node in self.nodes])
         self._capacity = by_resource([node.capacity for node in self.nodes])
         self._nothing = np.zeros(len(self.nodes), np.int64)
@@ -90,10 +90,12 @@ class Columns:
         """The column of a label."""
         column = self._labels.get(key)
         if column is None:
-            known: dict[str | None, int] = {None: -1}
+            code_of_value: dict[str | None, int] = {None: -1}
             values = [labels.get(key) for labels in self._labelled]
-            codes = np.array([known.setdefault(value, len(known) - 1) for value in values], np.int32)
-            code_of = {value: code for value, code in known.items() if value is not None}
+            codes = np.array(
+                [code_of_value.setdefault(value, len(code_of_value) - 1) for value in values], np.int32
+            )
+            code_of = {value: code for value, code in code_of_value.items() if value is not None}
             column = self._labels[key] = LabelColumn(codes, tuple(code_of), code_of)
         return column
 
@@ -109,16 +111,16 @@ class Columns:
 
     def image(self, name: str) -> tuple[int, Mask]:
         """Bytes of an image (full name) as the first node that has it says, and which nodes have it."""
-        found = self._images.get(name)
-        if found is None:
+        cached = self._images.get(name)
+        if cached is None:
             if self._holders is None and len(self._images) < _FEW_IMAGES:
                 rows = [row for row, node in enumerate(self.nodes) if name in node.images]
             else:
                 rows = self._all_holders().get(name, [])
             mask = np.zeros(len(self.nodes), bool)
             mask[rows] = True
-            found = self._images[name] = (self.nodes[rows[0]].images[name] if rows else 0, mask)
-        return found
+            cached = self._images[name] = (self.nodes[rows[0]].images[name] if rows else 0, mask)
+        return cached
 
     def _all_holders(self) -> dict[str, list[int]]:
         """Rows by image. One question is answered sooner by looking at each node; hundreds are not."""
@@ -135,40 +137,40 @@ class Columns:
 
 def by_resource(rows: Sequence[Mapping[str, int]]) -> dict[str, Amounts]:
     """A column a resource; where a node does not name it, 0."""
-    found: dict[str, list[int]] = {}
+    columns: dict[str, list[int]] = {}
     for row, amounts in enumerate(rows):
         for name, amount in amounts.items():
-            if name not in found:
-                found[name] = [0] * len(rows)
-            found[name][row] = min(amount, MOST)
-    return {name: np.array(column, np.int64) for name, column in found.items()}
+            if name not in columns:
+                columns[name] = [0] * len(rows)
+            columns[name][row] = min(amount, MOST)
+    return {name: np.array(column, np.int64) for name, column in columns.items()}
 
 
 def interned(keys: Sequence[Keys]) -> NDArray[np.int64]:
     """One number for each combination that occurs, from 0 on."""
-    found: NDArray[np.int64] | None = None
+    combined: NDArray[np.int64] | None = None
     size = 1
     for key in keys:
         least, most = int(key.min()), int(key.max())
         if most == least:
             continue
         codes = key.astype(np.int64) - least
-        if found is None:
-            found, size = codes, most - least + 1
+        if combined is None:
+            combined, size = codes, most - least + 1
             continue
         if size * (most - least + 1) >= _ROOM:
-            found = np.unique(found, return_inverse=True)[1]
-            size = len(found)
-        found, size = found * (most - least + 1) + codes, size * (most - least + 1)
-    if found is None:
+            combined = np.unique(combined, return_inverse=True)[1]
+            size = len(combined)
+        combined, size = combined * (most - least + 1) + codes, size * (most - least + 1)
+    if combined is None:
         return np.zeros(len(keys[0]), np.int64)
     numbers: NDArray[np.int64]
-    if size > _FEW_TIMES * len(found):
-        numbers = np.unique(found, return_inverse=True)[1]
+    if size > _FEW_TIMES * len(combined):
+        numbers = np.unique(combined, return_inverse=True)[1]
     else:
         occurs = np.zeros(size, np.int64)
-        occurs[found] = 1
-        numbers = (np.cumsum(occurs) - 1)[found]
+        occurs[combined] = 1
+        numbers = (np.cumsum(occurs) - 1)[combined]
     return numbers
 
 

@@ -107,8 +107,8 @@ class FleetEngine:
             alone += [_extremes(class_of, part, short) for part in (free[-1], columns.allocatable(name))]
         rows = np.unique(np.concatenate(alone)) if alone else np.arange(0)
         class_of[rows] = len(columns) + rows
-        found = _split(class_of, in_order([class_of, *(-amounts for amounts in reversed(free))]))
-        return sorted(found, key=lambda rows: int(rows.min()))
+        classes = _split(class_of, in_order([class_of, *(-amounts for amounts in reversed(free))]))
+        return sorted(classes, key=lambda rows: int(rows.min()))
 
     def the_same(self, pod: Pod) -> list[Rows]:
         """Rows by finer classes; nodes of one answer the same but for their names and the pods they hold."""
@@ -153,8 +153,8 @@ class FleetEngine:
         lasting = np.where(amount > np.maximum(there, capacity), _TOO_LARGE, _TOO_LARGE_NOW)
         large = np.where(there == 0, np.where(amount > capacity, _NONE, -_NONE), lasting)
         state = np.where(amount > there - used, _SHORT, _ENOUGH)
-        found: NDArray[np.int64] = np.where(amount > there, large, state)
-        return found
+        states: NDArray[np.int64] = np.where(amount > there, large, state)
+        return states
 
 
 def engine_of(

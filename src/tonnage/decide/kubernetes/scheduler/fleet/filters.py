@@ -104,35 +104,35 @@ def _refuse_taints(refused: Refused, pod: Pod, columns: Columns, profile: Profil
             refused.refuse(columns.taint_codes == number, Kind(taints.NAME, (text,), unresolvable=True))
 
 
-def refuse_ports(refused: Refused, wanted: Iterable[HostPort], holdings: Holdings) -> None:
+def refuse_ports(refused: Refused, host_ports: Iterable[HostPort], holdings: Holdings) -> None:
     """Nodes where a pod holds one of the host ports."""
-    taken = np.zeros(len(refused.codes), bool)
-    for port in wanted:
+    in_use = np.zeros(len(refused.codes), bool)
+    for port in host_ports:
         for held, rows in holdings.ports.items():
             if ports.clash(held, port):
-                taken[list(rows)] = True
-    refused.refuse(taken, PORTS_TAKEN)
+                in_use[list(rows)] = True
+    refused.refuse(in_use, PORTS_TAKEN)
 
 
 def counted(need: Need) -> list[tuple[str, int]]:
     """The requests that are held against a node, in the order in which what is short is named."""
-    wanted = need.requests
+    requests = need.requests
     return [
-        (name, wanted[name])
-        for name in (*_COMPUTE, *sorted(set(wanted) - set(_COMPUTE)))
-        if wanted.get(name, 0) > 0
+        (name, requests[name])
+        for name in (*_COMPUTE, *sorted(set(requests) - set(_COMPUTE)))
+        if requests.get(name, 0) > 0
         and (name in _COMPUTE or "/" in name or name.startswith(("hugepages-", "attachable-volumes-")))
     ]
 
 
-def refuse_amounts(refused: Refused, wanted: list[tuple[str, int]], holdings: Holdings, rows: Rows) -> None:
+def refuse_amounts(refused: Refused, amounts: list[tuple[str, int]], holdings: Holdings, rows: Rows) -> None:
     """Of the rows given, those with too little left; rows that were refused before stay as they are."""
     columns = holdings.columns
     at = slice(None) if len(rows) == len(columns) else rows  # which is quicker than to pick all
     crowded = holdings.pods[at] + 1 > columns.allocatable(PODS)[at]
     short = [crowded]
     hopeless = np.zeros(len(rows), bool)
-    for name, amount in wanted:
+    for name, amount in amounts:
         there = columns.allocatable(name)[at]
         short.append(amount > there - holdings.used(name)[at])
         hopeless |= amount > there
@@ -141,12 +141,12 @@ def refuse_amounts(refused: Refused, wanted: list[tuple[str, int]], holdings: Ho
         return
     short.append(hopeless)
     which = interned([part[failing] for part in short])
-    texts = [resources.CROWDED, *(resources.insufficient(name) for name, _ in wanted)]
+    texts = [resources.CROWDED, *(resources.insufficient(name) for name, _ in amounts)]
     codes = []
     for first in np.unique(which, return_index=True)[1].tolist():
         *flags, unresolvable = (bool(part[failing][first]) for part in short)
-        said = tuple(text for text, flag in zip(texts, flags, strict=True) if flag)
-        codes.append(refused.code(Kind(resources.NAME, said, unresolvable)))
+        shown = tuple(text for text, flag in zip(texts, flags, strict=True) if flag)
+        codes.append(refused.code(Kind(resources.NAME, shown, unresolvable)))
     refused.codes[rows[failing]] = np.array(codes, np.int16)[which]
 
 

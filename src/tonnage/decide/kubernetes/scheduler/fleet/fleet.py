@@ -57,7 +57,7 @@ class _Standing:
 
     pod: Pod
     need: Need
-    wanted: list[tuple[str, int]]
+    requests: list[tuple[str, int]]
     cpu: int
     memory: int
     by_node: Refused
@@ -73,7 +73,7 @@ class _Standing:
     plain: bool
     """Its order of nodes is that of `alone`."""
     images: Ratings | None = None
-    seen: int = 0
+    row_change: int = 0
     rated: int = NEVER
     """As `seen`, for the ratings, which only a pod that is placed needs."""
 
@@ -163,26 +163,28 @@ class Fleet:
         """Weighted scores of the feasible rows (others mean nothing), by plugin, in upstream's order."""
         standing = self._standing(pod)
         everywhere, holdings = self._everywhere, self.holdings
-        found = {taints.NAME: taints.WEIGHT * scores.in_percent(standing.soft_taints, feasible, reverse=True)}
+        ratings = {
+            taints.NAME: taints.WEIGHT * scores.in_percent(standing.soft_taints, feasible, reverse=True)
+        }
         if pod.affinity.node_preferred:
             part = scores.in_percent(standing.preferred, feasible)
-            found[preferred_nodes.NAME] = preferred_nodes.WEIGHT * part
+            ratings[preferred_nodes.NAME] = preferred_nodes.WEIGHT * part
         fit = scores.least_allocated(holdings, standing.cpu, standing.memory, everywhere)
-        found[resources_fit.NAME] = resources_fit.WEIGHT * fit
+        ratings[resources_fit.NAME] = resources_fit.WEIGHT * fit
         if self.view.profile.scores_storage:
-            found[storage.NAME] = np.zeros(len(self.columns), np.int64)
+            ratings[storage.NAME] = np.zeros(len(self.columns), np.int64)
         if standing.spread:
             part = self._spread(standing, feasible)
-            found[topology_spread.NAME] = topology_spread.WEIGHT * part
+            ratings[topology_spread.NAME] = topology_spread.WEIGHT * part
         drawn = scores.pod_affinity(pod, feasible, self.neighbours)
         if drawn is not None:
-            found[pod_affinity.NAME] = pod_affinity.WEIGHT * drawn
+            ratings[pod_affinity.NAME] = pod_affinity.WEIGHT * drawn
         if self.view.profile.scores_claims:
-            found[claims.NAME] = np.zeros(len(self.columns), np.int64)
+            ratings[claims.NAME] = np.zeros(len(self.columns), np.int64)
         if _asks_compute(standing.need):
-            found[balanced.NAME] = balanced.WEIGHT * self._balanced(standing, everywhere)
-        found[image_locality.NAME] = image_locality.WEIGHT * self._images(standing)
-        return found
+            ratings[balanced.NAME] = balanced.WEIGHT * self._balanced(standing, everywhere)
+        ratings[image_locality.NAME] = image_locality.WEIGHT * self._images(standing)
+        return ratings
 
     def _judged(self, pod: Pod, standing: _Standing) -> Refused:
         refused = standing.refused.copy()
@@ -221,9 +223,9 @@ class Fleet:
         return scores.topology_spread(standing.pod, standing.spread, feasible, self.neighbours, own=own)
 
     def _balanced(self, standing: _Standing, rows: Rows) -> Ratings:
-        wanted = standing.need.requests
+        requests = standing.need.requests
         rate = scores.balanced_change if self.view.profile.rates_change_of_balance else scores.balanced
-        return rate(self.holdings, wanted.get(CPU, 0), wanted.get(MEMORY, 0), rows)
+        return rate(self.holdings, requests.get(CPU, 0), requests.get(MEMORY, 0), rows)
 
     def _standing(self, pod: Pod) -> _Standing:
         """What is known of pods of this shape, up to date."""
@@ -233,9 +235,9 @@ class Fleet:
         if standing is None:
             standing = self._standings[key] = self._first_look(pod, spread)
         changed = self.holdings.changed
-        if standing.seen < len(changed):
-            self._judge(standing, _rows(changed[standing.seen :]))
-            standing.seen = len(changed)
+        if standing.row_change < len(changed):
+            self._judge(standing, _rows(changed[standing.row_change :]))
+            standing.row_change = len(changed)
         return standing
 
     def _first_look(self, pod: Pod, spread: tuple[SpreadConstraint, ...]) -> _Standing:
@@ -252,7 +254,7 @@ class Fleet:
             alone=nothing, masked=nothing.copy(),
             soft_taints=soft, preferred=liked, spread=spread,
             plain=lonely and not spread and not soft[open_rows].any() and not liked[open_rows].any(),
-            seen=len(self.holdings.changed),
+            row_change=len(self.holdings.changed),
         )  # fmt: skip
         self._judge(standing, self._everywhere)
         return standing
@@ -263,7 +265,7 @@ class Fleet:
         refused.codes[rows] = standing.by_node.codes[rows]
         if standing.pod.host_ports:
             refuse_ports(refused, standing.pod.host_ports, holdings)
-        refuse_amounts(refused, standing.wanted, holdings, rows)
+        refuse_amounts(refused, standing.requests, holdings, rows)
 
     def _rate(self, standing: _Standing) -> None:
         """Rate the rows that changed anew, as far as that depends on what they hold."""
@@ -329,7 +331,7 @@ def _asks_compute(need: Need) -> bool:
 def _shape(pod: Pod, spread: tuple[SpreadConstraint, ...], *, alone: bool) -> Hashable:
     """What tells pods apart that are treated differently; their labels only where somebody looks at them."""
     affinity = pod.affinity
-    seen = not alone or spread or affinity.pods or affinity.anti or affinity.pods_preferred
+    labels_matter = not alone or spread or affinity.pods or affinity.anti or affinity.pods_preferred
     return (
         tuple(_amounts(c) for c in pod.containers),
         tuple(_amounts(c) for c in pod.init_containers),
@@ -342,7 +344,7 @@ def _shape(pod: Pod, spread: tuple[SpreadConstraint, ...], *, alone: bool) -> Ha
         spread,
         pod.host_ports,
         pod.node_name,
-        (pod.namespace, _sorted(pod.labels)) if seen else None,
+        (pod.namespace, _sorted(pod.labels)) if labels_matter else None,
     )
 
 

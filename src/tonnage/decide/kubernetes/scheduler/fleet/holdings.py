@@ -207,22 +207,22 @@ class Holdings:
 
     def _count(self, row: int, pod: Pod) -> _Kin:
         key = pod.namespace, id(pod.labels), pod.status.terminating
-        known = self._kin_of.get(key)
-        if known is None:
+        cached = self._kin_of.get(key)
+        if cached is None:
             kin = _Kin(pod.namespace, frozenset(pod.labels.items()), pod.status.terminating)
             if kin not in self._kin:
                 self._kin[kin] = {}
                 self._kin_in.setdefault(pod.namespace, []).append(kin)
-            known = self._kin_of[key] = pod.labels, kin
-        _one_more(self._kin[known[1]], row)
-        return known[1]
+            cached = self._kin_of[key] = pod.labels, kin
+        _one_more(self._kin[cached[1]], row)
+        return cached[1]
 
     def _censuses_of(self, kin: _Kin) -> Iterable[_Census]:
-        found = self._counted_by.get(kin)
-        if found is None:
-            found = [census for census in self._censuses.values() if census.counts_kin(kin)]
-            self._counted_by[kin] = found
-        return found
+        censuses = self._counted_by.get(kin)
+        if censuses is None:
+            censuses = [census for census in self._censuses.values() if census.counts_kin(kin)]
+            self._counted_by[kin] = censuses
+        return censuses
 
 
 def holdings_of(columns: Columns, views: Mapping[str, NodeView]) -> Holdings:

@@ -79,8 +79,8 @@ class Sum:
         self.used[rows] += sign * self.gives[places]
 
     def exceeded(self, rows: Rows) -> Mask:
-        found: Mask = self.used[rows] > self.most[rows]
-        return found
+        over: Mask = self.used[rows] > self.most[rows]
+        return over
 
 
 @dataclass(slots=True)
@@ -91,25 +91,25 @@ class Together:
     labelled: Mask
     first: bool
     """Whether the pod itself is one that it must be with."""
-    found: list[Sum]
+    sums: list[Sum]
     """A term each: pods in the row's domain; `most` means nothing."""
     anywhere: Counts
     """By row: pods in any domain of any term, when that row's pods have gone."""
     domains: NDArray[np.int64]
 
     def clear(self, rows: Rows, places: Rows) -> None:
-        for part in self.found:
+        for part in self.sums:
             part.clear(rows, places)
             np.subtract.at(self.anywhere, rows, part.gives[places])
 
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
-        for part in self.found:
+        for part in self.sums:
             part.move(rows, places, sign)
             self.anywhere[rows] += sign * part.gives[places]
 
     def exceeded(self, rows: Rows) -> Mask:
         met = np.ones(len(rows), bool)
-        for part in self.found:
+        for part in self.sums:
             met &= part.used[rows] > 0
         if self.first:
             met |= self.anywhere[rows] == 0
@@ -221,15 +221,15 @@ def _together(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Limit:
     chosen = occupants.where(match)
     nothing = np.zeros(len(columns), np.int64)
     labelled, anywhere = np.ones(len(columns), bool), 0
-    found: list[Sum] = []
+    sums: list[Sum] = []
     for term in terms:
         column = columns.label(term.topology_key)
         labelled &= column.codes >= 0
         there = np.where(column.codes >= 0, counts, 0)
         anywhere += int(there.sum())
         gives = (chosen & (column.codes[occupants.rows] >= 0)).astype(np.int64)
-        found.append(Sum(NOT_WITH, nothing, by_domain(column, there)[column.codes], gives, nothing))
-    return Together(NOT_WITH, labelled, match(pod.namespace, pod.labels), found, nothing + anywhere, nothing)
+        sums.append(Sum(NOT_WITH, nothing, by_domain(column, there)[column.codes], gives, nothing))
+    return Together(NOT_WITH, labelled, match(pod.namespace, pod.labels), sums, nothing + anywhere, nothing)
 
 
 def _none_near(kind: Kind, term: PodTerm, counts: Counts, gives: Counts, neighbours: Neighbours) -> Limit:

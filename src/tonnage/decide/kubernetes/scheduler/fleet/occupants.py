@@ -29,14 +29,14 @@ class Occupants:
     """By row: the lowest priority there; the highest number where there is no pod."""
     earliest: NDArray[np.int64]
     """The order of their start times, of equal ones the same; those that have not started come last."""
-    _asked: dict[str, Amounts]
+    _requests: dict[str, Amounts]
     """By resource: what pods ask, of several that share it once; and by pod which of these."""
     _shape: Rows
     _numbers: dict[Hashable, NDArray[np.int64]] = field(default_factory=dict)
 
     def asking(self, resource: str) -> Amounts:
         """How much of a resource each asks for."""
-        amounts = self._asked.get(resource)
+        amounts = self._requests.get(resource)
         return np.zeros(len(self.pods), np.int64) if amounts is None else amounts[self._shape]
 
     def counted(self, resource: str) -> Amounts:
@@ -46,14 +46,14 @@ class Occupants:
 
     def where(self, matches: Matches, *, terminating: bool = True) -> Mask:
         """Those that match, without those that terminate if so asked."""
-        known: dict[tuple[str, int], bool] = {}
-        found = np.zeros(len(self.pods), bool)
+        verdicts: dict[tuple[str, int], bool] = {}
+        mask = np.zeros(len(self.pods), bool)
         for place, pod in enumerate(self.pods):
             kin = pod.namespace, id(pod.labels)  # pods of a workload share their labels
-            if kin not in known:
-                known[kin] = matches(pod.namespace, pod.labels)
-            found[place] = known[kin] and (terminating or not pod.status.terminating)
-        return found
+            if kin not in verdicts:
+                verdicts[kin] = matches(pod.namespace, pod.labels)
+            mask[place] = verdicts[kin] and (terminating or not pod.status.terminating)
+        return mask
 
     def with_ports(self) -> Rows:
         """The places of those that hold ports of their node."""
@@ -61,11 +61,11 @@ class Occupants:
 
     def with_term(self, owned: OwnedTerm) -> NDArray[np.int64]:
         """How often each has a term that forbids."""
-        found = np.zeros(len(self.pods), np.int64)
+        counts = np.zeros(len(self.pods), np.int64)
         for place in self._once(("shy",), lambda: _places(bool(p.affinity.anti) for p in self.pods)).tolist():
             pod = self.pods[place]
-            found[place] = pod.affinity.anti.count(owned.term) if pod.namespace == owned.namespace else 0
-        return found
+            counts[place] = pod.affinity.anti.count(owned.term) if pod.namespace == owned.namespace else 0
+        return counts
 
     def _once(self, key: Hashable, made: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         if key not in self._numbers:

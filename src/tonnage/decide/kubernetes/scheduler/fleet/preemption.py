@@ -37,7 +37,7 @@ from tonnage.model.kubernetes.cluster import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Attempt:
     """A pod, and whom it may displace; `turns`: the rows in the order in which the scheduler asks nodes."""
 
     pod: Pod
@@ -61,32 +61,32 @@ def preempt_on(fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refuse
     rows = rows[~guarded]
     if len(rows):
         limits = list(limits_of(pod, need_of(pod), fleet.neighbours, occupants))
-        best = _best(_Asked(pod, view, columns.names, occupants, turns), limits, rows, trials)
+        best = _best(_Attempt(pod, view, columns.names, occupants, turns), limits, rows, trials)
         trials.candidates += [best] if best is not None else []
     trials.texts += Counter()  # without what was counted as none
     return trials.settled(len(columns))
 
 
-def _best(asked: _Asked, limits: Sequence[Limit], rows: Rows, trials: Trials) -> Candidate | None:
+def _best(attempt: _Attempt, limits: Sequence[Limit], rows: Rows, trials: Trials) -> Candidate | None:
     """Of these rows the one that costs least to clear; what else is to be said goes to `trials`."""
-    occupants = asked.occupants
-    going = np.zeros(len(asked.names), bool)
+    occupants = attempt.occupants
+    going = np.zeros(len(attempt.names), bool)
     going[rows] = True
-    places = np.flatnonzero(going[occupants.rows] & (occupants.priorities < asked.pod.priority))
+    places = np.flatnonzero(going[occupants.rows] & (occupants.priorities < attempt.pod.priority))
     for limit in limits:
         limit.clear(occupants.rows[places], places)
     going[rows] = ~_refusing(limits, rows, trials.texts)
     places = places[going[occupants.rows[places]]]
     if not len(places):
         return None
-    breaking = _breaking(asked.view, occupants, places)
+    breaking = _breaking(attempt.view, occupants, places)
     victims = _victims(limits, occupants.rows[places], places, breaking)
     going[occupants.rows[places[victims]]] = False
     for row in np.flatnonzero(going).tolist():
-        trials.add(nobody_goes(asked.names[row]))
+        trials.add(nobody_goes(attempt.names[row]))
     if not victims.any():
         return None
-    return _cheapest(asked, places[victims], breaking[victims], trials)
+    return _cheapest(attempt, places[victims], breaking[victims], trials)
 
 
 def _refusing(limits: Sequence[Limit], rows: Rows, texts: Counter[str]) -> Mask:
@@ -133,19 +133,19 @@ def _blocks(rows: Rows) -> tuple[Rows, Rows]:
 
 def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
     """Pods whose going breaks a disruption budget, if all go, the important first."""
-    found = np.zeros(len(places), bool)
+    breaking = np.zeros(len(places), bool)
     pods = [occupants.pods[place] for place in places.tolist()] if view.snapshot.budgets else []
     for budget in view.snapshot.budgets:
         covered = np.flatnonzero(np.fromiter((covers(budget, pod) for pod in pods), bool, len(pods)))
         rows = occupants.rows[places[covered]]
         before = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        found[covered[before + 1 > budget.allowed]] = True
-    return found
+        breaking[covered[before + 1 > budget.allowed]] = True
+    return breaking
 
 
-def _cheapest(asked: _Asked, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
+def _cheapest(attempt: _Attempt, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
-    occupants = asked.occupants
+    occupants = attempt.occupants
     starts, counts = _blocks(occupants.rows[victims])
     rows = occupants.rows[victims[starts]]
     priorities = occupants.priorities[victims]
@@ -162,18 +162,18 @@ def _cheapest(asked: _Asked, victims: Rows, breaking: Mask, trials: Trials) -> C
         steps[1:] |= np.diff(key[order]) != 0
     ranks = np.empty(len(rows), np.int64)
     ranks[order] = np.cumsum(steps)
-    trials.equals = _any_of(asked, rows, ranks, trials.potential)
+    trials.equals = _any_of(attempt, rows, ranks, trials.potential)
     first = order[0]
     gone = victims[starts[first] : starts[first] + counts[first]]
     pods = tuple(occupants.pods[place] for place in gone.tolist())
-    return Candidate(asked.names[int(rows[first])], pods, int(violations[first]))
+    return Candidate(attempt.names[int(rows[first])], pods, int(violations[first]))
 
 
-def _any_of(asked: _Asked, rows: Rows, ranks: NDArray[np.int64], potential: int) -> tuple[str, ...]:
+def _any_of(attempt: _Attempt, rows: Rows, ranks: NDArray[np.int64], potential: int) -> tuple[str, ...]:
     """As `preemption.any_of`, of rows with their ranks; in the order of names."""
-    turns = asked.turns
-    there = np.full(len(asked.names), -1, np.int64)
+    turns = attempt.turns
+    there = np.full(len(attempt.names), -1, np.int64)
     there[rows] = ranks
     in_turn = turns[there[turns] >= 0]
-    chosen = in_turn[may_be_best(-there[in_turn], looked_at(asked.pod, asked.view, potential))]
-    return tuple(asked.names[row] for row in np.sort(chosen).tolist())
+    chosen = in_turn[may_be_best(-there[in_turn], looked_at(attempt.pod, attempt.view, potential))]
+    return tuple(attempt.names[row] for row in np.sort(chosen).tolist())

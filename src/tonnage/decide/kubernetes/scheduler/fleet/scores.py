@@ -65,28 +65,28 @@ def balanced_change(holdings: Holdings, cpu: int, memory: int, rows: Rows) -> Ra
 
 def image_locality(columns: Columns, pod: Pod) -> Ratings:
     """Nodes that have the pod's images, weighed by size and by how many nodes have them."""
-    wanted = [full_name(c.image) for c in (*pod.init_containers, *pod.containers)]
-    found = np.zeros(len(columns), np.int64)
-    for image in wanted:
+    images = [full_name(c.image) for c in (*pod.init_containers, *pod.containers)]
+    sums = np.zeros(len(columns), np.int64)
+    for image in images:
         size, holders = columns.image(image)
-        found += np.where(holders, int(size * (int(holders.sum()) / max(1, len(columns)))), 0)
-    most = _MOST_IMAGE * max(1, len(wanted))
-    return HIGHEST * (np.clip(found, _LEAST_IMAGE, most) - _LEAST_IMAGE) // (most - _LEAST_IMAGE)
+        sums += np.where(holders, int(size * (int(holders.sum()) / max(1, len(columns)))), 0)
+    most = _MOST_IMAGE * max(1, len(images))
+    return HIGHEST * (np.clip(sums, _LEAST_IMAGE, most) - _LEAST_IMAGE) // (most - _LEAST_IMAGE)
 
 
 def soft_taints(columns: Columns, pod: Pod) -> Ratings:
     """By row: how many PreferNoSchedule taints the pod does not tolerate (not yet in percent)."""
-    given = [t for t in pod.tolerations if t.effect in ("", _SOFT)]
-    counts: Ratings = np.array(blocked(columns, given, (_SOFT,)), np.int64)[columns.taint_codes]
+    soft_tolerations = [t for t in pod.tolerations if t.effect in ("", _SOFT)]
+    counts: Ratings = np.array(blocked(columns, soft_tolerations, (_SOFT,)), np.int64)[columns.taint_codes]
     return counts
 
 
 def preferred_nodes(columns: Columns, pod: Pod) -> Ratings:
     """By row: the weights of the preferred terms that a node meets (not yet in percent)."""
-    found = np.zeros(len(columns), np.int64)
+    weights = np.zeros(len(columns), np.int64)
     for preferred in pod.affinity.node_preferred:
-        found += np.where(meets(columns, preferred.term), preferred.weight, 0)
-    return found
+        weights += np.where(meets(columns, preferred.term), preferred.weight, 0)
+    return weights
 
 
 def in_percent(raw: Ratings, feasible: Mask, *, reverse: bool = False) -> Ratings:

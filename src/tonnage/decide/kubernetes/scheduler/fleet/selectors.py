@@ -14,32 +14,32 @@ from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, To
 
 def selected(columns: Columns, pod: Pod) -> Mask:
     """Nodes that meet the pod's nodeSelector and its required node affinity."""
-    found = np.ones(len(columns), bool)
+    mask = np.ones(len(columns), bool)
     for key, value in pod.node_selector.items():
-        found &= columns.label(key).among((value,))
+        mask &= columns.label(key).among((value,))
     if pod.affinity.node is not None:
         met = np.zeros(len(columns), bool)
         for term in pod.affinity.node:
             met |= meets(columns, term)
-        found &= met
-    return found
+        mask &= met
+    return mask
 
 
 def meets(columns: Columns, term: NodeSelectorTerm) -> Mask:
     """Nodes that meet every requirement of a term; none for an empty one, or one that cannot be read."""
     readable = all(map(is_readable, term.expressions))
-    found = np.full(len(columns), readable and bool(term.expressions or term.fields))
+    mask = np.full(len(columns), readable and bool(term.expressions or term.fields))
     for requirement in term.expressions:
-        found &= _labelled(columns, requirement)
+        mask &= _labelled(columns, requirement)
     for requirement in term.fields:
-        found &= _named(columns, requirement)
-    return found
+        mask &= _with_field(columns, requirement)
+    return mask
 
 
 def blocked(columns: Columns, tolerations: Iterable[Toleration], effects: tuple[str, ...]) -> tuple[int, ...]:
     """By combination of taints (`Columns.taint_sets`): how many with one of the effects nothing tolerates."""
-    given = tuple(tolerations)
-    return tuple(len(untolerated(taints, given, effects)) for taints in columns.taint_sets)
+    all_tolerations = tuple(tolerations)
+    return tuple(len(untolerated(taints, all_tolerations, effects)) for taints in columns.taint_sets)
 
 
 def _labelled(columns: Columns, requirement: Requirement) -> Mask:
@@ -59,15 +59,15 @@ def _labelled(columns: Columns, requirement: Requirement) -> Mask:
             return column.where(np.array(accepted, bool), absent=False)
 
 
-def _named(columns: Columns, requirement: Requirement) -> Mask:
-    found = np.zeros(len(columns), bool)
+def _with_field(columns: Columns, requirement: Requirement) -> Mask:
+    mask = np.zeros(len(columns), bool)
     if len(requirement.values) != 1 or requirement.operator not in ("In", "NotIn"):
-        return found
+        return mask
     (value,) = requirement.values
     if requirement.key == "metadata.name":
         row = columns.row_of.get(value)
         if row is not None:
-            found[row] = True
+            mask[row] = True
     elif value == "":
-        found[:] = True
-    return found if requirement.operator == "In" else ~found
+        mask[:] = True
+    return mask if requirement.operator == "In" else ~mask

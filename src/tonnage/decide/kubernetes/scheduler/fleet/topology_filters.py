@@ -96,17 +96,21 @@ class Neighbours:
     def terms_for(self, pod: Pod) -> list[tuple[OwnedTerm, Counts]]:
         """The terms of pods that run which select the pod, each with how many such pods by row."""
         here = self.namespaces(pod.namespace)
-        found: list[tuple[OwnedTerm, Counts]] = []
+        selecting: list[tuple[OwnedTerm, Counts]] = []
         for owned, rows in self.holdings.terms.items():
             if term_selects(owned.term, owned.namespace, pod.namespace, pod.labels, here):
                 counts = np.zeros(len(self.columns), np.int64)
                 counts[list(rows)] = list(rows.values())
-                found.append((owned, counts))
-        return found
+                selecting.append((owned, counts))
+        return selecting
 
     def shuns(self, pod: Pod) -> bool:
         """Whether pods that run want to be away from this one."""
-        owned = ((one.term, counts) for one, counts in self.terms_for(pod) if one.kind == FORBIDS)
+        owned = (
+            (owned_term.term, counts)
+            for owned_term, counts in self.terms_for(pod)
+            if owned_term.kind == FORBIDS
+        )
         return any(near(self.columns.label(term.topology_key), counts).any() for term, counts in owned)
 
 
@@ -147,11 +151,11 @@ def refuse_spread(refused: Refused, pod: Pod, neighbours: Neighbours) -> None:
 
 def counting_nodes(constraint: SpreadConstraint, pod: Pod, columns: Columns) -> Mask:
     """Nodes whose pods count, by the constraint's inclusion policies."""
-    found = selected(columns, pod) if constraint.honour_affinity else np.ones(len(columns), bool)
+    counting = selected(columns, pod) if constraint.honour_affinity else np.ones(len(columns), bool)
     if constraint.honour_taints:
         free = np.array([count == 0 for count in blocked(columns, pod.tolerations, _EFFECTS)], bool)
-        found &= free[columns.taint_codes]
-    return found
+        counting &= free[columns.taint_codes]
+    return counting
 
 
 def refuse_affinity(refused: Refused, pod: Pod, neighbours: Neighbours) -> None:
@@ -160,19 +164,19 @@ def refuse_affinity(refused: Refused, pod: Pod, neighbours: Neighbours) -> None:
     if own.pods:
         counts = neighbours.counts_of(pod.namespace, own.pods)
         labelled = np.ones(len(columns), bool)
-        found = np.ones(len(columns), bool)
+        met = np.ones(len(columns), bool)
         anywhere = False
         for term in own.pods:
             column = columns.label(term.topology_key)
             labelled &= column.codes >= 0
-            found &= near(column, counts)
+            met &= near(column, counts)
             anywhere = anywhere or bool((counts[column.codes >= 0] > 0).any())
         here = neighbours.namespaces(pod.namespace)
         starts = not anywhere and all(
             term_selects(term, pod.namespace, pod.namespace, pod.labels, here, overlooks=neighbours.overlooks)
             for term in own.pods
         )
-        refused.refuse(~labelled if starts else ~(labelled & found), NOT_WITH)
+        refused.refuse(~labelled if starts else ~(labelled & met), NOT_WITH)
     for term in own.anti:
         counts = neighbours.counts_of(pod.namespace, (term,))
         refused.refuse(near(columns.label(term.topology_key), counts), NOT_BESIDE)

@@ -17,24 +17,24 @@ WEIGHT: Final = 1
 
 def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     """How alike the used shares would be, in percent; skipped for a pod that asks none of them."""
-    asked = pod_requests(pod)
-    wanted = {name: asked.get(name, 0) for name in view.settings(pod).balanced}
-    if not any(wanted.values()):
+    all_requests = pod_requests(pod)
+    requests = {name: all_requests.get(name, 0) for name in view.settings(pod).balanced}
+    if not any(requests.values()):
         return None
     if view.profile.rates_change_of_balance:
-        return {name: _change(node, wanted) for name, node in feasible.items()}
-    return {name: _balance(node, wanted, placed=True) for name, node in feasible.items()}
+        return {name: _change(node, requests) for name, node in feasible.items()}
+    return {name: _balance(node, requests, placed=True) for name, node in feasible.items()}
 
 
-def _change(view: NodeView, wanted: Mapping[str, int]) -> int:
+def _change(view: NodeView, requests: Mapping[str, int]) -> int:
     """How much more alike the pod makes them: 75 is no change, 100 the most, 50 the worst."""
-    gained = _balance(view, wanted, placed=True) - _balance(view, wanted, placed=False)
+    gained = _balance(view, requests, placed=True) - _balance(view, requests, placed=False)
     return HIGHEST // 2 + (HIGHEST // 2 + gained) // 2
 
 
-def _balance(view: NodeView, wanted: Mapping[str, int], *, placed: bool) -> int:
+def _balance(view: NodeView, requests: Mapping[str, int], *, placed: bool) -> int:
     shares: list[float] = []
-    for name, amount in wanted.items():
+    for name, amount in requests.items():
         allocatable = view.node.allocatable.get(name, 0)
         if allocatable and (amount or name in (CPU, MEMORY, EPHEMERAL)):
             used = view.requested.get(name, 0) + (amount if placed else 0)

@@ -29,13 +29,14 @@ def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
 def _rank(claims: PodClaims, node: NodeView, view: View) -> int:
     waiting = claims.waiting
     devices = view.allocator.on(node.node, waiting).devices if waiting else ()
-    found = {
-        claim.key: [one.request for one in part] for claim, part in zip(waiting, devices or (), strict=False)
+    requests = {
+        claim.key: [picked.request for picked in part]
+        for claim, part in zip(waiting, devices or (), strict=False)
     }
     for claim in claims.claims:
         if claim.allocation is not None:
-            found[claim.key] = [device.request for device in claim.allocation.devices]
-    return sum(_worth(claim, found.get(claim.key, ())) for claim in claims.claims)
+            requests[claim.key] = [device.request for device in claim.allocation.devices]
+    return sum(_worth(claim, requests.get(claim.key, ())) for claim in claims.claims)
 
 
 def _worth(claim: ResourceClaim, chosen: Iterable[str]) -> int:

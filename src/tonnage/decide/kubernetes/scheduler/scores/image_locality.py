@@ -17,12 +17,12 @@ _MOST_PER_CONTAINER: Final = 1000 * 1024 * 1024
 
 def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int]:
     """Between 23 MiB and 1000 MiB a container, in percent."""
-    wanted = [full_name(c.image) for c in (*pod.init_containers, *pod.containers)]
-    sizes, holders = _images(view, set(wanted))
+    images = [full_name(c.image) for c in (*pod.init_containers, *pod.containers)]
+    sizes, holders = _images(view, set(images))
     worth = {image: int(sizes[image] * (holders[image] / len(view.nodes))) for image in sizes}
-    most = _MOST_PER_CONTAINER * max(1, len(wanted))
+    most = _MOST_PER_CONTAINER * max(1, len(images))
     raw = {
-        name: sum(worth[image] for image in wanted if image in node.node.images)
+        name: sum(worth[image] for image in images if image in node.node.images)
         for name, node in feasible.items()
     }
     return {
@@ -39,12 +39,12 @@ def full_name(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
-def _images(view: View, wanted: set[str]) -> tuple[dict[str, int], dict[str, int]]:
+def _images(view: View, images: set[str]) -> tuple[dict[str, int], dict[str, int]]:
     """Size (as the first node by name reports it) and number of nodes, by image."""
     sizes: dict[str, int] = {}
     holders: dict[str, int] = {}
     for node in view.nodes.values():
-        for image in wanted & node.node.images.keys():
+        for image in images & node.node.images.keys():
             sizes.setdefault(image, node.node.images[image])
             holders[image] = holders.get(image, 0) + 1
     return sizes, holders

@@ -16,18 +16,18 @@ WEIGHT: Final = 2
 
 def unreadable(pod: Pod) -> str:
     """The error with which the plugin fails once it would compare nodes; empty: the terms can be read."""
-    found = dict.fromkeys(
-        f"[{number}].matchExpressions[{index}].values[{place}]{_named(why, requirement.key)}: "
+    problems = dict.fromkeys(
+        f"[{number}].matchExpressions[{index}].values[{place}]{_key_suffix(why, requirement.key)}: "
         f'Invalid value: "{requirement.values[place]}": {why}'
         for number, own in enumerate(pod.affinity.node_preferred)
         for index, requirement in enumerate(own.term.expressions)
         for place, why in wrong_values(requirement.operator, requirement.values)
     )
-    told = ", ".join(found)
-    return f"[{told}]" if len(found) > 1 else told
+    joined = ", ".join(problems)
+    return f"[{joined}]" if len(problems) > 1 else joined
 
 
-def _named(why: str, key: str) -> str:
+def _key_suffix(why: str, key: str) -> str:
     return "" if why == NO_INTEGER else f"[{key}]"
 
 

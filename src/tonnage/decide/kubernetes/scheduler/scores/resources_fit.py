@@ -23,15 +23,15 @@ def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int]:
 
     Pod-level requests of the pod itself are not looked at here: 1.35's scorer is built without them.
     """
-    rating, asked = view.settings(pod).fit, asked_for_scores(pod)
-    return {name: _rated(node, asked, rating) for name, node in feasible.items()}
+    rating, requests = view.settings(pod).fit, asked_for_scores(pod)
+    return {name: _rated(node, requests, rating) for name, node in feasible.items()}
 
 
-def _rated(node: NodeView, asked: Mapping[str, int], rating: FitRating) -> int:
+def _rated(node: NodeView, requests: Mapping[str, int], rating: FitRating) -> int:
     total = weights = 0
     for name, weight in rating.resources:
         there = node.node.allocatable.get(name, 0)
-        amount = asked.get(name, 0)
+        amount = requests.get(name, 0)
         if there == 0 or (amount == 0 and name not in (CPU, MEMORY, EPHEMERAL)):
             continue
         part = _part(_used(node, name) + amount, there, rating)
@@ -53,14 +53,14 @@ def _used(node: NodeView, name: str) -> int:
             return node.requested.get(name, 0)
 
 
-def _part(wanted: int, there: int, rating: FitRating) -> int:
+def _part(amount: int, there: int, rating: FitRating) -> int:
     match rating.strategy:
         case Strategy.LEAST:
-            return (there - wanted) * HIGHEST // there if wanted <= there else 0
+            return (there - amount) * HIGHEST // there if amount <= there else 0
         case Strategy.MOST:
-            return min(wanted, there) * HIGHEST // there
+            return min(amount, there) * HIGHEST // there
         case Strategy.RATIO:
-            return shaped(rating.shape, wanted * 100 // there if wanted <= there else 100)
+            return shaped(rating.shape, amount * 100 // there if amount <= there else 100)
 
 
 def shaped(shape: tuple[tuple[int, int], ...], share: int) -> int:

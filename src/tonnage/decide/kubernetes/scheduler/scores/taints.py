@@ -17,6 +17,9 @@ _SOFT: Final = "PreferNoSchedule"
 
 def rate(pod: Pod, feasible: Feasible, _view: View) -> Mapping[str, int]:
     """Count untolerated soft taints; only tolerations for that effect, or for all effects, count."""
-    given = [t for t in pod.tolerations if t.effect in ("", _SOFT)]
-    raw = {name: len(untolerated(view.node.taints, given, (_SOFT,))) for name, view in feasible.items()}
+    soft_tolerations = [t for t in pod.tolerations if t.effect in ("", _SOFT)]
+    raw = {
+        name: len(untolerated(view.node.taints, soft_tolerations, (_SOFT,)))
+        for name, view in feasible.items()
+    }
     return scaled(raw, reverse=True)

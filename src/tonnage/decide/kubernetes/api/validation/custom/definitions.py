@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.custom.formats import is_recognized
 from tonnage.decide.kubernetes.api.problems import forbidden, invalid, required, unsupported
 from tonnage.decide.kubernetes.api.validation.custom.schemas import formats_of, has_defaults
 from tonnage.decide.kubernetes.api.validation.custom.versions import all_versions, each_version
-from tonnage.decide.kubernetes.api.validation.fields import Found, unchanged
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, unchanged
 from tonnage.decide.kubernetes.api.validation.webhooks import client_config, review_versions
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, text, texts
@@ -25,12 +25,12 @@ _PROTECTED: Final = ("k8s.io", "kubernetes.io")
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
-def definition(obj: JsonObject) -> Found:
+def definition(obj: JsonObject) -> FieldErrors:
     """A new CustomResourceDefinition."""
     spec = mapping(obj, "spec")
-    wanted = f"{text(spec, 'names', 'plural')}.{text(spec, 'group')}"
+    expected_name = f"{text(spec, 'names', 'plural')}.{text(spec, 'group')}"
     for key in ("generateName", "name"):
-        if (name := text(obj, "metadata", key)) and name != wanted:
+        if (name := text(obj, "metadata", key)) and name != expected_name:
             yield invalid(f"metadata.{key}", name, 'must be spec.names.plural+"."+spec.group')
     yield from _spec(spec)
     yield from _stored(obj)
@@ -38,16 +38,19 @@ def definition(obj: JsonObject) -> Found:
     yield from _not_preserving(spec)
 
 
-def definition_update(new: JsonObject, old: JsonObject) -> Found:
+def definition_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed one: what is stored already must stay readable."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     yield from _spec(spec)
-    wanted, had = mapping(spec, "names"), mapping(before, "names")
-    if any(text(one, "type") == "Established" and text(one, "status") == "True" for one in _conditions(old)):
+    new_names, had = mapping(spec, "names"), mapping(before, "names")
+    if any(
+        text(condition, "type") == "Established" and text(condition, "status") == "True"
+        for condition in _conditions(old)
+    ):
         yield from unchanged(spec.get("scope"), before.get("scope"), "spec.scope")
-        yield from unchanged(wanted.get("kind"), had.get("kind"), "spec.names.kind")
+        yield from unchanged(new_names.get("kind"), had.get("kind"), "spec.names.kind")
     yield from unchanged(spec.get("group"), before.get("group"), "spec.group")
-    yield from unchanged(wanted.get("plural"), had.get("plural"), "spec.names.plural")
+    yield from unchanged(new_names.get("plural"), had.get("plural"), "spec.names.plural")
     yield from _stored(new)
     if _approval(new)[0] != _approval(old)[0]:
         yield from _approved(new)
@@ -57,8 +60,8 @@ def definition_update(new: JsonObject, old: JsonObject) -> Found:
 
 def format_cautions(new: JsonObject, old: JsonObject | None) -> list[str]:
     """Warnings of formats that schemas name and nobody knows, but for those that they had before."""
-    known = set(_formats(old)) if old is not None else set()
-    return [f'unrecognized format "{form}"' for form in _formats(new) if form not in known]
+    old_formats = set(_formats(old)) if old is not None else set()
+    return [f'unrecognized format "{form}"' for form in _formats(new) if form not in old_formats]
 
 
 def _formats(definition: JsonObject) -> list[str]:
@@ -75,7 +78,7 @@ def _schemas(spec: JsonObject) -> list[JsonObject]:
     return [mapping(version, "schema", "openAPIV3Schema") for version in mappings(spec, "versions")]
 
 
-def definition_status_update(new: JsonObject, _old: JsonObject) -> Found:
+def definition_status_update(new: JsonObject, _old: JsonObject) -> FieldErrors:
     """A changed status."""
     yield from _names(mapping(new, "status", "acceptedNames"), "status.acceptedNames")
 
@@ -84,7 +87,7 @@ def _conditions(obj: JsonObject) -> list[JsonObject]:
     return mappings(obj, "status", "conditions")
 
 
-def _spec(spec: JsonObject) -> Found:
+def _spec(spec: JsonObject) -> FieldErrors:
     group, versions = text(spec, "group"), mappings(spec, "versions")
     if not group:
         yield required("spec.group")
@@ -107,7 +110,7 @@ def _spec(spec: JsonObject) -> Found:
     yield from _conversion(spec)
 
 
-def _conversion(spec: JsonObject) -> Found:
+def _conversion(spec: JsonObject) -> FieldErrors:
     path, strategy = "spec.conversion", text(spec, "conversion", "strategy")
     if strategy != "None" and flag(spec, "preserveUnknownFields"):
         words = "must be None if spec.preserveUnknownFields is true"
@@ -115,7 +118,7 @@ def _conversion(spec: JsonObject) -> Found:
     if strategy not in _STRATEGIES:
         where = f"{path}.strategy"
         yield unsupported(where, strategy, _STRATEGIES) if strategy else required(where)
-    if strategy == "Webhook" and sum(flag(one, "served") for one in mappings(spec, "versions")) > 1:
+    if strategy == "Webhook" and sum(flag(version, "served") for version in mappings(spec, "versions")) > 1:
         words = "this server converts nothing by webhooks: serve one version, or use the strategy None"
         yield forbidden(f"{path}.strategy", words)
     hook = mapping(spec, "conversion", "webhook")
@@ -134,7 +137,7 @@ def _conversion(spec: JsonObject) -> Found:
         yield forbidden(f"{path}.conversionReviewVersions", words)
 
 
-def _stored(obj: JsonObject) -> Found:
+def _stored(obj: JsonObject) -> FieldErrors:
     """Every version that objects were ever stored in stays."""
     path, stored = "status.storedVersions", texts(obj, "status", "storedVersions")
     versions = mappings(obj, "spec", "versions")
@@ -147,9 +150,9 @@ def _stored(obj: JsonObject) -> Found:
         if flag(version, "storage") and text(version, "name") not in left:
             yield invalid(path, shown, f"must have the storage version {text(version, 'name')}")
         left.discard(text(version, "name"))
-    known = {text(version, "name") for version in versions}
+    declared = {text(version, "name") for version in versions}
     for index, name in enumerate(stored):
-        if name not in known:
+        if name not in declared:
             words = (
                 f"missing from spec.versions; {name} was previously a storage version, and must remain in "
                 f"spec.versions until a storage migration ensures no data remains persisted in {name} and "
@@ -160,21 +163,21 @@ def _stored(obj: JsonObject) -> Found:
 
 def _approval(obj: JsonObject) -> tuple[str, str]:
     """Whether a kind of a protected group was approved: a word for it, and why not."""
-    said = text(obj, "metadata", "annotations", _APPROVAL)
+    annotation = text(obj, "metadata", "annotations", _APPROVAL)
     need = f'protected groups must have approval annotation "{_APPROVAL}"'
-    if not said:
+    if not annotation:
         return "missing", f"{need}, {_SEE}"
-    if said.startswith("unapproved"):
+    if annotation.startswith("unapproved"):
         return "bypassed", ""
-    parts = urlsplit(said)
+    parts = urlsplit(annotation)
     if parts.scheme and parts.netloc:
         return "approved", ""
     return "invalid", f'{need} with either a URL or a reason starting with "unapproved", {_SEE}'
 
 
-def _approved(obj: JsonObject) -> Found:
+def _approved(obj: JsonObject) -> FieldErrors:
     group = text(obj, "spec", "group")
-    if not any(group == one or group.endswith(f".{one}") for one in _PROTECTED):
+    if not any(group == protected or group.endswith(f".{protected}") for protected in _PROTECTED):
         return
     path, (state, why) = f"metadata.annotations[{_APPROVAL}]", _approval(obj)
     if state == "missing":
@@ -183,7 +186,7 @@ def _approved(obj: JsonObject) -> Found:
         yield invalid(path, text(obj, "metadata", "annotations", _APPROVAL), why)
 
 
-def _not_preserving(spec: JsonObject) -> Found:
+def _not_preserving(spec: JsonObject) -> FieldErrors:
     if flag(spec, "preserveUnknownFields"):
         words = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
@@ -192,22 +195,22 @@ def _not_preserving(spec: JsonObject) -> Found:
         yield invalid("spec.preserveUnknownFields", True, words)
 
 
-def _names(found: JsonObject, path: str) -> Found:
+def _names(declared: JsonObject, path: str) -> FieldErrors:
     for key in ("plural", "singular"):
-        name = text(found, key)
+        name = text(declared, key)
         if name and (wrong := names.dns_label_1035(name)):
             yield invalid(f"{path}.{key}", name, ",".join(wrong))
     for key in ("kind", "listKind"):
-        name = text(found, key)
+        name = text(declared, key)
         if name and (wrong := names.dns_label_1035(name.lower())):
             words = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
             yield invalid(f"{path}.{key}", name, words)
-    for index, name in enumerate(texts(found, "shortNames")):
+    for index, name in enumerate(texts(declared, "shortNames")):
         if wrong := names.dns_label_1035(name):
             yield invalid(f"{path}.shortNames[{index}]", name, ",".join(wrong))
-    if text(found, "kind") and text(found, "kind") == text(found, "listKind"):
+    if text(declared, "kind") and text(declared, "kind") == text(declared, "listKind"):
         words = "kind and listKind may not be the same"
-        yield invalid(f"{path}.listKind", text(found, "listKind"), words)
-    for index, name in enumerate(texts(found, "categories")):
+        yield invalid(f"{path}.listKind", text(declared, "listKind"), words)
+    for index, name in enumerate(texts(declared, "categories")):
         if wrong := names.dns_label_1035(name):
             yield invalid(f"{path}.categories[{index}]", name, ",".join(wrong))

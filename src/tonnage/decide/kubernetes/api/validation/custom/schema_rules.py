@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.api.custom.go_schema import rule_in_go
 from tonnage.decide.kubernetes.api.custom.kinds import LARGEST_REQUEST
 from tonnage.decide.kubernetes.api.custom.rules import compiled_rule, uses_old_self
 from tonnage.decide.kubernetes.api.problems import forbidden, invalid, required, unsupported
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.cel.kinds import CelKind
 from tonnage.decide.kubernetes.cel.ranges import MOST
 from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
@@ -29,7 +29,7 @@ _NAMED: Final = 4
 _BREAK: Final = re.compile(r"[\n\r]")
 
 
-def rule_text(rule: JsonObject, schema: JsonObject, path: str) -> Found:
+def rule_text(rule: JsonObject, schema: JsonObject, path: str) -> FieldErrors:
     """What is wrong with a rule before anybody compiles it."""
     written, message, reason = text(rule, "rule").strip(), text(rule, "message"), text(rule, "reason")
     if not written:
@@ -68,7 +68,7 @@ class RuleCosts:
         self.total = min(self.total + cost, MOST)
         if cost >= _MOST_OF_ALL // 100:
             self.dearest.append((cost, path))
-            self.dearest.sort(key=lambda one: -one[0])
+            self.dearest.sort(key=lambda entry: -entry[0])
             del self.dearest[_NAMED:]
 
 
@@ -83,36 +83,36 @@ class RulePlace:
     costs: RuleCosts
 
 
-def compiled_rules(rules: Sequence[JsonObject], place: RulePlace) -> Found:
+def compiled_rules(rules: Sequence[JsonObject], place: RulePlace) -> FieldErrors:
     """What the compiler has against rules, what is too dear, and what looks at an unknown old value."""
     for index, rule in enumerate(rules):
         yield from _compiled(rule, place, f"{place.path}[{index}]")
 
 
-def _compiled(rule: JsonObject, place: RulePlace, path: str) -> Found:
+def _compiled(rule: JsonObject, place: RulePlace, path: str) -> FieldErrors:
     shown = rule_in_go(rule)
     try:
-        found = compiled_rule(rule, place.kind)
+        compiled = compiled_rule(rule, place.kind)
     except UnsupportedError as error:
         yield invalid(f"{path}.rule", shown, f"this server cannot evaluate the rule: {error}")
         return
-    cost = min(found.rule_cost * place.often, MOST)
+    cost = min(compiled.rule_cost * place.often, MOST)
     if cost > _MOST_OF_ONE:
         yield forbidden(f"{path}.rule", over_budget("estimated rule cost", cost, _MOST_OF_ONE))
     place.costs.observe(f"{path}.rule", cost)
-    if found.rule:
-        yield invalid(f"{path}.rule", shown, found.rule)
-    if found.message:
-        yield invalid(f"{path}.messageExpression", shown, found.message)
-    elif text(rule, "messageExpression") and not found.rule:
-        if found.message_cost > _MOST_OF_ONE:
-            words = over_budget("estimated messageExpression cost", found.message_cost, _MOST_OF_ONE)
+    if compiled.rule:
+        yield invalid(f"{path}.rule", shown, compiled.rule)
+    if compiled.message:
+        yield invalid(f"{path}.messageExpression", shown, compiled.message)
+    elif text(rule, "messageExpression") and not compiled.rule:
+        if compiled.message_cost > _MOST_OF_ONE:
+            words = over_budget("estimated messageExpression cost", compiled.message_cost, _MOST_OF_ONE)
             yield forbidden(f"{path}.messageExpression", words)
-        place.costs.observe(f"{path}.messageExpression", found.message_cost)
-    yield from _old_value(rule, place, path, compiled=not found.rule)
+        place.costs.observe(f"{path}.messageExpression", compiled.message_cost)
+    yield from _old_value(rule, place, path, compiled=not compiled.rule)
 
 
-def _old_value(rule: JsonObject, place: RulePlace, path: str, *, compiled: bool) -> Found:
+def _old_value(rule: JsonObject, place: RulePlace, path: str, *, compiled: bool) -> FieldErrors:
     if compiled and uses_old_self(rule):
         if place.uncorrelated:
             words = "oldSelf cannot be used on the uncorrelatable portion of the schema within "
@@ -122,18 +122,18 @@ def _old_value(rule: JsonObject, place: RulePlace, path: str, *, compiled: bool)
         yield invalid(f"{path}.optionalOldSelf", at(rule, "optionalOldSelf"), words)
 
 
-def rules_too_dear(costs: RuleCosts, path: str) -> Found:
+def rules_too_dear(costs: RuleCosts, path: str) -> FieldErrors:
     """All rules of a schema together."""
     if costs.total <= _MOST_OF_ALL:
         return
     for _, where in costs.dearest:
         words = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
         yield forbidden(where, words)
-    what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-    yield forbidden(path, over_budget(what, costs.total, _MOST_OF_ALL))
+    subject = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+    yield forbidden(path, over_budget(subject, costs.total, _MOST_OF_ALL))
 
 
-def over_budget(what: str, cost: int, limit: int) -> str:
+def over_budget(subject: str, cost: int, limit: int) -> str:
     """
     >>> over_budget("estimated rule cost", 25_000_000, 10_000_000)[:56]
     'estimated rule cost exceeds budget by factor of 2.5x (tr'
@@ -141,7 +141,7 @@ def over_budget(what: str, cost: int, limit: int) -> str:
     times = cost / limit
     factor = "more than 100x" if times > 100 else f"{times:.6f}x" if times < 1.5 else f"{times:.1f}x"
     return (
-        f"{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, "
+        f"{subject} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, "
         "maxProperties, and maxLength where arrays, maps, and strings are declared)"
     )
 

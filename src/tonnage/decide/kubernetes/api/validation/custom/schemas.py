@@ -42,7 +42,7 @@ from tonnage.decide.kubernetes.api.validation.custom.schema_rules import (
     rule_text,
     rules_too_dear,
 )
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.cel.ranges import MOST
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, items, mapping, mappings, text, texts
@@ -92,7 +92,7 @@ class _Findings:
     costs: RuleCosts = field(default_factory=RuleCosts)
 
 
-def custom_schema(schema: JsonObject, path: str, *, status: bool) -> Found:
+def custom_schema(schema: JsonObject, path: str, *, status: bool) -> FieldErrors:
     """Everything wrong with an `openAPIV3Schema`. `status`: the kind has that subresource."""
     of_root = tuple(_root_with_status(schema, path)) if status else ()
     yield from of_root
@@ -103,16 +103,16 @@ def custom_schema(schema: JsonObject, path: str, *, status: bool) -> Found:
         errors = list(schema_problems(schema, path)) or list(_defaults(schema, path, root=True))
         yield from errors
         sound = not errors
-    found = _Findings()
-    _level(schema, path, _Place(logical=not sound), found, 0)
-    yield from found.schema
-    yield from found.rules
-    yield from rules_too_dear(found.costs, path)
-    if strange is not None and not (found.schema or of_root) and strange.get("$schema"):
+    findings = _Findings()
+    _level(schema, path, _Place(logical=not sound), findings, 0)
+    yield from findings.schema
+    yield from findings.rules
+    yield from rules_too_dear(findings.costs, path)
+    if strange is not None and not (findings.schema or of_root) and strange.get("$schema"):
         yield invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
 
 
-def _root_with_status(schema: JsonObject, path: str) -> Found:
+def _root_with_status(schema: JsonObject, path: str) -> FieldErrors:
     """What must stay out of the root, so that the status' own schema is the whole of it."""
     for key, value in schema.items():
         if value in (None, "", False):
@@ -125,9 +125,9 @@ def _root_with_status(schema: JsonObject, path: str) -> Found:
             yield invalid(f"{path}.type", value, words)
             return
         if key not in _ROOT_WITH_STATUS:
-            known = " ".join(_ROOT_WITH_STATUS.values())
+            allowed = " ".join(_ROOT_WITH_STATUS.values())
             words = (
-                f"only [{known}] fields are allowed at the root of the schema if the status subresource "
+                f"only [{allowed}] fields are allowed at the root of the schema if the status subresource "
                 "is enabled"
             )
             yield invalid(path, schema_in_go(schema), words)
@@ -174,7 +174,7 @@ def has_defaults(schema: JsonObject) -> bool:
     return schema.get("default") is not None or any(has_defaults(inner) for _, inner in _held(schema))
 
 
-def _defaults(schema: JsonObject, path: str, *, root: bool = False) -> Found:
+def _defaults(schema: JsonObject, path: str, *, root: bool = False) -> FieldErrors:
     """Defaults that the schema itself would refuse. Those of metadata are not looked into."""
     default = schema.get("default")
     if default is not None:
@@ -197,11 +197,11 @@ def _defaults(schema: JsonObject, path: str, *, root: bool = False) -> Found:
             yield from _defaults(inner, f"{path}.properties[{name}]")
 
 
-def _level(schema: JsonObject, path: str, place: _Place, found: _Findings, depth: int) -> None:
+def _level(schema: JsonObject, path: str, place: _Place, findings: _Findings, depth: int) -> None:
     """One schema and those in it. Rules of a level are compiled where nothing in it is wrong."""
     if depth > DEEPEST:
         return
-    own = _Findings(costs=found.costs)
+    own = _Findings(costs=findings.costs)
     own.schema += _standard(schema, path, place)
     if flag(schema, "uniqueItems"):
         words = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
@@ -222,10 +222,10 @@ def _level(schema: JsonObject, path: str, place: _Place, found: _Findings, depth
             own.rules.append(internal(f"{path}.{RULES}", _UNTYPED))
         elif rules and kind is not None:
             often = place.often if place.often is not None else most_of_size(kind)
-            where = RulePlace(f"{path}.{RULES}", kind, often, place.uncorrelated, found.costs)
+            where = RulePlace(f"{path}.{RULES}", kind, often, place.uncorrelated, findings.costs)
             own.rules += compiled_rules(rules, where)
-    found.schema += own.schema
-    found.rules += own.rules
+    findings.schema += own.schema
+    findings.rules += own.rules
 
 
 def _place_of(key: str, schema: JsonObject, path: str, place: _Place) -> _Place:
@@ -248,7 +248,7 @@ def _place_of(key: str, schema: JsonObject, path: str, place: _Place) -> _Place:
     return inner
 
 
-def _standard(schema: JsonObject, path: str, place: _Place) -> Found:
+def _standard(schema: JsonObject, path: str, place: _Place) -> FieldErrors:
     """OpenAPI's own fields."""
     kind = text(schema, "type")
     if kind and kind not in TYPES:
@@ -266,7 +266,7 @@ def _standard(schema: JsonObject, path: str, place: _Place) -> Found:
         yield forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")
 
 
-def _kinds(schema: JsonObject, path: str) -> Found:
+def _kinds(schema: JsonObject, path: str) -> FieldErrors:
     """Kubernetes' own fields: what kinds of maps and lists there are."""
     if schema.get(PRESERVE) is False:
         yield invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
@@ -288,13 +288,13 @@ def _kinds(schema: JsonObject, path: str) -> Found:
         yield from _keyed(schema, path)
 
 
-def _of_type(schema: JsonObject, wanted: str, key: str, path: str) -> Found:
-    kind, words = text(schema, "type"), f"must be {wanted} if {key} is specified"
-    if kind != wanted:
+def _of_type(schema: JsonObject, expected: str, key: str, path: str) -> FieldErrors:
+    kind, words = text(schema, "type"), f"must be {expected} if {key} is specified"
+    if kind != expected:
         yield invalid(f"{path}.type", kind, words) if kind else required(f"{path}.type", words)
 
 
-def _atomic_elements(schema: JsonObject, path: str) -> Found:
+def _atomic_elements(schema: JsonObject, path: str) -> FieldErrors:
     """Elements of a set are compared whole."""
     element, words = (
         mapping(schema, "items"),
@@ -309,7 +309,7 @@ def _atomic_elements(schema: JsonObject, path: str) -> Found:
         yield invalid(f"{path}.items.{MAP_TYPE}", shown, words)
 
 
-def _keyed(schema: JsonObject, path: str) -> Found:
+def _keyed(schema: JsonObject, path: str) -> FieldErrors:
     """A list whose elements have keys."""
     keys, element = texts(schema, LIST_KEYS), mapping(schema, "items")
     if not keys:
@@ -333,7 +333,7 @@ def _keyed(schema: JsonObject, path: str) -> Found:
             yield invalid(f"{path}.{LIST_KEYS}", shown, "must not contain duplicate entries")
 
 
-def _unset_keys(schema: JsonObject, path: str) -> Found:
+def _unset_keys(schema: JsonObject, path: str) -> FieldErrors:
     """Elements of sets and maps are never null, nor are their keys left out."""
     kind, element = text(schema, LIST_TYPE), mapping(schema, "items")
     if kind not in ("set", "map") or not element:
@@ -344,8 +344,8 @@ def _unset_keys(schema: JsonObject, path: str) -> Found:
         declared, where = mapping(element, "properties", key), f"{path}.items.properties[{key}]"
         if key not in mapping(element, "properties"):
             continue
-        said = "this property is in x-kubernetes-list-map-keys, so it"
+        subject = "this property is in x-kubernetes-list-map-keys, so it"
         if key not in texts(element, "required") and declared.get("default") is None:
-            yield required(f"{where}.default", f"{said} must have a default or be a required property")
+            yield required(f"{where}.default", f"{subject} must have a default or be a required property")
         if flag(declared, "nullable"):
-            yield forbidden(f"{where}.nullable", f"{said} cannot be nullable")
+            yield forbidden(f"{where}.nullable", f"{subject} cannot be nullable")

@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.api.custom.go_schema import part_in_go
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import duplicate, invalid, required, too_many
 from tonnage.decide.kubernetes.api.validation.custom.schemas import custom_schema
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, text
 
@@ -44,11 +44,11 @@ def shared(versions: list[JsonObject]) -> frozenset[str]:
     return frozenset(
         key
         for key in _SHARED
-        if versions and all(same_json(at(one, key), at(first, key)) for one in versions)
+        if versions and all(same_json(at(version, key), at(first, key)) for version in versions)
     )
 
 
-def each_version(spec: JsonObject) -> Found:
+def each_version(spec: JsonObject) -> FieldErrors:
     """What stands at the versions themselves."""
     versions = mappings(spec, "versions")
     alike = shared(versions)
@@ -61,10 +61,10 @@ def each_version(spec: JsonObject) -> Found:
             yield invalid(f"{path}.name", name, ",".join(wrong))
         yield from _deprecation(version, f"{path}.deprecationWarning")
         yield from _parts(version, {key: f"{path}.{key}" for key in _SHARED if key not in alike})
-    shown: list[JsonValue] = [_in_go(one, alike) for one in versions]
-    if len({text(one, "name") for one in versions}) < len(versions):
+    shown: list[JsonValue] = [_in_go(entry, alike) for entry in versions]
+    if len({text(entry, "name") for entry in versions}) < len(versions):
         yield invalid("spec.versions", shown, "must contain unique version names")
-    if sum(flag(one, "storage") for one in versions) != 1:
+    if sum(flag(entry, "storage") for entry in versions) != 1:
         words = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", None if at(spec, "versions") is None else shown, words)
     if text(versions[0] if versions else {}, "name") and (
@@ -73,7 +73,7 @@ def each_version(spec: JsonObject) -> Found:
         yield invalid("spec.version", text(versions[0], "name"), ",".join(wrong))
 
 
-def all_versions(versions: list[JsonObject]) -> Found:
+def all_versions(versions: list[JsonObject]) -> FieldErrors:
     """What all versions have alike, once."""
     if versions:
         alike = shared(versions)
@@ -88,7 +88,7 @@ def _in_go(version: JsonObject, alike: frozenset[str]) -> JsonObject:
     }
 
 
-def _parts(version: JsonObject, paths: dict[str, str]) -> Found:
+def _parts(version: JsonObject, paths: dict[str, str]) -> FieldErrors:
     """The parts of a version that are told at these places."""
     schema = mapping(version, "schema", "openAPIV3Schema")
     if "schema" in paths and at(version, "schema", "openAPIV3Schema") is not None:
@@ -104,25 +104,25 @@ def _parts(version: JsonObject, paths: dict[str, str]) -> Found:
         yield from _selectable(mappings(version, "selectableFields"), schema, paths["selectableFields"])
 
 
-def _deprecation(version: JsonObject, path: str) -> Found:
-    said = at(version, "deprecationWarning")
-    if not isinstance(said, str):
+def _deprecation(version: JsonObject, path: str) -> FieldErrors:
+    warning = at(version, "deprecationWarning")
+    if not isinstance(warning, str):
         return
     if not flag(version, "deprecated"):
-        yield invalid(path, said, "can only be set for deprecated versions")
+        yield invalid(path, warning, "can only be set for deprecated versions")
         return
-    if len(said.encode()) > _LONGEST_WARNING:
-        yield invalid(path, said, f"must be <= {_LONGEST_WARNING} characters long")
-    if not said:
-        yield invalid(path, said, "must not be an empty string")
-    for index, letter in enumerate(said):
+    if len(warning.encode()) > _LONGEST_WARNING:
+        yield invalid(path, warning, f"must be <= {_LONGEST_WARNING} characters long")
+    if not warning:
+        yield invalid(path, warning, "must not be an empty string")
+    for index, letter in enumerate(warning):
         if not letter.isprintable():
             words = "must only contain printable UTF-8 characters; non-printable character found at index"
-            yield invalid(path, said, f"{words} {len(said[:index].encode())}")
+            yield invalid(path, warning, f"{words} {len(warning[:index].encode())}")
             break
 
 
-def _scale(scale: JsonObject, path: str) -> Found:
+def _scale(scale: JsonObject, path: str) -> FieldErrors:
     for key, roots, words in (
         ("specReplicasPath", (".spec.",), ".spec"),
         ("statusReplicasPath", (".status.",), ".status"),
@@ -138,7 +138,7 @@ def _scale(scale: JsonObject, path: str) -> Found:
             yield invalid(f"{path}.{key}", written, f"should be a json path under {words}")
 
 
-def _column(column: JsonObject, path: str) -> Found:
+def _column(column: JsonObject, path: str) -> FieldErrors:
     kind, form, where = text(column, "type"), text(column, "format"), text(column, "jsonPath")
     if not text(column, "name"):
         yield required(f"{path}.name")
@@ -155,10 +155,10 @@ def _column(column: JsonObject, path: str) -> Found:
         yield invalid(f"{path}.JSONPath", where, "must be a simple json path starting with .")
 
 
-def _selectable(found: list[JsonObject], schema: JsonObject, path: str) -> Found:
-    seen: set[tuple[str, ...]] = set()
-    for index, one in enumerate(found):
-        where, written = f"{path}[{index}].jsonPath", text(one, "jsonPath")
+def _selectable(fields: list[JsonObject], schema: JsonObject, path: str) -> FieldErrors:
+    seen_paths: set[tuple[str, ...]] = set()
+    for index, field in enumerate(fields):
+        where, written = f"{path}[{index}].jsonPath", text(field, "jsonPath")
         if not written:
             yield required(where)
             continue
@@ -175,8 +175,8 @@ def _selectable(found: list[JsonObject], schema: JsonObject, path: str) -> Found
                 "with formats are allowed."
             )
             yield invalid(where, written, words)
-        if steps in seen:
+        if steps in seen_paths:
             yield duplicate(where, written)
-        seen.add(steps)
-    if len(seen) > _MOST_SELECTABLE:
-        yield too_many(path, len(seen), _MOST_SELECTABLE)
+        seen_paths.add(steps)
+    if len(seen_paths) > _MOST_SELECTABLE:
+        yield too_many(path, len(seen_paths), _MOST_SELECTABLE)

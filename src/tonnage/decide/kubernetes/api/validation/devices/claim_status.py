@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.validation.conditions import conditions
 from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
     configuration,
-    each,
+    each_element,
     label,
     pool_name,
     raw_object,
@@ -31,7 +31,7 @@ from tonnage.decide.kubernetes.api.validation.devices.resource_claims import (
     request_reference,
     request_references,
 )
-from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found, one_of
+from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, FieldErrors, one_of
 from tonnage.decide.kubernetes.api.validation.pods.placement import node_selector
 from tonnage.decide.kubernetes.api.validation.storage.volume_sources import driver_name
 from tonnage.model.json import JsonObject
@@ -49,33 +49,35 @@ _ADDRESS_WORDS: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24
 _NOT_NOW: Final = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 
 
-def claim_status(new: JsonObject, old: JsonObject) -> Found:
+def claim_status(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed status."""
     status, before = mapping(new, "status"), mapping(old, "status")
-    given, known = status.get("allocation"), before.get("allocation")
+    allocation, allocation_before = status.get("allocation"), before.get("allocation")
     consumers = mappings(status, "reservedFor")
-    yield from each(consumers, _MOST_CONSUMERS, "status.reservedFor", _consumer, lambda one: text(one, "uid"))
-    results = mappings(given, "devices", "results")
-    devices = [_identity(one) for one in results]
+    yield from each_element(
+        consumers, _MOST_CONSUMERS, "status.reservedFor", _consumer, lambda entry: text(entry, "uid")
+    )
+    results = mappings(allocation, "devices", "results")
+    devices = [_identity(entry) for entry in results]
 
-    def told(device: JsonObject, path: str) -> Found:
-        yield from _told(device, path, devices)
+    def device_status(device: JsonObject, path: str) -> FieldErrors:
+        yield from _device_status(device, path, devices)
 
-    yield from each(mappings(status, "devices"), -1, "status.devices", told, _identity)
-    if consumers and not isinstance(given, dict):
+    yield from each_element(mappings(status, "devices"), -1, "status.devices", device_status, _identity)
+    if consumers and not isinstance(allocation, dict):
         yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
     elif text(new, "metadata", "deletionTimestamp") and any(
-        one not in mappings(before, "reservedFor") for one in consumers
+        entry not in mappings(before, "reservedFor") for entry in consumers
     ):
         yield forbidden("status.reservedFor", _NOT_NOW)
-    if isinstance(given, dict) and isinstance(known, dict):
-        if not same_json(given, known):
-            yield invalid("status.allocation", in_go("dra.AllocationResult", given), IMMUTABLE)
-    elif isinstance(given, dict):
-        yield from _allocation(given, request_names(mappings(new, "spec", "devices", "requests")))
+    if isinstance(allocation, dict) and isinstance(allocation_before, dict):
+        if not same_json(allocation, allocation_before):
+            yield invalid("status.allocation", in_go("dra.AllocationResult", allocation), IMMUTABLE)
+    elif isinstance(allocation, dict):
+        yield from _allocation(allocation, request_names(mappings(new, "spec", "devices", "requests")))
 
 
-def _consumer(consumer: JsonObject, path: str) -> Found:
+def _consumer(consumer: JsonObject, path: str) -> FieldErrors:
     for key in ("resource", "name", "uid"):
         if not text(consumer, key):
             yield required(f"{path}.{key}")
@@ -87,40 +89,44 @@ def _identity(device: JsonObject) -> JsonObject:
     return {shown: text(device, key) for shown, key in names}
 
 
-def _allocation(allocation: JsonObject, known: frozenset[str]) -> Found:
+def _allocation(allocation: JsonObject, requests: frozenset[str]) -> FieldErrors:
     path = "status.allocation"
 
-    def result(one: JsonObject, where: str) -> Found:
-        yield from request_reference(text(one, "request"), f"{where}.request", known)
-        yield from _device(one, where)
+    def allocation_result(entry: JsonObject, where: str) -> FieldErrors:
+        yield from request_reference(text(entry, "request"), f"{where}.request", requests)
+        yield from _device(entry, where)
 
-    def config(one: JsonObject, where: str) -> Found:
-        yield from one_of(text(one, "source"), _SOURCES, f"{where}.source")
-        yield from request_references(one, where, known)
-        yield from configuration(one, where)
+    def config(entry: JsonObject, where: str) -> FieldErrors:
+        yield from one_of(text(entry, "source"), _SOURCES, f"{where}.source")
+        yield from request_references(entry, where, requests)
+        yield from configuration(entry, where)
 
     devices = mapping(allocation, "devices")
-    yield from each(mappings(devices, "results"), _MOST_RESULTS, f"{path}.devices.results", result)
-    yield from each(mappings(devices, "config"), _MOST_CONFIGURATIONS, f"{path}.devices.config", config)
+    yield from each_element(
+        mappings(devices, "results"), _MOST_RESULTS, f"{path}.devices.results", allocation_result
+    )
+    yield from each_element(
+        mappings(devices, "config"), _MOST_CONFIGURATIONS, f"{path}.devices.config", config
+    )
     if isinstance(allocation.get("nodeSelector"), dict):
         yield from node_selector(mapping(allocation, "nodeSelector"), f"{path}.nodeSelector")
 
 
-def _device(device: JsonObject, path: str) -> Found:
+def _device(device: JsonObject, path: str) -> FieldErrors:
     yield from driver_name(text(device, "driver"), f"{path}.driver")
     yield from pool_name(text(device, "pool"), f"{path}.pool")
     yield from label(text(device, "device"), f"{path}.device")
 
 
-def _told(device: JsonObject, path: str, allocated: list[JsonObject]) -> Found:
+def _device_status(device: JsonObject, path: str, allocated: list[JsonObject]) -> FieldErrors:
     """What a driver says of a device."""
     yield from _device(device, path)
     if (identity := _identity(device)) not in allocated:
         yield invalid(path, identity, "must be an allocated device in the claim")
-    found = mappings(device, "conditions")
-    if len(found) > _MOST_CONDITIONS:
-        yield too_many(f"{path}.conditions", len(found), _MOST_CONDITIONS)
-    yield from conditions(found, f"{path}.conditions")
+    condition_list = mappings(device, "conditions")
+    if len(condition_list) > _MOST_CONDITIONS:
+        yield too_many(f"{path}.conditions", len(condition_list), _MOST_CONDITIONS)
+    yield from conditions(condition_list, f"{path}.conditions")
     if device.get("data") is not None:
         yield from raw_object(device["data"], f"{path}.data")
     network = mapping(device, "networkData")
@@ -130,16 +136,16 @@ def _told(device: JsonObject, path: str, allocated: list[JsonObject]) -> Found:
     ):
         if len(text(network, key).encode()) > longest:
             yield too_long(f"{path}.networkData.{key}", longest)
-    yield from each(texts(network, "ips"), _MOST_ADDRESSES, f"{path}.networkData.ips", _address, str)
+    yield from each_element(texts(network, "ips"), _MOST_ADDRESSES, f"{path}.networkData.ips", _address, str)
 
 
-def _address(address: str, path: str) -> Found:
+def _address(address: str, path: str) -> FieldErrors:
     try:
         if not re.search(r"/\d{1,3}$", address):
             raise ValueError(address)
-        found = ip_interface(address)
+        interface = ip_interface(address)
     except ValueError:
         yield invalid(path, address, _ADDRESS_WORDS)
         return
-    if (usual := str(found)) != address:
+    if (usual := str(interface)) != address:
         yield invalid(path, address, f'must be in canonical form ("{usual}")')

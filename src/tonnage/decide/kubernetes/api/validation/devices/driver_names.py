@@ -19,18 +19,18 @@ from tonnage.decide.kubernetes.api.problems import (
     too_long,
     too_many,
 )
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.storage.volume_sources import driver_name
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 
-_Item = TypeVar("_Item")
+_Element = TypeVar("_Element")
 _LONGEST_POOL: Final = 253
 _LONGEST_ID: Final = 32
 _MOST_BYTES: Final = 10 * 1024
 
 
-def pool_name(name: str, path: str) -> Found:
+def pool_name(name: str, path: str) -> FieldErrors:
     """The name of a pool: subdomains with slashes between them."""
     if not name:
         yield required(path)
@@ -41,12 +41,12 @@ def pool_name(name: str, path: str) -> Found:
         yield from complaints(path, part, names.dns_subdomain(part))
 
 
-def label(name: str, path: str) -> Found:
+def label(name: str, path: str) -> FieldErrors:
     """The name of a device or of a request."""
     yield from complaints(path, name, names.dns_label(name))
 
 
-def attribute_name(name: str, path: str) -> Found:
+def attribute_name(name: str, path: str) -> FieldErrors:
     """The name of an attribute or a capacity, with a domain or without."""
     parts = name.split("/")
     if len(parts) > 2:
@@ -64,14 +64,14 @@ def attribute_name(name: str, path: str) -> Found:
     yield from complaints(path, parts[-1], names.c_identifier(parts[-1]))
 
 
-def full_attribute_name(name: str, path: str) -> Found:
+def full_attribute_name(name: str, path: str) -> FieldErrors:
     """The name of an attribute with its domain."""
     yield from attribute_name(name, path)
     if "/" not in name:
         yield invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash")
 
 
-def configuration(config: JsonObject, path: str) -> Found:
+def configuration(config: JsonObject, path: str) -> FieldErrors:
     """What a driver is told and nobody else understands."""
     if not isinstance(config.get("opaque"), dict):
         yield required(f"{path}.opaque")
@@ -81,7 +81,7 @@ def configuration(config: JsonObject, path: str) -> Found:
     yield from raw_object(opaque.get("parameters"), f"{path}.opaque.parameters")
 
 
-def raw_object(value: JsonValue, path: str) -> Found:
+def raw_object(value: JsonValue, path: str) -> FieldErrors:
     """An object of any fields, of bounded size."""
     if value is None:
         yield required(path)
@@ -91,22 +91,22 @@ def raw_object(value: JsonValue, path: str) -> Found:
         yield invalid(path, "<value omitted>", "must be a valid JSON object")
 
 
-def each(
-    found: Sequence[_Item],
+def each_element(
+    elements: Sequence[_Element],
     most: int,
     path: str,
-    rule: Callable[[_Item, str], Found],
-    key: Callable[[_Item], JsonValue] | None = None,
-) -> Found:
+    rule: Callable[[_Element, str], FieldErrors],
+    key: Callable[[_Element], JsonValue] | None = None,
+) -> FieldErrors:
     """A list of at most so many (-1: any number), each by a rule; with a key, nothing may stand twice."""
-    if 0 <= most < len(found):
-        yield too_many(path, len(found), most)
+    if 0 <= most < len(elements):
+        yield too_many(path, len(elements), most)
         return
-    for index, item in enumerate(found):
-        yield from rule(item, f"{path}[{index}]")
-    seen: list[JsonValue] = []
-    for index, item in enumerate(found if key else ()):
+    for index, element in enumerate(elements):
+        yield from rule(element, f"{path}[{index}]")
+    seen_names: list[JsonValue] = []
+    for index, element in enumerate(elements if key else ()):
         assert key is not None
-        if (name := key(item)) in seen:
+        if (name := key(element)) in seen_names:
             yield duplicate(f"{path}[{index}]", name)
-        seen.append(name)
+        seen_names.append(name)

@@ -21,11 +21,11 @@ from tonnage.decide.kubernetes.api.problems import (
 )
 from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
     configuration,
-    each,
+    each_element,
     full_attribute_name,
     label,
 )
-from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found
+from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, FieldErrors
 from tonnage.decide.kubernetes.api.validation.metadata import template_metadata
 from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
 from tonnage.model.json import JsonObject
@@ -41,13 +41,13 @@ _MOST: Final = 32
 _MOST_CHOICES: Final = 8
 
 
-def device_class(obj: JsonObject) -> Found:
+def device_class(obj: JsonObject) -> FieldErrors:
     """A DeviceClass."""
     yield from _selectors(mapping(obj, "spec"), "spec.selectors")
     yield from _configurations(obj)
 
 
-def device_class_update(new: JsonObject, old: JsonObject) -> Found:
+def device_class_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed DeviceClass: selectors that stay as they are were fine once."""
     if same_json(mapping(new, "spec").get("selectors"), mapping(old, "spec").get("selectors")):
         yield from _configurations(new)
@@ -55,79 +55,79 @@ def device_class_update(new: JsonObject, old: JsonObject) -> Found:
         yield from device_class(new)
 
 
-def _configurations(obj: JsonObject) -> Found:
-    yield from each(mappings(obj, "spec", "config"), _MOST, "spec.config", configuration)
+def _configurations(obj: JsonObject) -> FieldErrors:
+    yield from each_element(mappings(obj, "spec", "config"), _MOST, "spec.config", configuration)
 
 
-def resource_claim(obj: JsonObject) -> Found:
+def resource_claim(obj: JsonObject) -> FieldErrors:
     """A ResourceClaim."""
     yield from _devices(mapping(obj, "spec", "devices"), "spec.devices")
 
 
-def resource_claim_update(new: JsonObject, old: JsonObject) -> Found:
+def resource_claim_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed ResourceClaim, which wants what it wanted."""
-    yield from _kept(new, old, "dra.ResourceClaimSpec")
+    yield from _unchanged_spec(new, old, "dra.ResourceClaimSpec")
 
 
-def claim_template(obj: JsonObject) -> Found:
+def claim_template(obj: JsonObject) -> FieldErrors:
     """A ResourceClaimTemplate."""
     yield from template_metadata(mapping(obj, "spec", "metadata"), "spec.metadata")
     yield from _devices(mapping(obj, "spec", "spec", "devices"), "spec.spec.devices")
 
 
-def claim_template_update(new: JsonObject, old: JsonObject) -> Found:
+def claim_template_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed ResourceClaimTemplate, whose claims want what they wanted; what stands was fine once."""
     if not same_json(new.get("spec"), old.get("spec")):
         yield from claim_template(new)
-    yield from _kept(new, old, "dra.ResourceClaimTemplateSpec")
+    yield from _unchanged_spec(new, old, "dra.ResourceClaimTemplateSpec")
 
 
-def _kept(new: JsonObject, old: JsonObject, go_type: str) -> Found:
+def _unchanged_spec(new: JsonObject, old: JsonObject, go_type: str) -> FieldErrors:
     if not same_json(mapping(new, "spec"), mapping(old, "spec")):
         yield invalid("spec", in_go(go_type, mapping(new, "spec")), IMMUTABLE)
 
 
-def _devices(devices: JsonObject, path: str) -> Found:
+def _devices(devices: JsonObject, path: str) -> FieldErrors:
     requests = mappings(devices, "requests")
-    known = request_names(requests)
+    declared = request_names(requests)
 
-    def constraint(found: JsonObject, where: str) -> Found:
-        yield from request_references(found, where, known)
-        yield from _constraint(found, where)
+    def constraint(entry: JsonObject, where: str) -> FieldErrors:
+        yield from request_references(entry, where, declared)
+        yield from _constraint(entry, where)
 
-    def config(found: JsonObject, where: str) -> Found:
-        yield from request_references(found, where, known)
-        yield from configuration(found, where)
+    def config(entry: JsonObject, where: str) -> FieldErrors:
+        yield from request_references(entry, where, declared)
+        yield from configuration(entry, where)
 
-    yield from each(requests, _MOST, f"{path}.requests", _request, _name)
-    yield from each(mappings(devices, "constraints"), _MOST, f"{path}.constraints", constraint)
-    yield from each(mappings(devices, "config"), _MOST, f"{path}.config", config)
+    yield from each_element(requests, _MOST, f"{path}.requests", _request, _name)
+    yield from each_element(mappings(devices, "constraints"), _MOST, f"{path}.constraints", constraint)
+    yield from each_element(mappings(devices, "config"), _MOST, f"{path}.config", config)
 
 
 def _name(part: JsonObject) -> str:
     return text(part, "name")
 
 
-def _request(request: JsonObject, path: str) -> Found:
+def _request(request: JsonObject, path: str) -> FieldErrors:
     yield from label(text(request, "name"), f"{path}.name")
     exactly, choices = request.get("exactly"), mappings(request, "firstAvailable")
     if isinstance(exactly, dict) and choices:
         words = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
         yield invalid(path, None, words)
     elif isinstance(exactly, dict):
-        yield from _wanted(exactly, f"{path}.exactly")
+        yield from _exact_request(exactly, f"{path}.exactly")
     elif choices:
-        yield from each(choices, _MOST_CHOICES, f"{path}.firstAvailable", _choice, _name)
+        yield from each_element(choices, _MOST_CHOICES, f"{path}.firstAvailable", _choice, _name)
     else:
         yield required(path, "exactly one of `exactly` or `firstAvailable` is required")
 
 
-def _choice(part: JsonObject, path: str) -> Found:
+def _choice(part: JsonObject, path: str) -> FieldErrors:
     yield from label(text(part, "name"), f"{path}.name")
-    yield from _wanted(part, path)
+    yield from _exact_request(part, path)
 
 
-def _wanted(part: JsonObject, path: str) -> Found:
+def _exact_request(part: JsonObject, path: str) -> FieldErrors:
     """What is asked for: a class, selectors, how many."""
     name = text(part, "deviceClassName")
     if not name:
@@ -150,34 +150,34 @@ def _wanted(part: JsonObject, path: str) -> Found:
 
 def request_names(requests: list[JsonObject]) -> frozenset[str]:
     """Names of requests, and of their alternatives behind a slash."""
-    found: set[str] = set()
+    all_names: set[str] = set()
     for request in requests:
         name = text(request, "name")
-        found.add(name)
-        found |= {f"{name}/{text(part, 'name')}" for part in mappings(request, "firstAvailable")}
-    return frozenset(found)
+        all_names.add(name)
+        all_names |= {f"{name}/{text(part, 'name')}" for part in mappings(request, "firstAvailable")}
+    return frozenset(all_names)
 
 
-def request_references(owner: JsonObject, path: str, known: frozenset[str]) -> Found:
+def request_references(owner: JsonObject, path: str, requests: frozenset[str]) -> FieldErrors:
     """A list of names of requests."""
 
-    def rule(name: str, where: str) -> Found:
-        yield from request_reference(name, where, known)
+    def rule(name: str, where: str) -> FieldErrors:
+        yield from request_reference(name, where, requests)
 
-    yield from each(texts(owner, "requests"), _MOST, f"{path}.requests", rule, str)
+    yield from each_element(texts(owner, "requests"), _MOST, f"{path}.requests", rule, str)
 
 
-def request_reference(name: str, path: str, known: frozenset[str]) -> Found:
+def request_reference(name: str, path: str, requests: frozenset[str]) -> FieldErrors:
     """The name of a request, or of an alternative of one."""
     parts = name.split("/")
     if len(parts) <= 2:
         for part in parts:
             yield from label(part, path)
-    if len(parts) > 2 or name not in known:
+    if len(parts) > 2 or name not in requests:
         yield invalid(path, name, _NO_REQUEST)
 
 
-def _constraint(constraint: JsonObject, path: str) -> Found:
+def _constraint(constraint: JsonObject, path: str) -> FieldErrors:
     name = constraint.get("matchAttribute")
     if not isinstance(name, str):
         yield required(f"{path}.matchAttribute")
@@ -185,11 +185,11 @@ def _constraint(constraint: JsonObject, path: str) -> Found:
         yield from full_attribute_name(name, f"{path}.matchAttribute")
 
 
-def _selectors(owner: JsonObject, path: str) -> Found:
-    yield from each(mappings(owner, "selectors"), _MOST, path, _selector)
+def _selectors(owner: JsonObject, path: str) -> FieldErrors:
+    yield from each_element(mappings(owner, "selectors"), _MOST, path, _selector)
 
 
-def _selector(selector: JsonObject, path: str) -> Found:
+def _selector(selector: JsonObject, path: str) -> FieldErrors:
     if not isinstance(selector.get("cel"), dict):
         yield required(f"{path}.cel")
         return

@@ -18,11 +18,11 @@ from tonnage.decide.kubernetes.api.problems import (
 )
 from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
     attribute_name,
-    each,
+    each_element,
     label,
     pool_name,
 )
-from tonnage.decide.kubernetes.api.validation.fields import Found, unchanged
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, unchanged
 from tonnage.decide.kubernetes.api.validation.pods.placement import node_selector
 from tonnage.decide.kubernetes.api.validation.storage.volume_sources import driver_name
 from tonnage.model.json import JsonObject, JsonValue
@@ -48,14 +48,14 @@ _VERSION: Final = re.compile(
 )
 
 
-def resource_slice(obj: JsonObject) -> Found:
+def resource_slice(obj: JsonObject) -> FieldErrors:
     """A ResourceSlice."""
     spec = mapping(obj, "spec")
     yield from _origin(spec)
     yield from _contents(spec)
 
 
-def resource_slice_update(new: JsonObject, old: JsonObject) -> Found:
+def resource_slice_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed ResourceSlice, which stays one of its pool, driver and node."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     yield from _origin(spec)
@@ -64,13 +64,13 @@ def resource_slice_update(new: JsonObject, old: JsonObject) -> Found:
     yield from _contents(spec)
 
 
-def _origin(spec: JsonObject) -> Found:
+def _origin(spec: JsonObject) -> FieldErrors:
     """Whose slice it is, and of which pool."""
     yield from driver_name(text(spec, "driver"), "spec.driver")
     yield from _pool(mapping(spec, "pool"))
 
 
-def _pool(pool: JsonObject) -> Found:
+def _pool(pool: JsonObject) -> FieldErrors:
     yield from pool_name(text(pool, "name"), "spec.pool.name")
     if (count := number(pool, "resourceSliceCount")) <= 0:
         yield invalid("spec.pool.resourceSliceCount", count, "must be greater than zero")
@@ -78,7 +78,7 @@ def _pool(pool: JsonObject) -> Found:
         yield invalid("spec.pool.generation", generation, "must be greater than or equal to zero")
 
 
-def _contents(spec: JsonObject) -> Found:
+def _contents(spec: JsonObject) -> FieldErrors:
     """Where the devices are, and which."""
     places: list[str] = []
     if (node := spec.get("nodeName")) is not None:
@@ -99,12 +99,12 @@ def _contents(spec: JsonObject) -> Found:
         yield required("spec", _WHERE)
     elif len(places) > 1:
         yield invalid("spec", f"{{{', '.join(places)}}}", f"{_WHERE}, but multiple fields are set")
-    yield from each(
-        mappings(spec, "devices"), _MOST_DEVICES, "spec.devices", _device, lambda one: text(one, "name")
+    yield from each_element(
+        mappings(spec, "devices"), _MOST_DEVICES, "spec.devices", _device, lambda device: text(device, "name")
     )
 
 
-def _selector(selector: JsonObject) -> Found:
+def _selector(selector: JsonObject) -> FieldErrors:
     path = "spec.nodeSelector"
     yield from node_selector(selector, path)
     terms = items(selector, "nodeSelectorTerms")
@@ -114,7 +114,7 @@ def _selector(selector: JsonObject) -> Found:
         yield invalid(f"{path}.nodeSelectorTerms", list(shown) or None, words)
 
 
-def _device(device: JsonObject, path: str) -> Found:
+def _device(device: JsonObject, path: str) -> FieldErrors:
     yield from label(text(device, "name"), f"{path}.name")
     attributes, capacity = mapping(device, "attributes"), mapping(device, "capacity")
     if (count := len(attributes) + len(capacity)) > _MOST_FACTS:
@@ -135,19 +135,19 @@ def _shortened(name: str) -> str:
     return f"{name[: (rest + 1) // 2]}...{name[-(rest // 2) :]}"
 
 
-def _attribute(attribute: JsonObject, path: str) -> Found:
-    said = [key for _, key in _VALUES if attribute.get(key) is not None]
+def _attribute(attribute: JsonObject, path: str) -> FieldErrors:
+    set_values = [key for _, key in _VALUES if attribute.get(key) is not None]
     if len(text(attribute, "string").encode()) > _LONGEST_VALUE:
         yield too_long(f"{path}.string", _LONGEST_VALUE)
-    if "version" in said:
+    if "version" in set_values:
         version = text(attribute, "version")
         if not _VERSION.fullmatch(version):
             words = "must be a string compatible with semver.org spec 2.0.0"
             yield invalid(f"{path}.version", version, words)
         if len(version.encode()) > _LONGEST_VALUE:
             yield too_long(f"{path}.version", _LONGEST_VALUE)
-    if not said:
+    if not set_values:
         yield invalid(path, "", _ONE_VALUE)
-    elif len(said) > 1:
+    elif len(set_values) > 1:
         shown: dict[str, JsonValue] = {name: attribute.get(key) for name, key in _VALUES}
         yield invalid(path, shown, _ONE_VALUE)

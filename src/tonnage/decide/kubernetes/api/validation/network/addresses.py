@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import invalid
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 
 _NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -41,7 +41,7 @@ def _without_zone(shown: str) -> str:
     return shown
 
 
-def legacy_address(shown: str, path: str) -> Found:
+def legacy_address(shown: str, path: str) -> FieldErrors:
     """An IP address as old fields take it."""
     if parsed(shown) is None:
         yield invalid(path, shown, _NO_ADDRESS)
@@ -53,17 +53,17 @@ def canonical_address(shown: str) -> names.Complaints:
     >>> canonical_address("::0")
     ('must be in canonical form ("::")',)
     """
-    found = parsed(shown)
-    if found is None:
+    address = parsed(shown)
+    if address is None:
         return (_NO_ADDRESS,)
     if "." in shown and re.search(r"(?<![0-9])0[0-9]", shown):
         return ("must not have leading 0s",)
-    return () if str(found) == shown else (f'must be in canonical form ("{found}")',)
+    return () if str(address) == shown else (f'must be in canonical form ("{address}")',)
 
 
-def legacy_range(shown: str, path: str, known: Container[str] = ()) -> Found:
+def legacy_range(shown: str, path: str, old_ranges: Container[str] = ()) -> FieldErrors:
     """A range of addresses as old fields take it; what was there before may stay."""
-    if shown not in known and parsed_range(shown) is None:
+    if shown not in old_ranges and parsed_range(shown) is None:
         yield invalid(path, shown, _NO_RANGE)
 
 
@@ -74,13 +74,17 @@ def parsed_range(shown: str) -> IPv4Network | IPv6Network | None:
     (IPv4Network('10.0.0.0/8'), None)
     """
     address, _, length = shown.partition("/")
-    found = parsed(address)
-    if found is None or not re.fullmatch("[0-9]{1,3}", length) or int(length) > found.max_prefixlen:
+    network_address = parsed(address)
+    if (
+        network_address is None
+        or not re.fullmatch("[0-9]{1,3}", length)
+        or int(length) > network_address.max_prefixlen
+    ):
         return None
-    return ip_network(f"{found}/{int(length)}", strict=False)
+    return ip_network(f"{network_address}/{int(length)}", strict=False)
 
 
-def endpoint_address(shown: str, path: str) -> Found:
+def endpoint_address(shown: str, path: str) -> FieldErrors:
     """An address that something can be reached at."""
     address = parsed(shown)
     if address is None:

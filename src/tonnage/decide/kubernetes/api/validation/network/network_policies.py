@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.api.problems import (
     unsupported,
 )
 from tonnage.decide.kubernetes.api.validation.fields import (
-    Found,
+    FieldErrors,
     label_selector,
     one_of_if_set,
 )
@@ -32,12 +32,12 @@ _POLICY_TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 
 
-def network_policy(obj: JsonObject) -> Found:
+def network_policy(obj: JsonObject) -> FieldErrors:
     """A new NetworkPolicy."""
     yield from _network_policy(mapping(obj, "spec"), ())
 
 
-def network_policy_update(new: JsonObject, old: JsonObject) -> Found:
+def network_policy_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed NetworkPolicy; ranges that were there before may stay, whatever they are."""
     blocks = [
         mapping(peer, "ipBlock")
@@ -45,11 +45,11 @@ def network_policy_update(new: JsonObject, old: JsonObject) -> Found:
         for rule in mappings(old, "spec", way)
         for peer in mappings(rule, peers)
     ]
-    known = {shown for block in blocks for shown in (text(block, "cidr"), *texts(block, "except"))}
-    yield from _network_policy(mapping(new, "spec"), known)
+    old_ranges = {shown for block in blocks for shown in (text(block, "cidr"), *texts(block, "except"))}
+    yield from _network_policy(mapping(new, "spec"), old_ranges)
 
 
-def _network_policy(spec: JsonObject, known: Container[str]) -> Found:
+def _network_policy(spec: JsonObject, old_ranges: Container[str]) -> FieldErrors:
     yield from label_selector(mapping(spec, "podSelector"), "spec.podSelector")
     for way, peers in (("ingress", "from"), ("egress", "to")):
         for index, rule in enumerate(mappings(spec, way)):
@@ -57,7 +57,7 @@ def _network_policy(spec: JsonObject, known: Container[str]) -> Found:
             for place, port in enumerate(mappings(rule, "ports")):
                 yield from _policy_port(port, f"{path}.ports[{place}]")
             for place, peer in enumerate(mappings(rule, peers)):
-                yield from _peer(peer, f"{path}.{peers}[{place}]", known)
+                yield from _peer(peer, f"{path}.{peers}[{place}]", old_ranges)
     types = texts(spec, "policyTypes")
     if len(types) > len(_POLICY_TYPES):
         yield invalid("spec.policyTypes", list(types), "may not specify more than two policyTypes")
@@ -67,7 +67,7 @@ def _network_policy(spec: JsonObject, known: Container[str]) -> Found:
             yield unsupported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
 
 
-def _policy_port(port: JsonObject, path: str) -> Found:
+def _policy_port(port: JsonObject, path: str) -> FieldErrors:
     shown, end = port.get("port"), port.get("endPort")
     yield from one_of_if_set(port, "protocol", _PROTOCOLS, path)
     if isinstance(shown, int):
@@ -84,31 +84,31 @@ def _policy_port(port: JsonObject, path: str) -> Found:
         yield from complaints(f"{path}.port", shown, names.port_name(shown))
 
 
-def _peer(peer: JsonObject, path: str, known: Container[str]) -> Found:
-    given = [key for key in ("podSelector", "namespaceSelector", "ipBlock") if peer.get(key) is not None]
-    for key in given:
+def _peer(peer: JsonObject, path: str, old_ranges: Container[str]) -> FieldErrors:
+    set_keys = [key for key in ("podSelector", "namespaceSelector", "ipBlock") if peer.get(key) is not None]
+    for key in set_keys:
         if key == "ipBlock":
-            yield from _block(mapping(peer, key), f"{path}.{key}", known)
+            yield from _block(mapping(peer, key), f"{path}.{key}", old_ranges)
         else:
             yield from label_selector(mapping(peer, key), f"{path}.{key}")
-    if not given:
+    if not set_keys:
         yield required(path, "must specify a peer")
-    elif len(given) > 1 and "ipBlock" in given:
+    elif len(set_keys) > 1 and "ipBlock" in set_keys:
         yield forbidden(path, "may not specify both ipBlock and another peer")
 
 
-def _block(block: JsonObject, path: str, known: Container[str]) -> Found:
+def _block(block: JsonObject, path: str, old_ranges: Container[str]) -> FieldErrors:
     shown = text(block, "cidr")
     if not shown:
         yield required(f"{path}.cidr")
         return
-    yield from legacy_range(shown, f"{path}.cidr", known)
+    yield from legacy_range(shown, f"{path}.cidr", old_ranges)
     whole = parsed_range(shown)
-    for index, one in enumerate(texts(block, "except") if whole else ()):
-        where, part = f"{path}.except[{index}]", parsed_range(one)
-        yield from legacy_range(one, where, known)
+    for index, excluded in enumerate(texts(block, "except") if whole else ()):
+        where, part = f"{path}.except[{index}]", parsed_range(excluded)
+        yield from legacy_range(excluded, where, old_ranges)
         if part is None or whole is None:
             continue
         inside = part.version == whole.version and part.network_address in whole
         if not inside or whole.prefixlen >= part.prefixlen:
-            yield invalid(where, one, "must be a strict subset of `cidr`")
+            yield invalid(where, excluded, "must be a strict subset of `cidr`")

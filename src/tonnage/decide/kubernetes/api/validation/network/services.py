@@ -16,7 +16,13 @@ from tonnage.decide.kubernetes.api.problems import (
     required,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.fields import PROTOCOLS, Found, labels, one_of, one_of_if_set
+from tonnage.decide.kubernetes.api.validation.fields import (
+    PROTOCOLS,
+    FieldErrors,
+    labels,
+    one_of,
+    one_of_if_set,
+)
 from tonnage.decide.kubernetes.api.validation.network.addresses import (
     endpoint_address,
     legacy_address,
@@ -36,7 +42,7 @@ _TRAFFIC: Final = ("Cluster", "Local")
 _NEARNESS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _LONGEST_AFFINITY_S: Final = 86400
 _RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_KEPT: Final = "may not change once set"
+_IMMUTABLE: Final = "may not change once set"
 
 
 def is_headless(spec: JsonObject) -> bool:
@@ -55,12 +61,12 @@ def needs_health_check(spec: JsonObject) -> bool:
     return text(spec, "type") == "LoadBalancer" and text(spec, "externalTrafficPolicy") == "Local"
 
 
-def service(obj: JsonObject) -> Found:
+def service(obj: JsonObject) -> FieldErrors:
     """A new Service."""
     yield from _service(obj, None)
 
 
-def service_update(new: JsonObject, old: JsonObject) -> Found:
+def service_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed Service: its addresses and families stay, unless it becomes or was an ExternalName."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     if "ExternalName" not in (text(spec, "type"), text(before, "type")):
@@ -69,7 +75,7 @@ def service_update(new: JsonObject, old: JsonObject) -> Found:
     if text(spec, "type") == text(before, "type") == "LoadBalancer":
         chosen = spec.get("loadBalancerClass")
         if chosen != before.get("loadBalancerClass"):
-            yield invalid("spec.loadBalancerClass", chosen, _KEPT)
+            yield invalid("spec.loadBalancerClass", chosen, _IMMUTABLE)
     yield from _load_balancer_class(spec)
     port, was = number(spec, "healthCheckNodePort"), number(before, "healthCheckNodePort")
     if needs_health_check(spec) and needs_health_check(before) and port != was:
@@ -77,7 +83,7 @@ def service_update(new: JsonObject, old: JsonObject) -> Found:
     yield from _service(new, old)
 
 
-def _service(obj: JsonObject, old: JsonObject | None) -> Found:
+def _service(obj: JsonObject, old: JsonObject | None) -> FieldErrors:
     spec, before = mapping(obj, "spec"), mapping(old, "spec")
     kind, ports, headless = text(spec, "type"), mappings(spec, "ports"), is_headless(spec)
     mode, hints = (at(obj, "metadata", "annotations", key) for key in (TOPOLOGY_MODE, TOPOLOGY_HINTS))
@@ -102,7 +108,7 @@ def _service(obj: JsonObject, old: JsonObject | None) -> Found:
     yield from _traffic(spec)
 
 
-def _external_name(spec: JsonObject) -> Found:
+def _external_name(spec: JsonObject) -> FieldErrors:
     for key in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if spec.get(key):
             yield forbidden(f"spec.{key}", "may not be set for ExternalName services")
@@ -113,17 +119,17 @@ def _external_name(spec: JsonObject) -> Found:
         yield from complaints("spec.externalName", name, names.dns_subdomain(name))
 
 
-def _ports(ports: list[JsonObject]) -> Found:
-    seen: set[str] = set()
+def _ports(ports: list[JsonObject]) -> FieldErrors:
+    seen_names: set[str] = set()
     for index, port in enumerate(ports):
         path, name = f"spec.ports[{index}]", text(port, "name")
         if not name and len(ports) > 1:
             yield required(f"{path}.name")
         elif name:
             yield from complaints(f"{path}.name", name, names.dns_label(name))
-            if name in seen:
+            if name in seen_names:
                 yield duplicate(f"{path}.name", name)
-            seen.add(name)
+            seen_names.add(name)
         yield from complaints(f"{path}.port", number(port, "port"), names.port_number(number(port, "port")))
         yield from one_of(text(port, "protocol"), PROTOCOLS, f"{path}.protocol")
         yield from port_or_name(port.get("targetPort"), f"{path}.targetPort")
@@ -132,7 +138,7 @@ def _ports(ports: list[JsonObject]) -> Found:
             yield from complaints(f"{path}.appProtocol", protocol, names.qualified_name(protocol))
 
 
-def _affinity(spec: JsonObject) -> Found:
+def _affinity(spec: JsonObject) -> FieldErrors:
     affinity, path = text(spec, "sessionAffinity"), "spec.sessionAffinityConfig"
     yield from one_of(affinity, ("ClientIP", "None"), "spec.sessionAffinity")
     if affinity == "None" and spec.get("sessionAffinityConfig") is not None:
@@ -144,86 +150,86 @@ def _affinity(spec: JsonObject) -> Found:
             yield invalid(f"{path}.clientIP.timeoutSeconds", seconds, words)
 
 
-def addresses(spec: JsonObject, before: JsonObject) -> Found:
+def addresses(spec: JsonObject, before: JsonObject) -> FieldErrors:
     """Addresses in the cluster and their families, which go together."""
     if text(spec, "type") == "ExternalName":
         return
-    first, found, path = text(spec, "clusterIP"), texts(spec, "clusterIPs"), "spec.clusterIPs"
-    if first and not found:
+    first, cluster_ips, path = text(spec, "clusterIP"), texts(spec, "clusterIPs"), "spec.clusterIPs"
+    if first and not cluster_ips:
         yield required(path)
-    elif first and found[0] != first:
-        yield invalid(path, list(found), "first value must match `clusterIP`")
-    elif found and not first:
-        yield invalid(path, list(found), "must be empty when `clusterIP` is not specified")
+    elif first and cluster_ips[0] != first:
+        yield invalid(path, list(cluster_ips), "first value must match `clusterIP`")
+    elif cluster_ips and not first:
+        yield invalid(path, list(cluster_ips), "must be empty when `clusterIP` is not specified")
     yield from _families(spec)
-    wrong = list(_well_formed(found, texts(before, "clusterIPs"), path))
+    wrong = list(_well_formed(cluster_ips, texts(before, "clusterIPs"), path))
     yield from wrong
-    if len(found) > 2:
-        yield invalid(path, list(found), "may only hold up to 2 values")
+    if len(cluster_ips) > 2:
+        yield invalid(path, list(cluster_ips), "may only hold up to 2 values")
     if wrong:
         return
-    if len(found) > 1 and {_family(one) for one in found} != set(_FAMILIES):
-        yield invalid(path, list(found), "may specify no more than one IP for each IP family")
+    if len(cluster_ips) > 1 and {_family(address) for address in cluster_ips} != set(_FAMILIES):
+        yield invalid(path, list(cluster_ips), "may specify no more than one IP for each IP family")
     if not is_headless(spec):
-        for index, (one, family) in enumerate(zip(found, texts(spec, "ipFamilies"), strict=False)):
-            if family in _FAMILIES and family != _family(one):
+        for index, (address, family) in enumerate(zip(cluster_ips, texts(spec, "ipFamilies"), strict=False)):
+            if family in _FAMILIES and family != _family(address):
                 words = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-                yield invalid(f"{path}[{index}]", one, words)
+                yield invalid(f"{path}[{index}]", address, words)
 
 
-def _families(spec: JsonObject) -> Found:
-    seen: set[str] = set()
+def _families(spec: JsonObject) -> FieldErrors:
+    seen_families: set[str] = set()
     for index, family in enumerate(texts(spec, "ipFamilies")):
         path = f"spec.ipFamilies[{index}]"
         if family not in _FAMILIES:
             yield unsupported(path, family, _FAMILIES)
-        if family in seen:
+        if family in seen_families:
             yield duplicate(path, family)
-        seen.add(family)
+        seen_families.add(family)
     yield from one_of_if_set(spec, "ipFamilyPolicy", _FAMILY_POLICIES, "spec")
 
 
-def _well_formed(found: list[str], known: list[str], path: str) -> Found:
-    for index, one in enumerate(found):
-        if index == 0 and one == "None":
-            if len(found) > 1:
-                yield invalid(path, list(found), "'None' must be the first and only value")
-        elif one not in known:
-            yield from legacy_address(one, f"{path}[{index}]")
+def _well_formed(cluster_ips: list[str], ips_before: list[str], path: str) -> FieldErrors:
+    for index, address in enumerate(cluster_ips):
+        if index == 0 and address == "None":
+            if len(cluster_ips) > 1:
+                yield invalid(path, list(cluster_ips), "'None' must be the first and only value")
+        elif address not in ips_before:
+            yield from legacy_address(address, f"{path}[{index}]")
 
 
 def _family(address: str) -> str:
-    found = parsed(address)
-    return "" if found is None else f"IPv{found.version}"
+    parsed_address = parsed(address)
+    return "" if parsed_address is None else f"IPv{parsed_address.version}"
 
 
-def _external_addresses(spec: JsonObject, before: JsonObject) -> Found:
-    known = texts(before, "externalIPs")
-    for index, one in enumerate(texts(spec, "externalIPs")):
+def _external_addresses(spec: JsonObject, before: JsonObject) -> FieldErrors:
+    ips_before = texts(before, "externalIPs")
+    for index, address in enumerate(texts(spec, "externalIPs")):
         path = f"spec.externalIPs[{index}]"
-        wrong = [] if one in known else list(legacy_address(one, path))
-        yield from wrong or endpoint_address(one, path)
+        wrong = [] if address in ips_before else list(legacy_address(address, path))
+        yield from wrong or endpoint_address(address, path)
 
 
-def _ports_once(kind: str, ports: list[JsonObject]) -> Found:
+def _ports_once(kind: str, ports: list[JsonObject]) -> FieldErrors:
     """Ports of nodes where the type has them; no number twice for a protocol."""
     for index, port in enumerate(ports):
         if kind == "ClusterIP" and number(port, "nodePort"):
             yield forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
-    seen: set[tuple[str, str, int]] = set()
+    seen_ports: set[tuple[str, str, int]] = set()
     for key in ("nodePort", "port"):
         for index, port in enumerate(ports):
             protocol, written = text(port, "protocol"), number(port, key)
-            if (key, protocol, written) in seen and key == "nodePort":
+            if (key, protocol, written) in seen_ports and key == "nodePort":
                 yield duplicate(f"spec.ports[{index}].nodePort", written)
-            elif (key, protocol, written) in seen:
+            elif (key, protocol, written) in seen_ports:
                 shown: JsonObject = {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": written}
                 yield duplicate(f"spec.ports[{index}]", {**shown, "TargetPort": 0, "NodePort": 0})
             if written or key == "port":
-                seen.add((key, protocol, written))
+                seen_ports.add((key, protocol, written))
 
 
-def _source_ranges(obj: JsonObject, old: JsonObject | None) -> Found:
+def _source_ranges(obj: JsonObject, old: JsonObject | None) -> FieldErrors:
     """From where a load balancer takes connections: in the spec, or in an annotation of old."""
     spec, path = mapping(obj, "spec"), "spec.LoadBalancerSourceRanges"
     written = texts(spec, "loadBalancerSourceRanges")
@@ -235,21 +241,23 @@ def _source_ranges(obj: JsonObject, old: JsonObject | None) -> Found:
     if text(spec, "type") != "LoadBalancer":
         yield forbidden(path, _OF_LOAD_BALANCERS)
     if written:
-        known = {one.strip() for one in texts(old, "spec", "loadBalancerSourceRanges")}
-        for index, one in enumerate(written):
-            yield from legacy_range(one.strip(), f"{path}[{index}]", known)
+        ranges_before = {
+            source_range.strip() for source_range in texts(old, "spec", "loadBalancerSourceRanges")
+        }
+        for index, source_range in enumerate(written):
+            yield from legacy_range(source_range.strip(), f"{path}[{index}]", ranges_before)
     elif annotated != at(old, "metadata", "annotations", _RANGES) and str(annotated).strip():
-        for one in str(annotated).split(","):
-            yield from legacy_range(one.strip(), path)
+        for source_range in str(annotated).split(","):
+            yield from legacy_range(source_range.strip(), path)
 
 
-def _of_load_balancers(spec: JsonObject) -> Found:
+def _of_load_balancers(spec: JsonObject) -> FieldErrors:
     if spec.get("allocateLoadBalancerNodePorts") is not None and text(spec, "type") != "LoadBalancer":
         yield forbidden("spec.allocateLoadBalancerNodePorts", _OF_LOAD_BALANCERS)
     yield from _load_balancer_class(spec)
 
 
-def _load_balancer_class(spec: JsonObject) -> Found:
+def _load_balancer_class(spec: JsonObject) -> FieldErrors:
     name, path = spec.get("loadBalancerClass"), "spec.loadBalancerClass"
     if not isinstance(name, str):
         return
@@ -259,7 +267,7 @@ def _load_balancer_class(spec: JsonObject) -> Found:
         yield from complaints(path, name, names.qualified_name(name))
 
 
-def _traffic(spec: JsonObject) -> Found:
+def _traffic(spec: JsonObject) -> FieldErrors:
     outside, port = text(spec, "externalTrafficPolicy"), number(spec, "healthCheckNodePort")
     if is_reachable(spec):
         yield from one_of(outside, _TRAFFIC, "spec.externalTrafficPolicy")
@@ -279,44 +287,48 @@ def _traffic(spec: JsonObject) -> Found:
     yield from one_of_if_set(spec, "trafficDistribution", _NEARNESS, "spec")
 
 
-def _kept_addresses(spec: JsonObject, before: JsonObject) -> Found:
+def _kept_addresses(spec: JsonObject, before: JsonObject) -> FieldErrors:
     """The first address stays; a second may come, and go where the policy says so."""
     if is_headless(spec) and is_headless(before):
         return
-    found, known = items(spec, "clusterIPs"), items(before, "clusterIPs")
-    shown = list(found) if found else None
-    if len(found) == len(known):
-        for index, (one, was) in enumerate(zip(found, known, strict=True)):
-            if one != was:
-                yield invalid(f"spec.clusterIPs[{index}]", shown, _KEPT)
+    cluster_ips, ips_before = items(spec, "clusterIPs"), items(before, "clusterIPs")
+    shown = list(cluster_ips) if cluster_ips else None
+    if len(cluster_ips) == len(ips_before):
+        for index, (address, was) in enumerate(zip(cluster_ips, ips_before, strict=True)):
+            if address != was:
+                yield invalid(f"spec.clusterIPs[{index}]", shown, _IMMUTABLE)
         return
-    if not found:
+    if not cluster_ips:
         yield invalid("spec.clusterIPs[0]", shown, "primary clusterIP can not be unset")
-    elif known and found[0] != known[0]:
-        yield invalid("spec.clusterIPs[0]", shown, _KEPT)
-    if len(found) == 1 and len(known) > 1:
+    elif ips_before and cluster_ips[0] != ips_before[0]:
+        yield invalid("spec.clusterIPs[0]", shown, _IMMUTABLE)
+    if len(cluster_ips) == 1 and len(ips_before) > 1:
         yield from _released(spec, "clusterIP")
 
 
-def _kept_families(spec: JsonObject, before: JsonObject) -> Found:
+def _kept_families(spec: JsonObject, before: JsonObject) -> FieldErrors:
     """The same of the families."""
     if is_headless(spec) or is_headless(before):
         return
-    found, known, path = items(spec, "ipFamilies"), items(before, "ipFamilies"), "spec.ipFamilies[0]"
-    if len(found) == len(known):
-        for one, was in zip(found, known, strict=True):
-            if one != was:
-                yield invalid(path, list(found), _KEPT)
+    families, families_before, path = (
+        items(spec, "ipFamilies"),
+        items(before, "ipFamilies"),
+        "spec.ipFamilies[0]",
+    )
+    if len(families) == len(families_before):
+        for family, was in zip(families, families_before, strict=True):
+            if family != was:
+                yield invalid(path, list(families), _IMMUTABLE)
         return
-    if len(found) < len(known) and not items(spec, "clusterIPs"):
-        yield invalid(path, list(found) or None, "primary ipFamily can not be unset")
-    if found and known and found[0] != known[0]:
-        yield invalid(path, items(spec, "clusterIPs"), _KEPT)
-    if len(found) == 1 and len(known) > 1:
+    if len(families) < len(families_before) and not items(spec, "clusterIPs"):
+        yield invalid(path, list(families) or None, "primary ipFamily can not be unset")
+    if families and families_before and families[0] != families_before[0]:
+        yield invalid(path, items(spec, "clusterIPs"), _IMMUTABLE)
+    if len(families) == 1 and len(families_before) > 1:
         yield from _released(spec, "ipFamily")
 
 
-def _released(spec: JsonObject, what: str) -> Found:
+def _released(spec: JsonObject, field: str) -> FieldErrors:
     if (policy := spec.get("ipFamilyPolicy")) != "SingleStack":
-        words = f"must be set to 'SingleStack' when releasing the secondary {what}"
+        words = f"must be set to 'SingleStack' when releasing the secondary {field}"
         yield invalid("spec.ipFamilyPolicy", policy, words)

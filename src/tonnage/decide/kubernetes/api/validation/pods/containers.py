@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.decide.kubernetes.api.validation.fields import (
     PROTOCOLS,
     PULL_POLICIES,
-    Found,
+    FieldErrors,
     nonnegative,
     one_of,
     one_of_if_set,
@@ -53,33 +53,35 @@ class PodFacts:
     host_users: bool
 
 
-def containers(found: list[JsonObject], path: str, pod: PodFacts) -> Found:
+def containers(entries: list[JsonObject], path: str, pod: PodFacts) -> FieldErrors:
     """The regular containers; there must be one."""
-    if not found:
+    if not entries:
         yield required(path)
-    seen: set[str] = set()
-    for index, container in enumerate(found):
+    seen_names: set[str] = set()
+    for index, container in enumerate(entries):
         where, name = f"{path}[{index}]", text(container, "name")
         yield from container_rules(container, where, pod)
-        if name in seen:
+        if name in seen_names:
             yield duplicate(f"{where}.name", name)
-        seen.add(name)
+        seen_names.add(name)
         yield from _life(container, where, pod)
         yield from _restarts(container, where)
-    yield from host_port_conflicts(found, path)
+    yield from host_port_conflicts(entries, path)
 
 
-def init_containers(found: list[JsonObject], regular: list[JsonObject], path: str, pod: PodFacts) -> Found:
+def init_containers(
+    entries: list[JsonObject], regular: list[JsonObject], path: str, pod: PodFacts
+) -> FieldErrors:
     """The init containers; those that restart always are sidecars and may have probes."""
-    seen = {text(container, "name") for container in regular}
-    for index, container in enumerate(found):
+    seen_names = {text(container, "name") for container in regular}
+    for index, container in enumerate(entries):
         where, name = f"{path}[{index}]", text(container, "name")
         yield from container_rules(container, where, pod)
         yield from _init_restarts(container, where)
-        if name in seen:
+        if name in seen_names:
             yield duplicate(f"{where}.name", name)
         elif name:
-            seen.add(name)
+            seen_names.add(name)
         yield from host_port_conflicts([container], path)
         if text(container, "restartPolicy") == "Always":
             yield from _life(container, where, pod)
@@ -89,7 +91,7 @@ def init_containers(found: list[JsonObject], regular: list[JsonObject], path: st
                 yield forbidden(f"{where}.{key}", _ONLY_SIDECARS)
 
 
-def _init_restarts(container: JsonObject, path: str) -> Found:
+def _init_restarts(container: JsonObject, path: str) -> FieldErrors:
     rules = items(container, "restartPolicyRules")
     if container.get("restartPolicy") is None:
         if rules:
@@ -101,7 +103,7 @@ def _init_restarts(container: JsonObject, path: str) -> Found:
         yield forbidden(f"{path}.restartPolicyRules", words)
 
 
-def _restarts(container: JsonObject, path: str) -> Found:
+def _restarts(container: JsonObject, path: str) -> FieldErrors:
     """A container's own policy for its restarts, and its rules."""
     policy, rules = container.get("restartPolicy"), mappings(container, "restartPolicyRules")
     yield from one_of_if_set(container, "restartPolicy", _RESTARTS, path)
@@ -122,14 +124,14 @@ def _restarts(container: JsonObject, path: str) -> Found:
             yield too_long(f"{where}.exitCodes.values", _MOST_CODES)
 
 
-def image_rules(container: JsonObject, path: str) -> Found:
+def image_rules(container: JsonObject, path: str) -> FieldErrors:
     """What only a pod's own containers must keep to, not those of a template."""
     image = text(container, "image")
     if image.strip() != image:
         yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
 
 
-def container_rules(container: JsonObject, path: str, pod: PodFacts) -> Found:
+def container_rules(container: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
     name = text(container, "name")
     if not name:
         yield required(f"{path}.name")
@@ -151,16 +153,16 @@ def container_rules(container: JsonObject, path: str, pod: PodFacts) -> Found:
     yield from container_security(context, f"{path}.securityContext", host_users=pod.host_users)
 
 
-def _ports(ports: list[JsonObject], path: str) -> Found:
-    seen: set[str] = set()
+def _ports(ports: list[JsonObject], path: str) -> FieldErrors:
+    seen_names: set[str] = set()
     for index, port in enumerate(ports):
         where, name = f"{path}[{index}]", text(port, "name")
         if name:
             wrong = names.port_name(name)
             yield from complaints(f"{where}.name", name, wrong)
-            if not wrong and name in seen:
+            if not wrong and name in seen_names:
                 yield duplicate(f"{where}.name", name)
-            seen.add(name)
+            seen_names.add(name)
         container_port, host_port = number(port, "containerPort"), number(port, "hostPort")
         if not container_port:
             yield required(f"{where}.containerPort")
@@ -171,34 +173,34 @@ def _ports(ports: list[JsonObject], path: str) -> Found:
         yield from one_of(text(port, "protocol"), PROTOCOLS, f"{where}.protocol")
 
 
-def host_port_conflicts(found: list[JsonObject], path: str) -> Found:
+def host_port_conflicts(entries: list[JsonObject], path: str) -> FieldErrors:
     """One port of the host, given away twice within a pod."""
-    seen: set[str] = set()
-    for index, container in enumerate(found):
+    host_ports: set[str] = set()
+    for index, container in enumerate(entries):
         for position, port in enumerate(mappings(container, "ports")):
             host_port = number(port, "hostPort")
             if not host_port:
                 continue
             shown = f"{text(port, 'protocol')}/{text(port, 'hostIP')}/{host_port}"
-            if shown in seen:
+            if shown in host_ports:
                 yield duplicate(f"{path}[{index}].ports[{position}].hostPort", shown)
-            seen.add(shown)
+            host_ports.add(shown)
 
 
-def _resize_policy(found: list[JsonObject], path: str, restart_policy: str) -> Found:
-    seen: set[str] = set()
-    for index, policy in enumerate(found):
+def _resize_policy(policies: list[JsonObject], path: str, restart_policy: str) -> FieldErrors:
+    seen_names: set[str] = set()
+    for index, policy in enumerate(policies):
         name, restart = text(policy, "resourceName"), text(policy, "restartPolicy")
-        if name in seen:
+        if name in seen_names:
             yield duplicate(f"{path}[{index}]", name)
-        seen.add(name)
+        seen_names.add(name)
         yield from one_of(name, ("cpu", "memory"), path)
         yield from one_of(restart, ("NotRequired", "RestartContainer"), path)
         if restart_policy == "Never" and restart != "NotRequired":
             yield invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
 
 
-def _life(container: JsonObject, path: str, pod: PodFacts) -> Found:
+def _life(container: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
     lifecycle = mapping(container, "lifecycle")
     for key in ("postStart", "preStop"):
         if lifecycle.get(key) is not None:
@@ -208,7 +210,7 @@ def _life(container: JsonObject, path: str, pod: PodFacts) -> Found:
             yield from _probe(mapping(container, key), key, f"{path}.{key}", pod)
 
 
-def _probe(probe: JsonObject, kind: str, path: str, pod: PodFacts) -> Found:
+def _probe(probe: JsonObject, kind: str, path: str, pod: PodFacts) -> FieldErrors:
     yield from _handler(probe, path, pod)
     for key in (
         "initialDelaySeconds",
@@ -229,18 +231,18 @@ def _probe(probe: JsonObject, kind: str, path: str, pod: PodFacts) -> Found:
         yield invalid(f"{path}.successThreshold", threshold, "must be 1")
 
 
-def _handler(handler: JsonObject, path: str, pod: PodFacts) -> Found:
-    given = [key for key in _HANDLERS if handler.get(key) is not None]
-    if not given:
+def _handler(handler: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
+    actions = [key for key in _HANDLERS if handler.get(key) is not None]
+    if not actions:
         yield required(path, "must specify a handler type")
         return
-    first = given[0]
+    first = actions[0]
     yield from _action(first, mapping(handler, first), f"{path}.{first}", pod)
-    for key in given[1:]:
+    for key in actions[1:]:
         yield forbidden(f"{path}.{key}", "may not specify more than 1 handler type")
 
 
-def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> Found:
+def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
     match kind:
         case "exec":
             if not items(action, "command"):
@@ -263,7 +265,7 @@ def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> Found:
                 yield invalid(path, seconds, words)
 
 
-def port_or_name(port: JsonValue, path: str) -> Found:
+def port_or_name(port: JsonValue, path: str) -> FieldErrors:
     """A port's number, or the name of a container's port."""
     if isinstance(port, str):
         yield from complaints(path, port, names.port_name(port))
@@ -272,7 +274,7 @@ def port_or_name(port: JsonValue, path: str) -> Found:
         yield from complaints(path, value, names.port_number(value))
 
 
-def image_changes_only(new: list[JsonObject], old: list[JsonObject], path: str) -> Found:
+def image_changes_only(new: list[JsonObject], old: list[JsonObject], path: str) -> FieldErrors:
     """Containers of an update to a pod: the same number of them, and every one with an image."""
     if len(new) != len(old):
         yield forbidden(path, "pod updates may not add or remove containers")

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, forbidden, invalid, required, too_long
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.network.addresses import legacy_address
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text, texts
@@ -20,7 +20,7 @@ _LONGEST_SEARCHES: Final = 2048
 _LONGEST_HOST_NAME: Final = 64
 
 
-def dns_config(spec: JsonObject, path: str) -> Found:
+def dns_config(spec: JsonObject, path: str) -> FieldErrors:
     """How a pod asks for names, beside its policy."""
     config = mapping(spec, "dnsConfig")
     servers, searches = texts(config, "nameservers"), texts(config, "searches")
@@ -53,7 +53,7 @@ def dns_config(spec: JsonObject, path: str) -> Found:
             yield required(f"{path}.options[{index}]", "must not be empty")
 
 
-def host_aliases(spec: JsonObject, path: str) -> Found:
+def host_aliases(spec: JsonObject, path: str) -> FieldErrors:
     """Lines of the file of hosts."""
     for index, alias in enumerate(mappings(spec, "hostAliases")):
         yield from legacy_address(text(alias, "ip"), f"{path}[{index}].ip")
@@ -61,7 +61,7 @@ def host_aliases(spec: JsonObject, path: str) -> Found:
             yield from complaints(f"{path}[{index}].hostnames[{place}]", name, names.dns_subdomain(name))
 
 
-def host_name(spec: JsonObject, path: str) -> Found:
+def host_name(spec: JsonObject, path: str) -> FieldErrors:
     """A host name that overrides every other."""
     if spec.get("hostnameOverride") is None:
         return

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.go_values import difference, in_go
 from tonnage.decide.kubernetes.api.problems import duplicate, forbidden, not_found
 from tonnage.decide.kubernetes.api.validation.differences import changed_paths
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.pods.containers import PodFacts, container_rules, image_rules
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
@@ -23,18 +23,20 @@ _FORBIDDEN: Final = (
 )
 
 
-def ephemeral_containers(spec: JsonObject, path: str, facts: PodFacts) -> Found:
+def ephemeral_containers(spec: JsonObject, path: str, facts: PodFacts) -> FieldErrors:
     """The ephemeral containers of a pod."""
-    others = {text(one, "name") for key in ("containers", "initContainers") for one in mappings(spec, key)}
-    seen = set(others)
+    others = {
+        text(entry, "name") for key in ("containers", "initContainers") for entry in mappings(spec, key)
+    }
+    seen_names = set(others)
     for index, container in enumerate(mappings(spec, "ephemeralContainers")):
         where, name = f"{path}[{index}]", text(container, "name")
         target = text(container, "targetContainerName")
         yield from container_rules(container, where, facts)
         yield from image_rules(container, where)
-        if name in seen:
+        if name in seen_names:
             yield duplicate(f"{where}.name", name)
-        seen.add(name)
+        seen_names.add(name)
         if target and target not in others:
             yield not_found(f"{where}.targetContainerName", target)
         for key in _FORBIDDEN:
@@ -46,16 +48,16 @@ def ephemeral_containers(spec: JsonObject, path: str, facts: PodFacts) -> Found:
                     yield forbidden(f"{where}.volumeMounts[{position}].{key}", _NOT_EPHEMERAL)
 
 
-def ephemeral_kept(new: JsonObject, old: JsonObject) -> Found:
+def ephemeral_kept(new: JsonObject, old: JsonObject) -> FieldErrors:
     """What has been added to a pod stays as it is."""
     path = "spec.ephemeralContainers"
-    now = {text(one, "name"): one for one in mappings(new, "spec", "ephemeralContainers")}
+    now = {text(container, "name"): container for container in mappings(new, "spec", "ephemeralContainers")}
     for before in mappings(old, "spec", "ephemeralContainers"):
         name = text(before, "name")
         if name not in now:
             yield forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n')
         elif changed_paths(now[name], before, path):
-            shown = difference(*(in_go("EphemeralContainer", one) for one in (before, now[name])))
+            shown = difference(*(in_go("EphemeralContainer", container) for container in (before, now[name])))
             yield forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{shown}')
 
 

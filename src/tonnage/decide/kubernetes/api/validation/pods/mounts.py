@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.decide.kubernetes.api.problems import forbidden, invalid, not_found, required, unsupported
-from tonnage.decide.kubernetes.api.validation.fields import Found, one_of_if_set
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, one_of_if_set
 from tonnage.decide.kubernetes.api.validation.file_paths import descending_path, no_backsteps
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mappings, text
@@ -19,26 +19,26 @@ _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 _CLAIMED: Final = ("persistentVolumeClaim", "ephemeral")
 
 
-def mounts(container: JsonObject, path: str, volumes: Mapping[str, JsonObject]) -> Found:
+def mounts(container: JsonObject, path: str, volumes: Mapping[str, JsonObject]) -> FieldErrors:
     """`volumeMounts` and `volumeDevices` of a container, whose pod has these volumes."""
-    found, devices = mappings(container, "volumeMounts"), mappings(container, "volumeDevices")
-    mounted = {text(one, "name"): text(one, "mountPath") for one in found}
-    attached = {text(one, "name"): text(one, "devicePath") for one in devices}
+    volume_mounts, devices = mappings(container, "volumeMounts"), mappings(container, "volumeDevices")
+    mounted = {text(entry, "name"): text(entry, "mountPath") for entry in volume_mounts}
+    attached = {text(entry, "name"): text(entry, "devicePath") for entry in devices}
     privileged = flag(container, "securityContext", "privileged")
-    yield from _mounts(found, f"{path}.volumeMounts", volumes, attached, privileged=privileged)
+    yield from _mounts(volume_mounts, f"{path}.volumeMounts", volumes, attached, privileged=privileged)
     yield from _devices(devices, f"{path}.volumeDevices", volumes, mounted)
 
 
 def _mounts(
-    found: list[JsonObject],
+    entries: list[JsonObject],
     path: str,
     volumes: Mapping[str, JsonObject],
     attached: Mapping[str, str],
     *,
     privileged: bool,
-) -> Found:
-    seen: set[str] = set()
-    for index, mount in enumerate(found):
+) -> FieldErrors:
+    targets: set[str] = set()
+    for index, mount in enumerate(entries):
         where, name, target = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
         if not name:
             yield required(f"{where}.name")
@@ -46,9 +46,9 @@ def _mounts(
             yield not_found(f"{where}.name", name)
         if not target:
             yield required(f"{where}.mountPath")
-        if target in seen:
+        if target in targets:
             yield invalid(f"{where}.mountPath", target, "must be unique")
-        seen.add(target)
+        targets.add(target)
         if name in attached:
             yield invalid(f"{where}.name", name, "must not already exist in volumeDevices")
         if target in attached.values():
@@ -59,7 +59,7 @@ def _mounts(
         yield from _recursion(mount, f"{path}.recursiveReadOnly")
 
 
-def _below(mount: JsonObject, path: str, where: str) -> Found:
+def _below(mount: JsonObject, path: str, where: str) -> FieldErrors:
     """A folder within the volume; the server names the list where its path is wrong."""
     yield from descending_path(text(mount, "subPath"), f"{path}.subPath")
     if not (expression := text(mount, "subPathExpr")):
@@ -69,7 +69,7 @@ def _below(mount: JsonObject, path: str, where: str) -> Found:
     yield from descending_path(expression, f"{path}.subPathExpr")
 
 
-def _propagation(mount: JsonObject, path: str, *, privileged: bool) -> Found:
+def _propagation(mount: JsonObject, path: str, *, privileged: bool) -> FieldErrors:
     how = text(mount, "mountPropagation")
     yield from one_of_if_set(mount, "mountPropagation", _PROPAGATIONS, path)
     if how == "Bidirectional" and not privileged:
@@ -77,7 +77,7 @@ def _propagation(mount: JsonObject, path: str, *, privileged: bool) -> Found:
         yield forbidden(f"{path}.mountPropagation", words)
 
 
-def _recursion(mount: JsonObject, path: str) -> Found:
+def _recursion(mount: JsonObject, path: str) -> FieldErrors:
     if mount.get("recursiveReadOnly") is None:
         return
     if (how := text(mount, "recursiveReadOnly")) not in _RECURSIVE:
@@ -90,11 +90,11 @@ def _recursion(mount: JsonObject, path: str) -> Found:
 
 
 def _devices(
-    found: list[JsonObject], path: str, volumes: Mapping[str, JsonObject], mounted: Mapping[str, str]
-) -> Found:
+    entries: list[JsonObject], path: str, volumes: Mapping[str, JsonObject], mounted: Mapping[str, str]
+) -> FieldErrors:
     names: set[str] = set()
     paths: set[str] = set()
-    for index, device in enumerate(found):
+    for index, device in enumerate(entries):
         where, name, target = f"{path}[{index}]", text(device, "name"), text(device, "devicePath")
         if not name:
             yield required(f"{where}.name")

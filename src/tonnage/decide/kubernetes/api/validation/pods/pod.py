@@ -20,7 +20,7 @@ from tonnage.decide.kubernetes.api.validation.differences import changed_paths
 from tonnage.decide.kubernetes.api.validation.fields import (
     INT32,
     PREEMPTION,
-    Found,
+    FieldErrors,
     in_range,
     labels,
     one_of,
@@ -60,7 +60,7 @@ _CHANGEABLE: Final = (
 )
 
 
-def pod_create(obj: JsonObject) -> Found:
+def pod_create(obj: JsonObject) -> FieldErrors:
     """A new pod, but for its metadata."""
     spec = mapping(obj, "spec")
     yield from _whole(obj)
@@ -70,7 +70,7 @@ def pod_create(obj: JsonObject) -> Found:
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def _whole(pod: JsonObject) -> Found:
+def _whole(pod: JsonObject) -> FieldErrors:
     """The spec of a pod, not of a template."""
     spec = mapping(pod, "spec")
     yield from pod_spec(spec, "spec", text(pod, "metadata", "name"))
@@ -82,7 +82,7 @@ def _whole(pod: JsonObject) -> Found:
             yield from image_rules(container, f"spec.{key}[{index}]")
 
 
-def _no_tokens(spec: JsonObject) -> Found:
+def _no_tokens(spec: JsonObject) -> FieldErrors:
     for index, volume in enumerate(mappings(spec, "volumes")):
         for place, source in enumerate(mappings(volume, "projected", "sources")):
             if source.get("serviceAccountToken") is not None:
@@ -90,7 +90,7 @@ def _no_tokens(spec: JsonObject) -> Found:
                 yield forbidden(where, "must not be specified when serviceAccountName is not set")
 
 
-def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
+def ephemeral_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A pod that got ephemeral containers, but for its metadata."""
     if is_mirror_pod(old):
         yield forbidden("[]", "static pods do not support ephemeral containers")
@@ -99,14 +99,14 @@ def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
     yield from ephemeral_kept(new, old)
 
 
-def template_head(template: JsonObject, path: str) -> Found:
+def template_head(template: JsonObject, path: str) -> FieldErrors:
     """Labels and annotations of a pod template."""
     annotations = mapping(template, "metadata", "annotations")
     yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
     yield from annotation_rules(annotations, f"{path}.annotations")
 
 
-def pod_template(template: JsonObject, path: str) -> Found:
+def pod_template(template: JsonObject, path: str) -> FieldErrors:
     """A pod template of a workload."""
     spec = mapping(template, "spec")
     yield from template_head(template, path)
@@ -117,17 +117,17 @@ def pod_template(template: JsonObject, path: str) -> Found:
         )
 
 
-def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> Found:
+def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> FieldErrors:
     """A pod's spec, alone or in a template, in the server's order."""
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:
         yield required(f"{path}.terminationGracePeriodSeconds")
     claims = mappings(spec, "resourceClaims")
-    wrong, known = volumes(mappings(spec, "volumes"), f"{path}.volumes", name)
+    wrong, usable_volumes = volumes(mappings(spec, "volumes"), f"{path}.volumes", name)
     yield from wrong
     yield from _resource_claims(claims, f"{path}.resourceClaims")
     facts = PodFacts(
-        volumes=known,
+        volumes=usable_volumes,
         claims=tuple(filter(None, dict.fromkeys(text(claim, "name") for claim in claims))),
         restart_policy=text(spec, "restartPolicy"),
         grace_period_s=grace if isinstance(grace, int) else None,
@@ -156,13 +156,13 @@ def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> Found:
     yield from file_volumes(spec, path)
 
 
-def _operating_system(spec: JsonObject, path: str) -> Found:
+def _operating_system(spec: JsonObject, path: str) -> FieldErrors:
     """The system that a pod says it needs. What Windows has not, and what it alone has, nobody checks."""
     if spec.get("os") is not None and (name := text(spec, "os", "name")) not in _SYSTEMS:
         yield unsupported(f"{path}.os", name, _SYSTEMS) if name else required(f"{path}.os.name")
 
 
-def _policies(spec: JsonObject, path: str) -> Found:
+def _policies(spec: JsonObject, path: str) -> FieldErrors:
     if flag(spec, "hostNetwork"):
         for index, container in enumerate(mappings(spec, "containers")):
             for position, port in enumerate(mappings(container, "ports")):
@@ -175,7 +175,7 @@ def _policies(spec: JsonObject, path: str) -> Found:
     yield from labels(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
 
 
-def _own_users(spec: JsonObject, path: str) -> Found:
+def _own_users(spec: JsonObject, path: str) -> FieldErrors:
     """A pod whose users are not the host's shares nothing else with it."""
     if spec.get("hostUsers") is not False:
         return
@@ -188,52 +188,52 @@ def _own_users(spec: JsonObject, path: str) -> Found:
             yield forbidden(f"{where}.volumeDevices", words)
 
 
-def _resource_claims(claims: list[JsonObject], path: str) -> Found:
-    seen: set[str] = set()
+def _resource_claims(claims: list[JsonObject], path: str) -> FieldErrors:
+    seen_names: set[str] = set()
     for index, claim in enumerate(claims):
         where, name = f"{path}[{index}]", text(claim, "name")
         if not name:
             yield required(f"{where}.name")
-        elif name in seen:
+        elif name in seen_names:
             yield duplicate(f"{where}.name", name)
         else:
             yield from complaints(f"{where}.name", name, names.dns_label(name))
-        seen.add(name)
+        seen_names.add(name)
         yield from _claim_source(claim, where)
 
 
-def _claim_source(claim: JsonObject, path: str) -> Found:
+def _claim_source(claim: JsonObject, path: str) -> FieldErrors:
     keys = ("resourceClaimName", "resourceClaimTemplateName")
-    given = [key for key in keys if claim.get(key) is not None]
+    set_keys = [key for key in keys if claim.get(key) is not None]
     shown: JsonObject = {
         "Name": text(claim, "name"),
         "ResourceClaimName": claim.get(keys[0]),
         "ResourceClaimTemplateName": claim.get(keys[1]),
     }
-    if len(given) == 2:
+    if len(set_keys) == 2:
         words = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
         yield invalid(path, shown, words)
-    if not given:
+    if not set_keys:
         yield invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
-    for key in given:
+    for key in set_keys:
         yield from complaints(f"{path}.{key}", text(claim, key), names.dns_subdomain(text(claim, key)))
 
 
-def _gates(spec: JsonObject, path: str) -> Found:
+def _gates(spec: JsonObject, path: str) -> FieldErrors:
     for index, gate in enumerate(mappings(spec, "readinessGates")):
         kind = text(gate, "conditionType")
         where = f"{path}.readinessGates[{index}].conditionType"
         yield from complaints(where, kind, names.qualified_name(kind))
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for index, gate in enumerate(mappings(spec, "schedulingGates")):
         where, name = f"{path}.schedulingGates[{index}]", text(gate, "name")
         yield from complaints(where, name, names.qualified_name(name))
-        if name in seen:
+        if name in seen_names:
             yield duplicate(where, name)
-        seen.add(name)
+        seen_names.add(name)
 
 
-def _names(spec: JsonObject, path: str) -> Found:
+def _names(spec: JsonObject, path: str) -> FieldErrors:
     for key in ("serviceAccountName", "nodeName"):
         if name := text(spec, key):
             yield from complaints(f"{path}.{key}", name, names.dns_subdomain(name))
@@ -245,7 +245,7 @@ def _names(spec: JsonObject, path: str) -> Found:
             yield from complaints(f"{path}.{key}", name, names.dns_label(name))
 
 
-def _classes(spec: JsonObject, path: str) -> Found:
+def _classes(spec: JsonObject, path: str) -> FieldErrors:
     if name := text(spec, "priorityClassName"):
         yield from complaints(f"{path}.priorityClassName", name, names.dns_subdomain(name))
     if spec.get("runtimeClassName") is not None:
@@ -257,7 +257,7 @@ def _classes(spec: JsonObject, path: str) -> Found:
         yield from requirements({"limits": overhead}, f"{path}.overhead")
 
 
-def pod_update(new: JsonObject, old: JsonObject) -> Found:
+def pod_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed pod, but for its metadata: only images, a deadline and more tolerations may change."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     yield from _whole(new)
@@ -266,7 +266,7 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
         if len(items(spec, key)) != len(items(before, key)):
             return
     yield from (late := list(_deadline(spec, before)))
-    if any(one.value is not None for one in late):
+    if any(error.value is not None for error in late):
         return
     yield from _added_tolerations(mappings(spec, "tolerations"), mappings(before, "tolerations"))
     yield from _removed_gates(spec, before)
@@ -279,7 +279,7 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
         yield forbidden("spec", f"{_CHANGEABLE}\n{shown}")
 
 
-def _deadline(spec: JsonObject, before: JsonObject) -> Found:
+def _deadline(spec: JsonObject, before: JsonObject) -> FieldErrors:
     deadline, previous = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     path = "spec.activeDeadlineSeconds"
     if not isinstance(deadline, int):
@@ -289,20 +289,20 @@ def _deadline(spec: JsonObject, before: JsonObject) -> Found:
         yield invalid(path, deadline, "must be less than or equal to previous value")
 
 
-def _added_tolerations(new: list[JsonObject], old: list[JsonObject]) -> Found:
+def _added_tolerations(new: list[JsonObject], old: list[JsonObject]) -> FieldErrors:
     def without_seconds(toleration: JsonObject) -> JsonObject:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
-    kept = [without_seconds(toleration) for toleration in new]
-    if any(without_seconds(toleration) not in kept for toleration in old):
+    new_without_seconds = [without_seconds(toleration) for toleration in new]
+    if any(without_seconds(toleration) not in new_without_seconds for toleration in old):
         words = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden("spec.tolerations", words)
 
 
-def _removed_gates(spec: JsonObject, before: JsonObject) -> Found:
-    known = {text(gate, "name") for gate in mappings(before, "schedulingGates")}
+def _removed_gates(spec: JsonObject, before: JsonObject) -> FieldErrors:
+    names_before = {text(gate, "name") for gate in mappings(before, "schedulingGates")}
     for index, gate in enumerate(mappings(spec, "schedulingGates")):
-        if (name := text(gate, "name")) not in known:
+        if (name := text(gate, "name")) not in names_before:
             words = f"only deletion is allowed, but found new scheduling gate '{name}'"
             yield forbidden(f"spec.schedulingGates[{index}].name", words)
 
@@ -333,15 +333,15 @@ def _keep_node_affinity(munged: JsonObject, before: JsonObject) -> None:
     affinity: JsonObject = {
         key: value for key, value in mapping(munged, "affinity").items() if key != "nodeAffinity"
     }
-    if (known := at(before, "affinity", "nodeAffinity")) is not None:
-        affinity["nodeAffinity"] = known
+    if (node_affinity := at(before, "affinity", "nodeAffinity")) is not None:
+        affinity["nodeAffinity"] = node_affinity
     if affinity or isinstance(before.get("affinity"), dict):
         munged["affinity"] = affinity
     else:
         munged.pop("affinity", None)
 
 
-def binding(obj: JsonObject) -> Found:
+def binding(obj: JsonObject) -> FieldErrors:
     """A Binding: the node that a pod is given to."""
     kind = text(obj, "target", "kind")
     if kind not in ("", "Node"):

@@ -16,7 +16,12 @@ from tonnage.decide.kubernetes.api.problems import (
     too_long,
     unsupported,
 )
-from tonnage.decide.kubernetes.api.validation.fields import Found, more_groups, one_of_if_set, user_or_group
+from tonnage.decide.kubernetes.api.validation.fields import (
+    FieldErrors,
+    more_groups,
+    one_of_if_set,
+    user_or_group,
+)
 from tonnage.decide.kubernetes.api.validation.file_paths import descending_path
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text, texts
@@ -31,7 +36,7 @@ _LONGEST_PROFILE: Final = 4095
 _OF_IPC: Final = re.compile(r"kernel\.(shm(all|max|mni|_rmid_forced)?|msg(max|mnb|mni)?|sem)$|fs\.mqueue\.")
 
 
-def pod_security(spec: JsonObject, path: str) -> Found:
+def pod_security(spec: JsonObject, path: str) -> FieldErrors:
     """The security context of a pod, and what of it stands beside it."""
     context = mapping(spec, "securityContext")
     for key in ("fsGroup", "runAsUser", "runAsGroup"):
@@ -48,23 +53,23 @@ def pod_security(spec: JsonObject, path: str) -> Found:
     yield from one_of_if_set(context, "seLinuxChangePolicy", ("Recursive",), path)
 
 
-def _sysctls(spec: JsonObject, path: str) -> Found:
-    seen: set[str] = set()
-    for index, one in enumerate(mappings(spec, "securityContext", "sysctls")):
-        where, name = f"{path}[{index}].name", text(one, "name")
+def _sysctls(spec: JsonObject, path: str) -> FieldErrors:
+    seen_names: set[str] = set()
+    for index, sysctl in enumerate(mappings(spec, "securityContext", "sysctls")):
+        where, name = f"{path}[{index}].name", text(sysctl, "name")
         if not name:
             yield required(where)
         elif len(name) > _LONGEST_SYSCTL or not re.match(_SYSCTL, name):
             yield invalid(
                 where, name, f"must have at most {_LONGEST_SYSCTL} characters and match regex {_SYSCTL}"
             )
-        elif name in seen:
+        elif name in seen_names:
             yield duplicate(where, name)
         for key, shares in (("hostNetwork", _is_of_network), ("hostIPC", _is_of_ipc)):
             if flag(spec, key) and shares(_dotted(name)):
                 yield invalid(where, name, f"may not be specified when '{key}' is true")
                 break
-        seen.add(name)
+        seen_names.add(name)
 
 
 def _dotted(name: str) -> str:
@@ -83,7 +88,7 @@ def _is_of_ipc(name: str) -> bool:
     return _OF_IPC.match(name) is not None
 
 
-def container_security(context: JsonObject, path: str, *, host_users: bool) -> Found:
+def container_security(context: JsonObject, path: str, *, host_users: bool) -> FieldErrors:
     """The security context of a container."""
     yield from user_or_group(context, "runAsUser", path)
     yield from user_or_group(context, "runAsGroup", path)
@@ -104,7 +109,7 @@ def container_security(context: JsonObject, path: str, *, host_users: bool) -> F
     yield from _app_armor(context, f"{path}.appArmorProfile")
 
 
-def _seccomp(context: JsonObject, path: str) -> Found:
+def _seccomp(context: JsonObject, path: str) -> FieldErrors:
     if not isinstance(context.get("seccompProfile"), dict):
         return
     profile = mapping(context, "seccompProfile")
@@ -124,12 +129,12 @@ def _seccomp(context: JsonObject, path: str) -> Found:
         yield from descending_path(str(name), where)
 
 
-def _app_armor(context: JsonObject, path: str) -> Found:
+def _app_armor(context: JsonObject, path: str) -> FieldErrors:
     if isinstance(context.get("appArmorProfile"), dict):
         yield from app_armor_profile(mapping(context, "appArmorProfile"), path)
 
 
-def app_armor_profile(profile: JsonObject, path: str) -> Found:
+def app_armor_profile(profile: JsonObject, path: str) -> FieldErrors:
     """What AppArmor confines a container to."""
     kind, name = text(profile, "type"), profile.get("localhostProfile")
     where = f"{path}.localhostProfile"

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.go_values import difference, in_go
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import complaints, forbidden, invalid, required, unsupported
-from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, Found, unchanged
+from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, FieldErrors, unchanged
 from tonnage.decide.kubernetes.api.validation.pods.placement import node_selector
 from tonnage.decide.kubernetes.api.validation.storage.volume_claims import (
     NOT_POSITIVE,
@@ -37,7 +37,7 @@ _SOURCES: Final = (
 )  # fmt: skip
 """What may store a volume, in the order in which the server looks."""
 _IN_GO: Final = frozenset(key.lower() for key in _SOURCES)
-_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
+_RULES: Final[dict[str, Callable[[JsonObject, str], FieldErrors]]] = {
     "hostPath": host_path,
     "nfs": network_path,
     "local": local_path,
@@ -54,7 +54,7 @@ _RECLAIM: Final = ("Delete", "Recycle", "Retain")
 _IMMUTABLE_SOURCE: Final = "spec.persistentvolumesource is immutable after creation\n"
 
 
-def volume(obj: JsonObject) -> Found:
+def volume(obj: JsonObject) -> FieldErrors:
     """A PersistentVolume."""
     spec = mapping(obj, "spec")
     yield from _modes(spec, "spec")
@@ -64,8 +64,8 @@ def volume(obj: JsonObject) -> Found:
         yield unsupported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM)
     affinity = spec.get("nodeAffinity")
     if isinstance(affinity, dict):
-        if isinstance(wanted := affinity.get("required"), dict):
-            yield from node_selector(wanted, "spec.nodeAffinity.required")
+        if isinstance(required_nodes := affinity.get("required"), dict):
+            yield from node_selector(required_nodes, "spec.nodeAffinity.required")
         else:
             yield required("spec.nodeAffinity.required", "must specify required node constraints")
     yield from _source(spec, "spec")
@@ -73,19 +73,19 @@ def volume(obj: JsonObject) -> Found:
     yield from _attributes_class(spec, "spec")
 
 
-def _modes(spec: JsonObject, path: str) -> Found:
+def _modes(spec: JsonObject, path: str) -> FieldErrors:
     if not items(spec, "accessModes"):
         yield required(f"{path}.accessModes")
     yield from access_modes(spec, path)
 
 
-def _capacity(found: JsonObject) -> Found:
+def _capacity(amounts: JsonObject) -> FieldErrors:
     path = "spec.capacity"
-    if not found:
+    if not amounts:
         yield required(path)
-    if found.keys() != {"storage"}:
-        yield unsupported(path, dict(found) or None, ("storage",))
-    for name, quantity in sorted(found.items()):
+    if amounts.keys() != {"storage"}:
+        yield unsupported(path, dict(amounts) or None, ("storage",))
+    for name, quantity in sorted(amounts.items()):
         amount = parse_quantity(str(quantity))
         if amount < 0:
             yield invalid(f"{path}[{name}]", int(amount), "must be a valid resource quantity")
@@ -93,7 +93,7 @@ def _capacity(found: JsonObject) -> Found:
             yield invalid(f"{path}[{name}]", canonical_quantity(str(quantity)), NOT_POSITIVE)
 
 
-def _source(spec: JsonObject, path: str) -> Found:
+def _source(spec: JsonObject, path: str) -> FieldErrors:
     """The one source that a volume has; of a FlexVolume the server does not ask whether it is alone."""
     checked = False
     for key in _SOURCES:
@@ -116,7 +116,7 @@ def _source(spec: JsonObject, path: str) -> Found:
         yield forbidden(f"{path}.persistentVolumeReclaimPolicy", words)
 
 
-def _attributes_class(spec: JsonObject, path: str) -> Found:
+def _attributes_class(spec: JsonObject, path: str) -> FieldErrors:
     name = spec.get("volumeAttributesClassName")
     if name == "":
         yield required(f"{path}.volumeAttributesClassName", "an empty string is disallowed")
@@ -126,11 +126,11 @@ def _attributes_class(spec: JsonObject, path: str) -> Found:
         yield required(f"{path}.csi", "has to be specified when using volumeAttributesClassName")
 
 
-def volume_update(new: JsonObject, old: JsonObject) -> Found:
+def volume_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed PersistentVolume: what stores it stays. The server looks at the new one twice."""
     yield from volume(new)
     yield from volume(new)
-    source, was = (_source_of(mapping(one, "spec")) for one in (new, old))
+    source, was = (_source_of(mapping(version, "spec")) for version in (new, old))
     if at(was, "csi") is not None and at(was, "csi", "controllerExpandSecretRef") is None:
         source = copied(source)
         drop(source, "csi", "controllerExpandSecretRef")
@@ -152,10 +152,10 @@ def _renewed(before: JsonValue, affinity: JsonValue) -> JsonValue:
     renewed, path = copied(mapping(before)), ("required", "nodeSelectorTerms")
     for term, now in zip(mappings(renewed, *path), mappings(affinity, *path), strict=False):
         for key in ("matchExpressions", "matchFields"):
-            for one, other in zip(mappings(term, key), mappings(now, key), strict=False):
+            for requirement, other in zip(mappings(term, key), mappings(now, key), strict=False):
                 # To the server what has no other name is called nothing at all.
-                if _LABELS_NOW.get(text(one, "key"), "") == text(other, "key"):
-                    one["key"] = text(other, "key")
+                if _LABELS_NOW.get(text(requirement, "key"), "") == text(other, "key"):
+                    requirement["key"] = text(other, "key")
     return renewed
 
 

@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.api.problems import (
     unsupported,
 )
 from tonnage.decide.kubernetes.api.validation.fields import (
-    Found,
+    FieldErrors,
     unchanged,
 )
 from tonnage.model.json import JsonObject
@@ -30,7 +30,7 @@ _MOST_PARAMETERS: Final = 512
 _LARGEST_PARAMETERS: Final = 256 * 1024
 
 
-def storage_class(obj: JsonObject) -> Found:
+def storage_class(obj: JsonObject) -> FieldErrors:
     """A StorageClass."""
     yield from _provisioner(text(obj, "provisioner"), "provisioner")
     yield from _parameters(mapping(obj, "parameters"))
@@ -40,47 +40,47 @@ def storage_class(obj: JsonObject) -> Found:
     yield from _topologies(mappings(obj, "allowedTopologies"))
 
 
-def _provisioner(name: str, path: str) -> Found:
+def _provisioner(name: str, path: str) -> FieldErrors:
     if not name:
         yield required(path)
     else:
         yield from complaints(path, name.lower(), names.qualified_name(name.lower()))
 
 
-def _parameters(found: JsonObject) -> Found:
-    if len(found) > _MOST_PARAMETERS:
+def _parameters(parameters: JsonObject) -> FieldErrors:
+    if len(parameters) > _MOST_PARAMETERS:
         yield too_long("parameters", _MOST_PARAMETERS)
         return
-    if "" in found:
+    if "" in parameters:
         yield invalid("parameters", "", "field can not be empty.")
     if (
-        sum(len(key.encode()) + len(str(value).encode()) for key, value in found.items())
+        sum(len(key.encode()) + len(str(value).encode()) for key, value in parameters.items())
         > _LARGEST_PARAMETERS
     ):
         yield too_long("parameters", _LARGEST_PARAMETERS)
 
 
-def _topologies(terms: list[JsonObject]) -> Found:
+def _topologies(terms: list[JsonObject]) -> FieldErrors:
     # The server begins with as many empty ones as there are.
-    known: list[dict[str, set[str]]] = [{} for _ in terms]
+    earlier: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
-        path, wanted = f"allowedTopologies[{index}].matchLabelExpressions", dict[str, set[str]]()
-        for place, one in enumerate(mappings(term, "matchLabelExpressions")):
-            where, key, values = f"{path}[{place}]", text(one, "key"), texts(one, "values")
+        path, values_by_key = f"allowedTopologies[{index}].matchLabelExpressions", dict[str, set[str]]()
+        for place, expression in enumerate(mappings(term, "matchLabelExpressions")):
+            where, key, values = f"{path}[{place}]", text(expression, "key"), texts(expression, "values")
             if not values:
                 yield required(f"{where}.values")
             for position, value in enumerate(values):
                 if value in values[:position]:
                     yield duplicate(f"{where}.values[{position}]", value)
             yield from complaints(f"{where}.key", key, names.qualified_name(key))
-            if key in wanted:
+            if key in values_by_key:
                 yield duplicate(f"{where}.key", key)
-            wanted[key] = set(values)
-        yield from [duplicate(path, "")] * known.count(wanted)
-        known.append(wanted)
+            values_by_key[key] = set(values)
+        yield from [duplicate(path, "")] * earlier.count(values_by_key)
+        earlier.append(values_by_key)
 
 
-def storage_class_update(new: JsonObject, old: JsonObject) -> Found:
+def storage_class_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed StorageClass: what it makes stays."""
     yield from storage_class(new)
     for key in ("parameters", "provisioner", "reclaimPolicy"):

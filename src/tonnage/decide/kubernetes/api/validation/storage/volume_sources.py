@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, invalid, required, too_long, unsupported
-from tonnage.decide.kubernetes.api.validation.fields import Found
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.api.validation.file_paths import no_backsteps
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
@@ -33,7 +33,7 @@ _HOST_PATH_TYPES: Final = (
 _LONGEST_DRIVER: Final = 63
 
 
-def host_path(source: JsonObject, path: str) -> Found:
+def host_path(source: JsonObject, path: str) -> FieldErrors:
     """A directory of a node."""
     if not text(source, "path"):
         yield required(f"{path}.path")
@@ -43,7 +43,7 @@ def host_path(source: JsonObject, path: str) -> Found:
         yield unsupported(f"{path}.type", kind, _HOST_PATH_TYPES)
 
 
-def local_path(source: JsonObject, path: str) -> Found:
+def local_path(source: JsonObject, path: str) -> FieldErrors:
     """A disk of a node."""
     if not (shown := text(source, "path")):
         yield required(f"{path}.path")
@@ -51,7 +51,7 @@ def local_path(source: JsonObject, path: str) -> Found:
         yield from no_backsteps(shown, f"{path}.path")
 
 
-def network_path(source: JsonObject, path: str) -> Found:
+def network_path(source: JsonObject, path: str) -> FieldErrors:
     """A directory of an NFS server."""
     for key in ("server", "path"):
         if not text(source, key):
@@ -60,7 +60,7 @@ def network_path(source: JsonObject, path: str) -> Found:
         yield invalid(f"{path}.path", shown, "must be an absolute path")
 
 
-def plugged_in(source: JsonObject, path: str) -> Found:
+def plugged_in(source: JsonObject, path: str) -> FieldErrors:
     """A volume of a CSI driver."""
     yield from driver_name(text(source, "driver"), f"{path}.driver")
     if not text(source, "volumeHandle"):
@@ -76,7 +76,7 @@ def plugged_in(source: JsonObject, path: str) -> Found:
                 yield from complaints(where, value, rule(value))
 
 
-def driver_name(name: str, path: str) -> Found:
+def driver_name(name: str, path: str) -> FieldErrors:
     """The name of a CSI driver, in letters of any size."""
     if not name:
         yield required(path)

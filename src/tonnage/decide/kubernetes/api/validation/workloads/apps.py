@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
     IMMUTABLE,
     MISMATCH,
     NEGATIVE,
-    Found,
+    FieldErrors,
     amount_of,
     at_most_100_percent,
     int_or_percent,
@@ -28,7 +28,7 @@ from tonnage.model.json_access import mapping, number, text
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
 
 
-def deployment(obj: JsonObject) -> Found:
+def deployment(obj: JsonObject) -> FieldErrors:
     """A Deployment's spec."""
     spec = mapping(obj, "spec")
     yield from nonnegative(spec, "replicas", "spec")
@@ -65,7 +65,7 @@ def _rolling_shown(strategy: JsonObject) -> JsonObject | None:
     return shown
 
 
-def _rolling_deployment(rolling: JsonObject) -> Found:
+def _rolling_deployment(rolling: JsonObject) -> FieldErrors:
     path = "spec.strategy.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     yield from int_or_percent(unavailable, f"{path}.maxUnavailable")
@@ -75,7 +75,7 @@ def _rolling_deployment(rolling: JsonObject) -> Found:
     yield from at_most_100_percent(unavailable, f"{path}.maxUnavailable")
 
 
-def replica_set(obj: JsonObject) -> Found:
+def replica_set(obj: JsonObject) -> FieldErrors:
     """A ReplicaSet's spec."""
     spec = mapping(obj, "spec")
     yield from nonnegative(spec, "replicas", "spec")
@@ -84,7 +84,7 @@ def replica_set(obj: JsonObject) -> Found:
     yield from _selected_template(spec, "deployment")
 
 
-def _selected_template(spec: JsonObject, kind: str) -> Found:
+def _selected_template(spec: JsonObject, kind: str) -> FieldErrors:
     """A selector that is there and not empty, and a template that it matches."""
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
     yield from strict_selector(spec, kind)
@@ -96,7 +96,7 @@ def _selected_template(spec: JsonObject, kind: str) -> Found:
     yield from always_restarts(template, "ReplicaSet")
 
 
-def strict_selector(spec: JsonObject, kind: str) -> Found:
+def strict_selector(spec: JsonObject, kind: str) -> FieldErrors:
     """A selector that is there, good and not empty."""
     selector = mapping(spec, "selector")
     if spec.get("selector") is None:
@@ -107,14 +107,14 @@ def strict_selector(spec: JsonObject, kind: str) -> Found:
         yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
 
 
-def matched(spec: JsonObject) -> Found:
+def matched(spec: JsonObject) -> FieldErrors:
     """A selector that matches the template; one that is missing matches nothing, an empty one everything."""
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
     if spec.get("selector") is None or not selects(selector, template):
         yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), MISMATCH)
 
 
-def always_restarts(template: JsonObject, kind: str) -> Found:
+def always_restarts(template: JsonObject, kind: str) -> FieldErrors:
     """Pods that run until their workload takes them away."""
     policy = text(template, "spec", "restartPolicy")
     if policy != "Always":
@@ -124,7 +124,7 @@ def always_restarts(template: JsonObject, kind: str) -> Found:
         yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
 
 
-def replication_controller(obj: JsonObject) -> Found:
+def replication_controller(obj: JsonObject) -> FieldErrors:
     """A ReplicationController's spec; its selector is a map of labels whose form nobody looks at."""
     spec = mapping(obj, "spec")
     yield from nonnegative(spec, "minReadySeconds", "spec")
@@ -143,7 +143,7 @@ def replication_controller(obj: JsonObject) -> Found:
     yield from always_restarts(template, "ReplicationController")
 
 
-def daemon_set(obj: JsonObject) -> Found:
+def daemon_set(obj: JsonObject) -> FieldErrors:
     """A DaemonSet's spec."""
     spec = mapping(obj, "spec")
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
@@ -167,7 +167,7 @@ def daemon_set(obj: JsonObject) -> Found:
     yield from nonnegative(spec, "revisionHistoryLimit", "spec")
 
 
-def _rolling_daemon_set(rolling: JsonObject) -> Found:
+def _rolling_daemon_set(rolling: JsonObject) -> FieldErrors:
     path = "spec.updateStrategy.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     for check in (int_or_percent, at_most_100_percent):
@@ -179,20 +179,20 @@ def _rolling_daemon_set(rolling: JsonObject) -> Found:
         yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def daemon_set_update(new: JsonObject, old: JsonObject) -> Found:
+def daemon_set_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed DaemonSet, whose selector is looked at first."""
     yield from selector_kept(new, old)
     yield from daemon_set(new)
 
 
-def selector_kept(new: JsonObject, old: JsonObject) -> Found:
+def selector_kept(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A workload's selector, which never changes."""
     yield from unchanged(
         mapping(new, "spec").get("selector"), mapping(old, "spec").get("selector"), "spec.selector"
     )
 
 
-def controller_revision(obj: JsonObject) -> Found:
+def controller_revision(obj: JsonObject) -> FieldErrors:
     """A new ControllerRevision: a number and an object."""
     yield from _revision(obj)
     if obj.get("data") is None:
@@ -201,24 +201,24 @@ def controller_revision(obj: JsonObject) -> Found:
         yield required("data", "data must be a valid JSON object")
 
 
-def controller_revision_update(new: JsonObject, old: JsonObject) -> Found:
+def controller_revision_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed one, whose data stay."""
     yield from _revision(new)
     if not same_json(new.get("data"), old.get("data")):
         yield invalid("data", new.get("data"), IMMUTABLE)
 
 
-def _revision(obj: JsonObject) -> Found:
+def _revision(obj: JsonObject) -> FieldErrors:
     if (value := number(obj, "revision")) < 0:
         yield invalid("revision", value, NEGATIVE)
 
 
-def template_of_pods(obj: JsonObject) -> Found:
+def template_of_pods(obj: JsonObject) -> FieldErrors:
     """A PodTemplate."""
     yield from pod_template(mapping(obj, "template"), "template")
 
 
-def disruption_budget(obj: JsonObject) -> Found:
+def disruption_budget(obj: JsonObject) -> FieldErrors:
     """A PodDisruptionBudget's spec."""
     spec = mapping(obj, "spec")
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:

@@ -77,17 +77,17 @@ def _term_problem(term: str, least: int, most: int, names: dict[str, int]) -> st
         return f"too many slashes: {term}"
     step = 1
     if steps:
-        found = _number(steps[0], {})
-        if isinstance(found, str):
-            return found
-        step = found
+        step_number = _number(steps[0], {})
+        if isinstance(step_number, str):
+            return step_number
+        step = step_number
         if len(low_high) == 1:
             end = most
     return _range_problem(term, (start, end, step), (least, most))
 
 
-def _range_problem(term: str, wanted: tuple[int, int, int], bounds: tuple[int, int]) -> str:
-    (start, end, step), (least, most) = wanted, bounds
+def _range_problem(term: str, span: tuple[int, int, int], bounds: tuple[int, int]) -> str:
+    (start, end, step), (least, most) = span, bounds
     if start < least:
         return f"beginning of range ({start}) below minimum ({least}): {term}"
     if end > most:

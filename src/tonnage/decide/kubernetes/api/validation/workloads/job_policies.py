@@ -21,7 +21,7 @@ from tonnage.decide.kubernetes.api.problems import (
     unsupported,
 )
 from tonnage.decide.kubernetes.api.validation.conditions import STATES
-from tonnage.decide.kubernetes.api.validation.fields import Found, nonnegative
+from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, nonnegative
 from tonnage.decide.kubernetes.api.validation.workloads.job_indexes import IndexesError, number_of_indexes
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, mappings, number, text
@@ -33,7 +33,7 @@ _MOST_CODES: Final = 255
 _LONGEST_INDEXES: Final = 64 * 1024
 
 
-def failure_policy(spec: JsonObject, path: str) -> Found:
+def failure_policy(spec: JsonObject, path: str) -> FieldErrors:
     """A podFailurePolicy, if there is one."""
     if spec.get("podFailurePolicy") is None:
         return
@@ -41,12 +41,16 @@ def failure_policy(spec: JsonObject, path: str) -> Found:
     if len(rules) > _MOST_RULES:
         yield too_many(where, len(rules), _MOST_RULES)
     pod = mapping(spec, "template", "spec")
-    known = {text(one, "name") for key in ("containers", "initContainers") for one in mappings(pod, key)}
+    container_names = {
+        text(container, "name")
+        for key in ("containers", "initContainers")
+        for container in mappings(pod, key)
+    }
     for index, rule in enumerate(rules):
-        yield from _rule(spec, rule, f"{where}[{index}]", known)
+        yield from _rule(spec, rule, f"{where}[{index}]", container_names)
 
 
-def _rule(spec: JsonObject, rule: JsonObject, path: str, known: set[str]) -> Found:
+def _rule(spec: JsonObject, rule: JsonObject, path: str, container_names: set[str]) -> FieldErrors:
     action = text(rule, "action")
     if not action:
         yield required(f"{path}.action", f"valid values: {_listed(_ACTIONS)}")
@@ -56,7 +60,7 @@ def _rule(spec: JsonObject, rule: JsonObject, path: str, known: set[str]) -> Fou
         yield unsupported(f"{path}.action", action, _ACTIONS)
     codes, conditions = rule.get("onExitCodes"), mappings(rule, "onPodConditions")
     if codes is not None:
-        yield from _exit_codes(mapping(rule, "onExitCodes"), f"{path}.onExitCodes", known)
+        yield from _exit_codes(mapping(rule, "onExitCodes"), f"{path}.onExitCodes", container_names)
     if conditions:
         yield from _conditions(conditions, f"{path}.onPodConditions")
     if (codes is not None) == bool(conditions):
@@ -70,33 +74,33 @@ def _listed(words: tuple[str, ...]) -> str:
     return f"[{' '.join(map(quoted, words))}]"
 
 
-def _exit_codes(codes: JsonObject, path: str, known: set[str]) -> Found:
+def _exit_codes(codes: JsonObject, path: str, container_names: set[str]) -> FieldErrors:
     operator, values = text(codes, "operator"), items(codes, "values")
     if not operator:
         yield required(f"{path}.operator", f"valid values: {_listed(_OPERATORS)}")
     elif operator not in _OPERATORS:
         yield unsupported(f"{path}.operator", operator, _OPERATORS)
     name = codes.get("containerName")
-    if name is not None and name not in known:
+    if name is not None and name not in container_names:
         words = "must be one of the container or initContainer names in the pod template"
         yield invalid(f"{path}.containerName", name, words)
     if not values:
         yield invalid(f"{path}.values", values, "at least one value is required")
     elif len(values) > _MOST_CODES:
         yield too_many(f"{path}.values", len(values), _MOST_CODES)
-    seen: set[JsonValue] = set()
+    seen_codes: set[JsonValue] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             yield invalid(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
-        if value in seen:
+        if value in seen_codes:
             yield duplicate(f"{path}.values[{index}]", value)
-        seen.add(value)
+        seen_codes.add(value)
     whole = [value for value in values if isinstance(value, int)]
     if whole != sorted(whole):
         yield invalid(f"{path}.values", values, "must be ordered")
 
 
-def _conditions(patterns: list[JsonObject], path: str) -> Found:
+def _conditions(patterns: list[JsonObject], path: str) -> FieldErrors:
     if len(patterns) > _MOST_RULES:
         yield too_many(path, len(patterns), _MOST_RULES)
     for index, pattern in enumerate(patterns):
@@ -108,7 +112,7 @@ def _conditions(patterns: list[JsonObject], path: str) -> Found:
             yield unsupported(f"{path}[{index}].status", status, STATES)
 
 
-def success_policy(spec: JsonObject, path: str) -> Found:
+def success_policy(spec: JsonObject, path: str) -> FieldErrors:
     """A successPolicy, if there is one."""
     if spec.get("successPolicy") is None:
         return
@@ -141,17 +145,19 @@ def _failure_in_go(rule: JsonObject) -> JsonObject:
     return {
         "Action": text(rule, "action"),
         "OnExitCodes": _capital(codes, "ContainerName Operator Values") if isinstance(codes, dict) else None,
-        "OnPodConditions": [_capital(one, "Type Status") for one in mappings(rule, "onPodConditions")]
+        "OnPodConditions": [
+            _capital(condition, "Type Status") for condition in mappings(rule, "onPodConditions")
+        ]
         if conditions is not None
         else None,
     }
 
 
-def _capital(found: JsonObject, keys: str) -> JsonObject:
-    return {key: found.get(key[0].lower() + key[1:]) for key in keys.split()}
+def _capital(fields: JsonObject, keys: str) -> JsonObject:
+    return {key: fields.get(key[0].lower() + key[1:]) for key in keys.split()}
 
 
-def _success_rule(spec: JsonObject, rule: JsonObject, path: str) -> Found:
+def _success_rule(spec: JsonObject, rule: JsonObject, path: str) -> FieldErrors:
     indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     completions = number(spec, "completions")
     if indexes is None and count is None:
@@ -169,11 +175,11 @@ def _success_rule(spec: JsonObject, rule: JsonObject, path: str) -> Found:
     if count is None:
         return
     yield from nonnegative(rule, "succeededCount", path)
-    wanted = number(rule, "succeededCount")
-    for most, what in (
+    succeeded = number(rule, "succeededCount")
+    for most, bound in (
         (completions, "specified completions"),
         (total, "indexes in the specified succeededIndexes field"),
     ):
-        if wanted > most and (what == "specified completions" or indexes is not None):
-            words = f"must be less than or equal to {most} (the number of {what})"
-            yield invalid(f"{path}.succeededCount", wanted, words)
+        if succeeded > most and (bound == "specified completions" or indexes is not None):
+            words = f"must be less than or equal to {most} (the number of {bound})"
+            yield invalid(f"{path}.succeededCount", succeeded, words)

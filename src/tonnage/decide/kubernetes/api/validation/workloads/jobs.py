@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.api.problems import invalid, required, too_long, 
 from tonnage.decide.kubernetes.api.validation.fields import (
     IMMUTABLE,
     MISMATCH,
-    Found,
+    FieldErrors,
     domain_prefixed,
     is_readable,
     label_selector,
@@ -48,7 +48,7 @@ _FIXED: Final = (
 )
 
 
-def job(obj: JsonObject) -> Found:
+def job(obj: JsonObject) -> FieldErrors:
     """A Job; the server has generated the selector already."""
     spec = mapping(obj, "spec")
     yield from _generated_selector(obj)
@@ -62,7 +62,7 @@ def job(obj: JsonObject) -> Found:
             yield invalid("metadata.name", name, words)
 
 
-def _selecting_spec(spec: JsonObject) -> Found:
+def _selecting_spec(spec: JsonObject) -> FieldErrors:
     """The spec of a job with its selector."""
     yield from job_spec(spec, "spec")
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
@@ -75,7 +75,7 @@ def _selecting_spec(spec: JsonObject) -> Found:
         yield invalid("spec.template.metadata.labels", at(template, "metadata", "labels"), MISMATCH)
 
 
-def _generated_selector(obj: JsonObject) -> Found:
+def _generated_selector(obj: JsonObject) -> FieldErrors:
     """The labels by which a job finds its pods, which nobody may have set otherwise."""
     spec = mapping(obj, "spec")
     if flag(spec, "manualSelector") or spec.get("selector") is None:
@@ -99,7 +99,7 @@ def _generated_selector(obj: JsonObject) -> Found:
         yield invalid("spec.selector", selector, "`selector` not auto-generated")
 
 
-def job_spec(spec: JsonObject, path: str) -> Found:
+def job_spec(spec: JsonObject, path: str) -> FieldErrors:
     """The spec of a job, alone or in a CronJob's template."""
     for key in (
         "parallelism",
@@ -123,20 +123,20 @@ def job_spec(spec: JsonObject, path: str) -> Found:
     yield from _restarts(spec, f"{path}.template.spec.restartPolicy")
 
 
-def _manager(manager: str, path: str) -> Found:
+def _manager(manager: str, path: str) -> FieldErrors:
     yield from domain_prefixed(manager, path)
     if len(manager.encode()) > _LONGEST_MANAGER:
         yield too_long(path, _LONGEST_MANAGER)
 
 
-def _replacement(spec: JsonObject, path: str) -> Found:
+def _replacement(spec: JsonObject, path: str) -> FieldErrors:
     policy = text(spec, "podReplacementPolicy")
     allowed = _REPLACEMENTS if spec.get("podFailurePolicy") is None else ("Failed",)
     if policy and policy not in allowed:
         yield unsupported(path, policy, allowed)
 
 
-def _restarts(spec: JsonObject, path: str) -> Found:
+def _restarts(spec: JsonObject, path: str) -> FieldErrors:
     policy = text(spec, "template", "spec", "restartPolicy")
     if policy in ("", "Always"):
         yield required(path, 'valid values: "OnFailure", "Never"')
@@ -146,7 +146,7 @@ def _restarts(spec: JsonObject, path: str) -> Found:
         yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
-def _job_indices(spec: JsonObject, path: str) -> Found:
+def _job_indices(spec: JsonObject, path: str) -> FieldErrors:
     mode = text(spec, "completionMode")
     if mode and mode not in ("NonIndexed", "Indexed"):
         yield unsupported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
@@ -158,7 +158,7 @@ def _job_indices(spec: JsonObject, path: str) -> Found:
                 yield invalid(f"{path}.{key}", number(spec, key), "requires indexed completion mode")
 
 
-def _indexed(spec: JsonObject, path: str) -> Found:
+def _indexed(spec: JsonObject, path: str) -> FieldErrors:
     completions, most = spec.get("completions"), spec.get("maxFailedIndexes")
     parallelism = number(spec, "parallelism")
     if completions is None:
@@ -183,7 +183,7 @@ def _indexed(spec: JsonObject, path: str) -> Found:
                 yield invalid(f"{path}.{key}", number(spec, key), words)
 
 
-def job_update(new: JsonObject, old: JsonObject) -> Found:
+def job_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed Job: its pods and its way of counting stay. Faults of its spec are told twice."""
     yield from job(new)
     spec, before = mapping(new, "spec"), mapping(old, "spec")
@@ -200,7 +200,7 @@ def job_update(new: JsonObject, old: JsonObject) -> Found:
             yield invalid(f"spec.{key}", policy_in_go(spec.get(key)), IMMUTABLE)
 
 
-def _completions_kept(spec: JsonObject, before: JsonObject) -> Found:
+def _completions_kept(spec: JsonObject, before: JsonObject) -> FieldErrors:
     if text(spec, "completionMode") != "Indexed":
         yield from unchanged(spec.get("completions"), before.get("completions"), "spec.completions")
         return
@@ -212,27 +212,27 @@ def _completions_kept(spec: JsonObject, before: JsonObject) -> Found:
 
 def _with_directives(new: JsonObject, old: JsonObject) -> JsonObject:
     """The old template with what may change of a job that has never started: where its pods may run."""
-    result: JsonObject = {**old, "metadata": {**mapping(old, "metadata")}, "spec": {**mapping(old, "spec")}}
+    template: JsonObject = {**old, "metadata": {**mapping(old, "metadata")}, "spec": {**mapping(old, "spec")}}
     for part, keys in (
         ("metadata", ("annotations", "labels")),
         ("spec", ("nodeSelector", "tolerations", "schedulingGates")),
     ):
         for key in keys:
-            mapping(result, part).pop(key, None)
+            mapping(template, part).pop(key, None)
             if key in mapping(new, part):
-                mapping(result, part)[key] = mapping(new, part)[key]
-    spec = mapping(result, "spec")
+                mapping(template, part)[key] = mapping(new, part)[key]
+    spec = mapping(template, "spec")
     affinity = {key: value for key, value in mapping(spec, "affinity").items() if key != "nodeAffinity"}
-    wanted = mapping(new, "spec", "affinity")
-    if "nodeAffinity" in wanted:
-        affinity["nodeAffinity"] = wanted["nodeAffinity"]
+    new_affinity = mapping(new, "spec", "affinity")
+    if "nodeAffinity" in new_affinity:
+        affinity["nodeAffinity"] = new_affinity["nodeAffinity"]
     spec.pop("affinity", None)
     if affinity or "affinity" in mapping(new, "spec"):
         spec["affinity"] = affinity
-    return result
+    return template
 
 
-def cron_job(obj: JsonObject) -> Found:
+def cron_job(obj: JsonObject) -> FieldErrors:
     """A new CronJob."""
     yield from _cron_job(mapping(obj, "spec"), None)
     name = text(obj, "metadata", "name")
@@ -240,12 +240,12 @@ def cron_job(obj: JsonObject) -> Found:
         yield invalid("metadata.name", name, f"must be no more than {_LONGEST_CRON_NAME} characters")
 
 
-def cron_job_update(new: JsonObject, old: JsonObject) -> Found:
+def cron_job_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """A changed CronJob."""
     yield from _cron_job(mapping(new, "spec"), mapping(old, "spec"))
 
 
-def _cron_job(spec: JsonObject, before: JsonObject | None) -> Found:
+def _cron_job(spec: JsonObject, before: JsonObject | None) -> FieldErrors:
     yield from _schedule(spec, before)
     yield from nonnegative(spec, "startingDeadlineSeconds", "spec")
     if spec.get("timeZone") is not None and (before is None or before.get("timeZone") != spec["timeZone"]):
@@ -266,7 +266,7 @@ def _cron_job(spec: JsonObject, before: JsonObject | None) -> Found:
         yield from nonnegative(spec, key, "spec")
 
 
-def _schedule(spec: JsonObject, before: JsonObject | None) -> Found:
+def _schedule(spec: JsonObject, before: JsonObject | None) -> FieldErrors:
     schedule = text(spec, "schedule")
     if not schedule:
         yield required("spec.schedule")
@@ -283,7 +283,7 @@ def _schedule(spec: JsonObject, before: JsonObject | None) -> Found:
         yield invalid("spec.schedule", schedule, words)
 
 
-def _time_zone(zone: str, path: str) -> Found:
+def _time_zone(zone: str, path: str) -> FieldErrors:
     if not zone:
         yield invalid(path, zone, "timeZone must be nil or non-empty string")
         return

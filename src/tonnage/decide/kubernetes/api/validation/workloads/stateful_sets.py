@@ -8,7 +8,7 @@ from __future__ import annotations
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.decide.kubernetes.api.validation.fields import (
-    Found,
+    FieldErrors,
     is_readable,
     nonnegative,
 )
@@ -19,12 +19,12 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, text
 
 
-def stateful_set(obj: JsonObject) -> Found:
+def stateful_set(obj: JsonObject) -> FieldErrors:
     """A new StatefulSet's spec."""
     yield from _stateful_set(obj, None)
 
 
-def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
+def _stateful_set(obj: JsonObject, old: JsonObject | None) -> FieldErrors:
     """Claims and the service of one that is there never change, and may be what they are."""
     spec = mapping(obj, "spec")
     policy = text(spec, "podManagementPolicy")
@@ -35,10 +35,10 @@ def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
     yield from _stateful_strategy(mapping(spec, "updateStrategy"), "spec.updateStrategy")
     if spec.get("persistentVolumeClaimRetentionPolicy") is not None:
         for key in ("whenDeleted", "whenScaled"):
-            what = text(spec, "persistentVolumeClaimRetentionPolicy", key)
-            if what not in ("Retain", "Delete"):
+            retention = text(spec, "persistentVolumeClaimRetentionPolicy", key)
+            if retention not in ("Retain", "Delete"):
                 yield unsupported(
-                    f"spec.persistentVolumeClaimRetentionPolicy.{key}", what, ("Retain", "Delete")
+                    f"spec.persistentVolumeClaimRetentionPolicy.{key}", retention, ("Retain", "Delete")
                 )
     for index, template in enumerate(mappings(spec, "volumeClaimTemplates") if old is None else ()):
         yield from claim_spec(mapping(template, "spec"), f"spec.volumeClaimTemplates[{index}].spec")
@@ -59,7 +59,7 @@ def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
     yield from always_restarts(template, "StatefulSet")
 
 
-def _stateful_strategy(strategy: JsonObject, path: str) -> Found:
+def _stateful_strategy(strategy: JsonObject, path: str) -> FieldErrors:
     kind, rolling = text(strategy, "type"), strategy.get("rollingUpdate")
     details = mapping(strategy, "rollingUpdate")
     inner: JsonObject = {
@@ -84,18 +84,18 @@ def _stateful_template(spec: JsonObject) -> JsonObject:
     pod = {
         key: value for key, value in mapping(template, "spec").items() if key not in ("hostname", "subdomain")
     }
-    found = (text(one, "metadata", "name") for one in mappings(spec, "volumeClaimTemplates"))
-    claims = list(dict.fromkeys(found))
+    names = (text(entry, "metadata", "name") for entry in mappings(spec, "volumeClaimTemplates"))
+    claims = list(dict.fromkeys(names))
     if claims:
         own: list[JsonValue] = [
             {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims
         ]
-        rest = [one for one in mappings(pod, "volumes") if text(one, "name") not in claims]
+        rest = [entry for entry in mappings(pod, "volumes") if text(entry, "name") not in claims]
         pod["volumes"] = [*own, *rest]
     return {**template, "spec": pod}
 
 
-def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
+def stateful_set_update(new: JsonObject, old: JsonObject) -> FieldErrors:
     """What may change of a StatefulSet, beside being a good one."""
     changeable = (
         "replicas",
@@ -108,7 +108,9 @@ def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
     )
     yield from _stateful_set(new, old)
     spec, before = mapping(new, "spec"), mapping(old, "spec")
-    fixed = [{key: value for key, value in one.items() if key not in changeable} for one in (spec, before)]
+    fixed = [
+        {key: value for key, value in version.items() if key not in changeable} for version in (spec, before)
+    ]
     if fixed[0] != fixed[1]:
         listed = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
         listed += "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"

@@ -1,0 +1,82 @@
+"""Names that say nothing: participles, pronouns and empty nouns that stand for a thing of the field.
+
+`told`, `found` and `one` fit every value, so a reader has to look up each. A name is the field's noun for what
+it holds (docs/reference/glossary.md).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from scripts.law_reader import Module
+
+BANNED: Final = frozenset(
+    {
+        *("asked", "found", "given", "kept", "known", "said", "seen", "taken", "told", "wanted"),
+        *("each", "mine", "one", "what", "who"),
+        *("data", "info", "item", "result"),
+    }
+)
+"""Of variables, parameters, fields, functions and classes, whatever their case and leading underscores."""
+_OF_DEFINITIONS: Final = frozenset({"named"})
+"""Of functions and classes too: as a flag it says whether there is a name."""
+_CONTRACT: Final = frozenset(
+    {
+        ("tonnage.model.errors", "what"),
+        ("tonnage.model.metric_families", "INFO"),
+        ("tonnage.diagnose.lint.world", "item"),
+        ("tonnage.agent.dump", "known"),
+        ("tonnage.agent.holds.ledger_file", "seen"),
+        ("tonnage.twin.kubelet.devices.checkpoint", "data"),
+    }
+)
+"""(module, field): words of files and formats."""
+_OTHERS: Final = frozenset({"data_received", "ignore_aliases"})
+"""Functions whose parameters a library names."""
+_ROOMS_OF_FACTS: Final = ("tonnage.model.reasons", "tonnage.wire")
+"""Fields there are keys of JSON that others read."""
+
+
+def banned_names(name: str, module: Module) -> Iterator[tuple[int, str]]:
+    """(line, what is wrong) of each banned name that the module `name` binds."""
+    yield from _walk(name, module.tree, ())
+
+
+def _walk(name: str, node: ast.AST, inside: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
+    for line, bound, is_definition in _bound(node):
+        plain = bound.strip("_").lower()
+        if plain in BANNED or (is_definition and plain in _OF_DEFINITIONS):
+            if not _is_permitted(name, bound, node, inside):
+                yield line, f"binds {bound}, which says nothing of what it is"
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(name, child, (*inside, node))
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[int, str, bool]]:
+    """(line, name, whether it is a function or a class) of what a node itself binds."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.lineno, node.name, True
+        case ast.Name(ctx=ast.Store()):
+            yield node.lineno, node.id, False
+        case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self")):
+            yield node.lineno, node.attr, False
+        case ast.arg():
+            yield node.lineno, node.arg, False
+        case ast.ExceptHandler(name=str()) | ast.MatchAs(name=str()) | ast.MatchStar(name=str()):
+            yield node.lineno, str(node.name), False
+        case _:
+            pass
+
+
+def _is_permitted(name: str, bound: str, node: ast.AST, inside: tuple[ast.AST, ...]) -> bool:
+    if (name, bound) in _CONTRACT:
+        return True
+    if isinstance(node, ast.arg):
+        return any(isinstance(outer, ast.FunctionDef) and outer.name in _OTHERS for outer in inside)
+    is_field = (
+        len(inside) > 1 and isinstance(inside[-1], ast.AnnAssign) and isinstance(inside[-2], ast.ClassDef)
+    )
+    return is_field and any(name == room or name.startswith(f"{room}.") for room in _ROOMS_OF_FACTS)
