@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import fleet_of
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
-from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.model.kubernetes.cluster import Container, Node, Owner, Pod, Snapshot, WorkloadSelector
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint, Toleration
 
@@ -35,13 +35,13 @@ def measure(rounds: int) -> dict[str, list[float]]:
     return found
 
 
-def _on_columns(view: View, *, owned: bool) -> None:
+def _on_columns(view: ClusterView, *, owned: bool) -> None:
     fleet = fleet_of(view)
     placed = [fleet.place(_pod(number, owned=owned)) for number in range(PODS)]
     assert all(placed)
 
 
-def _node_by_node(view: View, *, owned: bool) -> None:
+def _node_by_node(view: ClusterView, *, owned: bool) -> None:
     for number in range(PLAIN_PODS):
         pod = _pod(number, owned=owned)
         chosen = schedule_on(pod, view).chosen

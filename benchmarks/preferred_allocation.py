@@ -27,7 +27,7 @@ from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.decide.node.allocate import not_offered
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.whole_devices import (
-    Topology,
+    DeviceTopology,
     finished,
     prefer_whole,
     topology_of,
@@ -35,7 +35,7 @@ from tonnage.decide.node.preference.whole_devices import (
 )
 from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.links import NVSWITCH, Link, LinkMatrix, PciLevel
-from tonnage.model.devices.sharing import Advertisement, Injection, Slot
+from tonnage.model.devices.sharing import Advertisement, DeviceSlot, Injection
 from tonnage.model.names import GPU
 from tonnage.model.reasons.reason import Reason
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
@@ -112,11 +112,11 @@ def _built(matrix: LinkMatrix) -> tuple[float, float]:
     return time.perf_counter() - started, max(steps)
 
 
-def _known(matrix: LinkMatrix) -> Topology:
+def _known(matrix: LinkMatrix) -> DeviceTopology:
     return finished(worked_out(topology_of(matrix)))
 
 
-def _per_size(topology: Topology) -> list[float]:
+def _per_size(topology: DeviceTopology) -> list[float]:
     uuids = topology.matrix.uuids
     return [
         statistics.median(_timed(partial(prefer_whole, topology, uuids, (), size)) for _ in range(5))
@@ -162,7 +162,7 @@ def _divided(matrix: LinkMatrix, size: int) -> int:
 class _Preferring:
     """A plugin that only prefers."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: DeviceTopology) -> None:
         self._topology = topology
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
@@ -175,7 +175,7 @@ class _Preferring:
 async def _serve(folder: Path) -> None:
     for name, matrix in MATRICES.items():
         topology = _known(matrix())
-        slots = tuple(Slot(uuid, uuid) for uuid in topology.matrix.uuids)
+        slots = tuple(DeviceSlot(uuid, uuid) for uuid in topology.matrix.uuids)
         file = folder / f"{name.replace(' ', '-')}.sock"
         server = PluginServer(file, Advertisement(GPU, slots), _Preferring(topology))
         await server.start()

@@ -1,7 +1,7 @@
 """Names that say nothing: participles, pronouns and empty nouns that stand for a thing of the field.
 
-`told`, `found` and `one` fit every value, so a reader has to look up each. A name is the field's noun for what
-it holds (docs/reference/glossary.md).
+`told`, `found` and `one` fit every value, so a reader has to look up each. A name is the field's noun for
+what it holds (docs/reference/glossary.md).
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def banned_names(name: str, module: Module) -> Iterator[tuple[int, str]]:
 def _walk(name: str, node: ast.AST, inside: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
     for line, bound, is_definition in _bound(node):
         plain = bound.strip("_").lower()
-        if plain in BANNED or (is_definition and plain in _OF_DEFINITIONS):
-            if not _is_permitted(name, bound, node, inside):
-                yield line, f"binds {bound}, which says nothing of what it is"
+        banned = plain in BANNED or (is_definition and plain in _OF_DEFINITIONS)
+        if banned and not _is_permitted(name, bound, node, inside):
+            yield line, f"binds {bound}, which says nothing of what it is"
     for child in ast.iter_child_nodes(node):
         yield from _walk(name, child, (*inside, node))
 

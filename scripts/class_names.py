@@ -1,4 +1,4 @@
-"""A public class name stands for one thing: a reader who meets it knows which without looking at the imports."""
+"""A public class name stands for one thing: a reader who meets it knows which, without the imports."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.drawing import redrawn
-from tonnage.decide.node.mig.transitions import TRANSITIONS, Event, Stage
+from tonnage.decide.node.mig.transitions import TRANSITIONS, MigChangeEvent, Stage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/explanation/how-a-mig-change-proceeds.md"
@@ -38,7 +38,7 @@ def _name(stage: Stage) -> str:
 
 def _table() -> str:
     rows = [("", *TRANSITIONS), ("---",) * (len(TRANSITIONS) + 1)]
-    rows += [(event, *(row.get(event, "") for row in TRANSITIONS.values())) for event in Event]
+    rows += [(event, *(row.get(event, "") for row in TRANSITIONS.values())) for event in MigChangeEvent]
     return "".join(f"| {' | '.join(row)} |\n".replace("  ", " ") for row in rows)
 
 

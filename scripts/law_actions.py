@@ -27,7 +27,7 @@ CHANGES: Final[Mapping[str, frozenset[str]]] = {
 READS: Final = frozenset(
     {
         *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
-        *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "ConfigFile"),
+        *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "AgentConfigFile"),
     }
 )
 """Protocols that change nothing."""

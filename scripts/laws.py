@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from scripts.banned_names import banned_names
+from scripts.class_names import doubled_names
 from scripts.hidden_imports import hidden_imports, imports_of, texts_of
 from scripts.law_actions import done_by_themselves
 from scripts.law_reader import Law, Leave, Module, Package, Reader, is_in
@@ -113,11 +115,13 @@ def breaches(source: Path) -> list[Breach]:
     for name, module in package.modules():
         wrong = [*_of_room(name, module, package, taken), *hidden_imports(name, module, package)]
         wrong += done_by_themselves(name, module)
+        wrong += [] if name.endswith("_pb2") else banned_names(name, module)
         if module.path.name == "__init__.py":
             wrong += _without_law(module)
         if is_in(name, _VENDORS) and name != _VENDORS:
             wrong += _of_another_vendor(name, module)
         found |= {Breach(module.path, at, what) for at, what in wrong}
+    found |= {Breach(path, line, what) for path, line, what in doubled_names(package.modules())}
     given = {(module, name) for law in LAWS for module, leave in law.leaves.items() for name in leave.names}
     found |= {
         Breach(_HERE, 1, f"there is no room {law.room}")

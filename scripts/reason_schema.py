@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Final, Union, get_args, get_origin, get_type_hints
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.reasons.facts import Unit, is_required, key_of, shown_fields
+from tonnage.model.reasons.facts import FactUnit, is_required, key_of, shown_fields
 from tonnage.model.reasons.registry import reasons
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -43,7 +43,7 @@ def _schema(hint: object, *, given: bool = False) -> JsonObject:
     """The schema of a type; `given`: a fact that is left out while it is None, and so is never null."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        units = [each.words for each in parts[1:] if isinstance(each, Unit)]
+        units = [each.words for each in parts[1:] if isinstance(each, FactUnit)]
         return _schema(parts[0], given=given) | {"description": "; ".join(units)}
     if origin in (Union, UnionType):
         kinds = [part for part in parts if not (given and part is NoneType)]

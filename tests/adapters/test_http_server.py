@@ -15,13 +15,13 @@ import pytest
 from support.connections import Streams, connection
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.http.metrics_page import MetricsPage
-from tonnage.adapters.http.server import HttpServer, Limits, Request, Response, Route, lines
+from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Route, ServerLimits, lines
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.metric_families import Metric, MetricKind
 
 PATIENCE_S = 60.0
 NEVER_S = 600.0
-UNHURRIED = Limits(request_s=NEVER_S)
+UNHURRIED = ServerLimits(request_s=NEVER_S)
 
 
 def has_ipv6() -> bool:
@@ -60,16 +60,16 @@ class Pages:
             raise ValueError
         yield Metric(MetricKind.GAUGE, "answer", 'Say "yes".', samples=(((), 3),))
 
-    async def ready(self, _: Request) -> Response:
+    async def ready(self, _: HttpRequest) -> Response:
         return lines(503, *self.wrong) if self.wrong else lines(200, "ok")
 
-    async def fails(self, _: Request) -> Response:
+    async def fails(self, _: HttpRequest) -> Response:
         raise ZeroDivisionError
 
-    async def all_of_it(self, _: Request) -> Response:
+    async def all_of_it(self, _: HttpRequest) -> Response:
         return Response(200, self.large, "application/octet-stream")
 
-    async def echo(self, request: Request) -> Response:
+    async def echo(self, request: HttpRequest) -> Response:
         shown = f"{request.method} {request.path} {request.query.decode()} {request.headers['x-name']}"
         return Response(200, shown.encode() + b"\n" + request.body, "text/plain", {"x-own": "1"})
 
@@ -123,7 +123,7 @@ async def until_end(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def served(limits: Limits = UNHURRIED) -> AsyncIterator[Client]:
+async def served(limits: ServerLimits = UNHURRIED) -> AsyncIterator[Client]:
     with listen(Address("127.0.0.1", 0)) as listening:
         pages = Pages()
         server = HttpServer(listening, pages.routes(), limits)
@@ -283,7 +283,7 @@ async def test_what_is_no_small_request_is_cut_off(client: Client, sent: bytes) 
     ],
 )
 async def test_who_does_not_finish_a_request_is_cut_off(sent: bytes) -> None:
-    async with served(Limits(request_s=0.05)) as client, client.open() as (reader, writer):
+    async with served(ServerLimits(request_s=0.05)) as client, client.open() as (reader, writer):
         writer.write(sent)
         assert await until_end(reader) == b""
 
@@ -291,7 +291,7 @@ async def test_who_does_not_finish_a_request_is_cut_off(sent: bytes) -> None:
 @pytest.mark.parametrize("asked", [pytest.param(1, id="once"), pytest.param(20, id="and asks on")])
 async def test_who_does_not_read_the_answer_is_cut_off(asked: int) -> None:
     """Its answer would stay in memory, for each connection that may be open."""
-    async with served(Limits(request_s=0.05)) as client:
+    async with served(ServerLimits(request_s=0.05)) as client:
         connections = client.server._state.connections = Noted()
         with socket.create_connection(("127.0.0.1", client.port)) as deaf:
             deaf.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" * asked)
@@ -309,7 +309,7 @@ async def test_a_connection_that_was_answered_may_stay_and_ask_again() -> None:
 
 
 async def test_too_many_connections_cost_the_oldest_and_never_the_newest() -> None:
-    async with served(Limits(connections=3, request_s=NEVER_S)) as client, AsyncExitStack() as stack:
+    async with served(ServerLimits(connections=3, request_s=NEVER_S)) as client, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(client.open()) for _ in range(3)]
         assert (await client.ask("/readyz"))[0] == 200
         assert await until_end(silent[0][0]) == b""

@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies
-from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 CPU, MEMORY = "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"
@@ -39,7 +39,7 @@ async def test_the_configuration_says_all_four(tmp_path: Path) -> None:
 
 
 async def test_the_twins_nodes_have_one(tmp_path: Path) -> None:
-    put(tmp_path, CONFIG, NodeSpec("a").kubelet_config)
+    put(tmp_path, CONFIG, KubeletNode("a").kubelet_config)
     found = await RuntimeFiles(tmp_path).policies()
     assert (found.topology_manager, found.cpu_manager, found.reason) == ("none", "none", "")
 

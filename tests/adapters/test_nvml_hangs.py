@@ -17,7 +17,7 @@ from support.nvml.bindings import fresh_bindings
 from support.nvml.state import FakeGpu, Rule, h100_node
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import HANGS, NvmlBackend
-from tonnage.adapters.vendors.nvml_child import Request
+from tonnage.adapters.vendors.nvml_child import ReadRequest
 from tonnage.adapters.vendors.nvml_process import Helper, Helpers
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError
@@ -199,7 +199,7 @@ async def test_processes_that_do_not_end_are_not_added_to(
         for _ in range(6):
             for ask in (helpers.ask, helpers.try_once):
                 with pytest.raises(HardwareError, match="does not answer"):
-                    await ask(Request("scan"))
+                    await ask(ReadRequest("scan"))
                 assert helpers.count <= 4
     assert helpers.count == len(children()) == 4
     await helpers.close()

@@ -15,12 +15,12 @@ import pytest
 
 from tonnage.adapters.kubelet.holds import KubeletFiles
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder, socket_name
-from tonnage.model.devices.sharing import Advertisement, Hold, Injection, Slot
+from tonnage.model.devices.sharing import Advertisement, DeviceSlot, Hold, Injection
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.names import GPU, ResourceName
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
-ONE = Advertisement(GPU, (Slot("a", "a", numa_node=1),))
+ONE = Advertisement(GPU, (DeviceSlot("a", "a", numa_node=1),))
 
 
 class Service:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.bulk import Bulk
-from tonnage.adapters.snapshots.limit import Limit, Meter
+from tonnage.adapters.snapshots.limit import Meter, SizeLimit
 from tonnage.adapters.snapshots.objects import ObjectReader, load_list
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.node.gpu_status import GpuDevice
@@ -314,7 +314,7 @@ SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     ],
 )
 def test_a_large_list_is_what_it_is_when_read_as_a_small_one(content: bytes) -> None:
-    assert load_list(content, Meter(Limit(), "c.json")) == snapshot_from_documents([json.loads(content)])
+    assert load_list(content, Meter(SizeLimit(), "c.json")) == snapshot_from_documents([json.loads(content)])
 
 
 @pytest.mark.parametrize(
@@ -329,4 +329,4 @@ def test_a_large_list_is_what_it_is_when_read_as_a_small_one(content: bytes) -> 
     ],
 )
 def test_what_a_person_must_hear_of_is_left_to_the_exact_reader(content: bytes) -> None:
-    assert load_list(content, Meter(Limit(), "c.json")) is None
+    assert load_list(content, Meter(SizeLimit(), "c.json")) is None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.capture import PAGE, Captured, Order, capture
 from tonnage.adapters.snapshots.file import whole_file
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.adapters.snapshots.load import decompressed, is_snapshot, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.model.errors import ApiError, ConfigError, GoneError
@@ -75,7 +75,7 @@ async def captured(
 def loaded(content: bytes) -> Snapshot:
     stream = decompressed(io.BytesIO(content))
     assert is_snapshot(stream, "c.jsonl")
-    return load_captured(stream, "c.jsonl", Limit())[1]
+    return load_captured(stream, "c.jsonl", SizeLimit())[1]
 
 
 async def test_pages_come_one_by_one_and_are_read_back() -> None:
@@ -169,7 +169,7 @@ async def test_cut_at_any_byte_it_is_no_cluster(data: st.DataObject) -> None:
             continue
         if known:
             with pytest.raises(ConfigError):
-                load_captured(stream, "c", Limit())[1]
+                load_captured(stream, "c", SizeLimit())[1]
 
 
 async def test_damage_is_named_by_line_and_byte() -> None:

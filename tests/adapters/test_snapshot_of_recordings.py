@@ -15,10 +15,10 @@ import pytest
 from support.sampling import Sampler
 from tonnage.adapters.snapshots.format import Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.documents import snapshot_from_documents
 
@@ -70,10 +70,10 @@ def through_a_snapshot(scenario: Body, level: Level) -> Snapshot:
         kinds = set(PARTS.values()) - {"DeviceClass"}  # may be called as its driver is
         named = {body["metadata"]["name"] for kind, body in objects(scenario) if kind in kinds}
         assert [name for name in named if f'"{name}"' in text] == []
-    return load_captured(decompressed(io.BytesIO(b"".join(lines))), "recorded", Limit())[1]
+    return load_captured(decompressed(io.BytesIO(b"".join(lines))), "recorded", SizeLimit())[1]
 
 
-def decided(snapshot: Snapshot) -> Decision:
+def decided(snapshot: Snapshot) -> SchedulingDecision:
     """Of the pending pod, which stands last."""
     return schedule(snapshot.pods[-1], snapshot)
 

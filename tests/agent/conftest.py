@@ -14,7 +14,7 @@ import pytest
 
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.ports.kubernetes import Change, ChangeType, Listing, PatchType
+from tonnage.ports.kubernetes import ChangeType, Listing, PatchType, WatchEvent
 from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, POD, Kind
 
 PATIENCE_S = 60.0
@@ -116,7 +116,7 @@ class Cluster:
 
     async def watch(
         self, kind: Kind[Any], *, resource_version: str = "", field_selector: str = "", **_options: Any
-    ) -> AsyncIterator[Change[Any]]:
+    ) -> AsyncIterator[WatchEvent[Any]]:
         self._check(kind.plural)
         queue: asyncio.Queue[tuple[ChangeType, JsonObject]] = asyncio.Queue()
         self.watchers.append((kind.plural, _name_in(field_selector), queue))
@@ -128,7 +128,7 @@ class Cluster:
                 queue.put_nowait((ChangeType.MODIFIED, obj))  # written since the list
         while True:
             change, obj = await queue.get()
-            yield Change(change, msgspec.convert(obj, kind.type))
+            yield WatchEvent(change, msgspec.convert(obj, kind.type))
 
     async def create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
         self._check()

@@ -26,7 +26,7 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.cdi import CdiSpecs, NodeCdi
 from tonnage.agent.devices import NodeDevices
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
@@ -160,7 +160,7 @@ async def running(folder: Path) -> AsyncIterator[Node]:
     world = world_of("n", None, clock, FolderCheckpoints(folder / "state"), specs=specs)
     backend = NodesBeside(cast(DeviceBackend, node.told), clock, root=root, driver_root=root)
     board = NodeBoard.blank(clock)
-    board.configuration.publish(ConfigInForce(CDI, Choice("", "built-in")))
+    board.configuration.publish(ConfigInForce(CDI, ConfigChoice("", "built-in")))
     devices = NodeDevices(world, board, backend)
     cdi = NodeCdi(world, board, CdiSpecs(world, board, specs))
     tasks = [asyncio.create_task(each.run()) for each in (devices, cdi)]

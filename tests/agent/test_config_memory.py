@@ -13,7 +13,7 @@ import pytest
 from tonnage.adapters.own_program import files_of
 from tonnage.agent.config.checkpoint import READERS, mark_of, recalled, remembered
 from tonnage.agent.config.reading import Reading
-from tonnage.decide.node.choose_config import Choice, Wishes
+from tonnage.decide.node.choose_config import ConfigChoice, Wishes
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.plugin_settings import Override
@@ -37,7 +37,7 @@ sharing:
     - {name: nvidia.com/gpu, rename: a, replicas: 2, devices: 1}
     - {name: nvidia.com/t4, rename: b, replicas: 3, devices: ["0", "1:0"]}
 """
-CHOICE = Choice(EVERYTHING, "file")
+CHOICE = ConfigChoice(EVERYTHING, "file")
 MAP = Wishes("ns/map")
 READING = Reading(MAP)
 
@@ -59,22 +59,22 @@ def test_what_makes_no_sense_is_read_anew(value: Any) -> None:
 @pytest.mark.parametrize(
     ("choice", "reading"),
     [
-        (Choice(EVERYTHING + "\n", "file"), READING),
-        (Choice(EVERYTHING, "other file"), READING),
+        (ConfigChoice(EVERYTHING + "\n", "file"), READING),
+        (ConfigChoice(EVERYTHING, "other file"), READING),
         (CHOICE, Reading(MAP, lenient=True)),
         (CHOICE, Reading(MAP, labels="direct")),
         (CHOICE, Reading(MAP, program="another")),
         (CHOICE, Reading(MAP, overrides=(Override(("flags",), {}, "--x"),))),
     ],
 )
-def test_another_text_or_other_flags_are_read_anew(choice: Choice, reading: Reading) -> None:
+def test_another_text_or_other_flags_are_read_anew(choice: ConfigChoice, reading: Reading) -> None:
     assert mark_of(choice, reading) != mark_of(CHOICE, READING)
 
 
 def test_where_else_configurations_might_be_means_nothing() -> None:
     elsewhere = Reading(Wishes("other/map"))
     assert mark_of(CHOICE, elsewhere) == mark_of(CHOICE, READING)
-    assert mark_of(Choice(EVERYTHING, "file", "key"), READING) == mark_of(CHOICE, READING)
+    assert mark_of(ConfigChoice(EVERYTHING, "file", "key"), READING) == mark_of(CHOICE, READING)
 
 
 def test_every_module_that_reads_is_in_the_mark() -> None:

@@ -12,7 +12,7 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.plugin.device_list import CHECKPOINT, DeviceLists
 from tonnage.agent.status.node_condition import applied
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 
@@ -128,6 +128,8 @@ async def test_a_disk_that_refuses_stops_nothing(tmp_path: Path, clock: Any) -> 
 
 
 def test_the_condition_says_what_it_came_to() -> None:
-    current = ConfigInForce(AUTO, Choice("", "m[a]"), device_list="envvar: docker is not known to have CDI")
+    current = ConfigInForce(
+        AUTO, ConfigChoice("", "m[a]"), device_list="envvar: docker is not known to have CDI"
+    )
     message = "in force: m[a]; deviceListStrategy auto is envvar: docker is not known to have CDI"
     assert applied(current).message == message

@@ -23,9 +23,9 @@ from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import STATE, AgentOptions
 from tonnage.agent.status.body import status_of
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.labels.node_labels import node_labels
-from tonnage.decide.node.ledger import Entry
+from tonnage.decide.node.ledger import LedgerEntry
 from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
@@ -58,7 +58,7 @@ def root() -> Iterator[Path]:
 async def hold(root: Path, clock: Any) -> None:
     """An agent before this one gave GPU-0 out as a whole."""
     world = world_of("node-1", None, clock, FolderCheckpoints(root / STATE))
-    await HoldLedger(world, NodeBoard.blank(clock)).take(lambda: [Entry(GPU, "GPU-0", 1, 0.0)])
+    await HoldLedger(world, NodeBoard.blank(clock)).take(lambda: [LedgerEntry(GPU, "GPU-0", 1, 0.0)])
 
 
 async def dumped(root: Path) -> NodeDump | None:
@@ -147,7 +147,9 @@ async def test_a_dump_read_and_dumped_again_is_the_same_and_ages_count_on(root: 
 async def test_no_text_of_a_person_and_no_variable_of_a_hook_is_in_a_dump() -> None:
     clock = VirtualClock()
     board = NodeBoard.blank(clock)
-    board.configuration.publish(ConfigInForce(PluginConfig(), Choice("password: hunter2", "cm", "default")))
+    board.configuration.publish(
+        ConfigInForce(PluginConfig(), ConfigChoice("password: hunter2", "cm", "default"))
+    )
     board.mig_wish.publish(MigWish("all-1g.5gb", host=HostWork(services=("hunter2.service",))))
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
     board.node.publish(Node(metadata=ObjectMeta(name="n", annotations=annotations)))

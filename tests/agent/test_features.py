@@ -24,7 +24,7 @@ from tonnage.agent.labels.features import NodeFeatures
 from tonnage.agent.labels.sinks import OWNED, FeatureFile, LabelSink, NodeFeatureObject, NodeLabels
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
 from tonnage.model.devices.inventory import Device, Inventory
@@ -55,7 +55,7 @@ class Told:
         self.settle(settings or FeatureSettings(timestamp=False))
 
     def settle(self, settings: FeatureSettings) -> None:
-        self.current = ConfigInForce(PluginConfig(features=settings), Choice("", "built-in"))
+        self.current = ConfigInForce(PluginConfig(features=settings), ConfigChoice("", "built-in"))
 
     async def read(self, _file: str) -> Machine:
         return self.machine

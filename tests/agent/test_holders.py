@@ -15,7 +15,7 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.plugin.holders import Holders
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import UNSEEN_S
 from tonnage.decide.node.offer import offer_of, plan_of
@@ -32,7 +32,7 @@ MAIN = Hold(GPU, ("GPU-0",), "ml", "train", "main")
 IN_CHECKPOINT = Hold(GPU, ("GPU-0",), pod="uid-1", container="load")
 NAMED = Hold(GPU, ("GPU-0",), "ml", "train", "load")
 INVENTORY = Inventory((Device("GPU-0", 0, "T4", 1),))
-BUILT_IN = ConfigInForce(PluginConfig(), Choice("", "built-in"))
+BUILT_IN = ConfigInForce(PluginConfig(), ConfigChoice("", "built-in"))
 
 
 class FakeKubelet:

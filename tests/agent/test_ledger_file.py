@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
-from tonnage.decide.node.ledger import Entry, Owner
+from tonnage.decide.node.ledger import IdOwner, LedgerEntry
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-owners = st.builds(Owner, texts, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
+owners = st.builds(IdOwner, texts, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
 entries = st.builds(
-    Entry,
+    LedgerEntry,
     texts,
     texts,
     order=st.just(0),
@@ -26,17 +26,17 @@ entries = st.builds(
 
 
 @given(st.lists(entries, max_size=5).map(tuple), texts)
-def test_what_was_written_comes_back_as_of_now(ledger: tuple[Entry, ...], boot: str) -> None:
+def test_what_was_written_comes_back_as_of_now(ledger: tuple[LedgerEntry, ...], boot: str) -> None:
     assert ledger_of(ledger_bytes(ledger, boot), boot, 7.0) == ledger
 
 
 def test_after_a_boot_nobody_owns_anything() -> None:
-    written = ledger_bytes((Entry("r", "a", 3, 1.0, listed=True, owner=Owner("k", "u")),), "one")
-    assert ledger_of(written, "other", 9.0) == (Entry("r", "a", 0, 9.0, listed=True),)
+    written = ledger_bytes((LedgerEntry("r", "a", 3, 1.0, listed=True, owner=IdOwner("k", "u")),), "one")
+    assert ledger_of(written, "other", 9.0) == (LedgerEntry("r", "a", 0, 9.0, listed=True),)
 
 
 def test_a_row_has_the_names_that_earlier_agents_read() -> None:
-    written = ledger_bytes((Entry("r", "a", 0, 0.0, owner=Owner("k", "u", "n", "p", ("c",))),), "b")
+    written = ledger_bytes((LedgerEntry("r", "a", 0, 0.0, owner=IdOwner("k", "u", "n", "p", ("c",))),), "b")
     (row,) = json.loads(written)
     owner = {"kubelet": "k", "uid": "u", "namespace": "n", "pod": "p", "container": "c"}
     assert {"resource": "r", "id": "a", "seen": False, "boot": "b", **owner}.items() <= row.items()
@@ -53,7 +53,7 @@ def test_a_row_that_an_earlier_agent_wrote_has_its_container() -> None:
         "container": "c",
     }
     (entry,) = ledger_of(json.dumps([row]).encode(), "b", 1.0)
-    assert entry.owner == Owner("k", "u", containers=("c",))
+    assert entry.owner == IdOwner("k", "u", containers=("c",))
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,13 @@ from tonnage.adapters.http.metrics_page import FamilyCollector
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
 from tonnage.agent.metrics.families import agent_families
-from tonnage.agent.metrics.probes import Facts, Probes
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.agent.metrics.probes import ProbeFacts, Probes
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.mps import MpsDaemon, MpsDevice, MpsState
-from tonnage.model.devices.sharing import Advertisement, NodePlan, PluginConfig, Slot
+from tonnage.model.devices.sharing import Advertisement, DeviceSlot, NodePlan, PluginConfig
 from tonnage.model.names import GPU, ResourceName
 from tonnage.ports.node import DeviceBackend
 
@@ -63,7 +63,7 @@ def metrics(clock: StoppedClock) -> AgentMetrics:
     return AgentMetrics(clock)
 
 
-def facts(**more: Any) -> Facts:
+def facts(**more: Any) -> ProbeFacts:
     values: dict[str, Any] = {
         "ready": True,
         "readable": True,
@@ -72,20 +72,20 @@ def facts(**more: Any) -> Facts:
         "config": None,
         "streams": {},
     }
-    return Facts(**(values | more))
+    return ProbeFacts(**(values | more))
 
 
 BUILD = {"version": "0", "python": "3"}
 
 
-def registry_of(metrics: AgentMetrics, now: Facts) -> CollectorRegistry:
+def registry_of(metrics: AgentMetrics, now: ProbeFacts) -> CollectorRegistry:
     """What the page is made of, without the process' own metrics."""
     registry = CollectorRegistry()
     registry.register(FamilyCollector(lambda: agent_families(metrics, now, BUILD)))
     return registry
 
 
-def samples(metrics: AgentMetrics, now: Facts | None = None) -> dict[str, float]:
+def samples(metrics: AgentMetrics, now: ProbeFacts | None = None) -> dict[str, float]:
     """Values by name and labels as the page writes them, the same in both of its formats."""
     registry = registry_of(metrics, now or facts())
     plain = read_text(generate_latest(registry).decode())
@@ -101,8 +101,8 @@ def _key(sample: Sample) -> str:
 
 
 def offer(*healthy: bool, name: ResourceName = GPU) -> NodeOffer:
-    slots = tuple(Slot(f"GPU-{i}", f"GPU-{i}", healthy=good) for i, good in enumerate(healthy))
-    config = ConfigInForce(PluginConfig(), Choice("", "built-in"))
+    slots = tuple(DeviceSlot(f"GPU-{i}", f"GPU-{i}", healthy=good) for i, good in enumerate(healthy))
+    config = ConfigInForce(PluginConfig(), ConfigChoice("", "built-in"))
     return NodeOffer(Inventory(), config, NodePlan(), (), (Advertisement(name, slots),))
 
 
@@ -171,7 +171,7 @@ def test_devices_are_those_that_kubelet_is_told_now(metrics: AgentMetrics) -> No
 
 def test_the_configuration_in_force_is_named_even_with_odd_words(metrics: AgentMetrics) -> None:
     odd = 'a/b["\\\n{}=' + "x" * 1000
-    config = ConfigInForce(PluginConfig(), Choice("", odd, "key"), "refused")
+    config = ConfigInForce(PluginConfig(), ConfigChoice("", odd, "key"), "refused")
     metrics.config_refused()
     found = samples(metrics, facts(config=config))
     assert found[f"config_info{{key=key,source={odd[:200]}}}"] == 1
@@ -200,7 +200,7 @@ def test_the_page_is_that_of_the_record_to_the_byte(metrics: AgentMetrics, clock
         metrics.api_answered("list", "pods", code)
     for loop in ("plugin", "devices", "plugin"):
         metrics.turned(loop)
-    config = ConfigInForce(PluginConfig(), Choice("", 'a/b["\\\n{}=ü', "key"), "refused")
+    config = ConfigInForce(PluginConfig(), ConfigChoice("", 'a/b["\\\n{}=ü', "key"), "refused")
     shown = replace(offer(True, False, True), mps={SHARED: MpsState(DAEMON, "signal 9", 2)})
     now = facts(offer=shown, config=config, streams={GPU: 2}, driver_stuck_s=1.5, ready=False)
     registry = registry_of(metrics, now)
@@ -219,7 +219,7 @@ def test_the_reference_has_every_metric_with_its_labels(metrics: AgentMetrics) -
     metrics.allocated(GPU, "granted", 0.0)
     metrics.api_answered("list", "pods", "200")
     metrics.turned("plugin")
-    config = ConfigInForce(PluginConfig(), Choice("", "a", "b"))
+    config = ConfigInForce(PluginConfig(), ConfigChoice("", "a", "b"))
     now = replace(offer(True), mps={SHARED: MpsState(DAEMON)})
     keys = samples(metrics, facts(offer=now, config=config, streams={GPU: 1}))
     shown = dict[str, set[str]]()
@@ -248,7 +248,7 @@ class Loops:
     error: str = ""
     inventory: Inventory | None = field(default_factory=lambda: Inventory((_DEVICE,)))
     config: ConfigInForce | None = field(
-        default_factory=lambda: ConfigInForce(PluginConfig(), Choice("", "built-in"))
+        default_factory=lambda: ConfigInForce(PluginConfig(), ConfigChoice("", "built-in"))
     )
     known: bool = True
     offer: NodeOffer | None = field(default_factory=lambda: offer(True))

@@ -16,7 +16,7 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.mps import NodeMps
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
@@ -134,7 +134,7 @@ class Agent:
         self.configure(config)
 
     def configure(self, config: PluginConfig) -> None:
-        self.board.configuration.publish(ConfigInForce(config, Choice("", "built-in")))
+        self.board.configuration.publish(ConfigInForce(config, ConfigChoice("", "built-in")))
 
     def hold(self, *resources: str) -> None:
         holds = tuple(Hold(name, ("GPU-0::0",), "ml", "a", "c") for name in resources)

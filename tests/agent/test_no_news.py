@@ -15,7 +15,7 @@ from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.decide.node.choose_config import Choice, ConfigInForce, Wishes
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce, Wishes
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
 from tonnage.model.devices.sharing import PluginConfig
 
@@ -123,7 +123,7 @@ async def test_devices_that_are_read_again_are_the_same_object(tmp_path: Path, c
     backend = Backend()
     seen: list[object] = []
     board = NodeBoard.blank(clock)
-    board.configuration.publish(ConfigInForce(PluginConfig(), Choice("", "built-in")))
+    board.configuration.publish(ConfigInForce(PluginConfig(), ConfigChoice("", "built-in")))
     board.inventory.subscribe(lambda: seen.append(board.inventory.value))
     loop = NodeDevices(world_of("n", None, clock, FolderCheckpoints(tmp_path)), board, backend)  # type: ignore[arg-type]
     await until(loop, backend.enough)

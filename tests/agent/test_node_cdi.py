@@ -20,8 +20,8 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.cdi import CdiSpecs, NodeCdi
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.world import World
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.agent.world import AgentWorld
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.loop.effects import ActionPorts
 from tonnage.model.devices.device_nodes import DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
@@ -47,7 +47,7 @@ CDI = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), mig_strategy=MigSt
 class Node:
     """A node whose devices and configuration the test sets."""
 
-    def __init__(self, root: Path, world: World, fuse: int = 1 << 30) -> None:
+    def __init__(self, root: Path, world: AgentWorld, fuse: int = 1 << 30) -> None:
         self.root = root
         self.board = NodeBoard.blank(world.clock)
         files = FolderCdi(root)
@@ -57,7 +57,7 @@ class Node:
 
     def become(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
         self.board.inventory.publish(inventory)
-        self.board.configuration.publish(ConfigInForce(config, Choice("", "built-in")))
+        self.board.configuration.publish(ConfigInForce(config, ConfigChoice("", "built-in")))
 
     def driver(self, version: str) -> None:
         """The driver's files are those of that version."""

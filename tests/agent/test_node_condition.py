@@ -22,7 +22,7 @@ from tonnage.agent.status.node_condition import (
     applied,
     health_of,
 )
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.condition_report import ConditionReport
@@ -66,7 +66,7 @@ def test_what_the_devices_come_to(
     assert expected[2] in found.message
 
 
-RUNNING = Choice("", "a/b[inference]", "inference")
+RUNNING = ConfigChoice("", "a/b[inference]", "inference")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.agent.start import end_without_devices
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
@@ -28,7 +28,7 @@ ENDS = Override(("flags", "failOnInitError"), True, "--fail-on-init-error")
 
 def says(board: NodeBoard, ends: bool) -> None:
     """The configuration does."""
-    board.configuration.publish(ConfigInForce(PluginConfig(fail_on_init_error=ends), Choice("", "f")))
+    board.configuration.publish(ConfigInForce(PluginConfig(fail_on_init_error=ends), ConfigChoice("", "f")))
 
 
 @dataclass

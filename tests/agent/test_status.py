@@ -22,7 +22,7 @@ from tonnage.agent.options import AgentOptions
 from tonnage.agent.status.body import status_of
 from tonnage.agent.status.publisher import StatusPublisher
 from tonnage.decide.node.advertise import advertise
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.decide.node.share import share
@@ -138,7 +138,7 @@ def test_the_definition_has_a_structural_schema() -> None:
 
 def status_with(inventory: Inventory, config: PluginConfig, *holds: Hold) -> NodeGPUStatusBody:
     plan = share(inventory, config)
-    in_force = ConfigInForce(config, Choice("", "built-in"), "")
+    in_force = ConfigInForce(config, ConfigChoice("", "built-in"), "")
     offer = NodeOffer(inventory, in_force, plan, holds, advertise(plan, holds))
     return status_of(offer, at="2026-01-01T00:00:00Z")
 
@@ -243,7 +243,7 @@ class Publishing:
 
     def show(self, count: int) -> None:
         """A node with so many devices."""
-        config = ConfigInForce(PluginConfig(), Choice("", "built-in"), "")
+        config = ConfigInForce(PluginConfig(), ConfigChoice("", "built-in"), "")
         inventory = Inventory(tuple(Device(f"GPU-{i}", i, "A", 1) for i in range(count)))
         plan = share(inventory, config.config)
         self.board.offer.publish(NodeOffer(inventory, config, plan, (), advertise(plan, ())))
@@ -355,7 +355,7 @@ def test_the_fullest_node_stays_below_what_etcd_takes() -> None:
         for number, slot in enumerate(plan.resources[0].slots)
     )
     greedy = (Hold(GPU, tuple(slot.id for slot in plan.resources[0].slots), "ml", "greedy", "main"),)
-    in_force = ConfigInForce(config, Choice("", "built-in"), "e" * 100_000)
+    in_force = ConfigInForce(config, ConfigChoice("", "built-in"), "e" * 100_000)
     for held in (holds, greedy):
         offer = NodeOffer(inventory, in_force, plan, held, advertise(plan, held))
         text = json.dumps(status_of(offer, at="2026-01-01T00:00:00Z").to_json())
@@ -368,7 +368,7 @@ def test_shr_4_a_resource_says_what_a_client_of_its_daemon_may_use() -> None:
     config = PluginConfig((shared,), sharing_kind=SharingKind.MPS, mps_root="/mps")
     plan = share(two, config)
     (daemon,) = daemons_of(plan, two, config)
-    in_force = ConfigInForce(config, Choice("", "built-in"), "")
+    in_force = ConfigInForce(config, ConfigChoice("", "built-in"), "")
     for state in (MpsState(daemon), MpsState(daemon, "signal 9", restarts=3)):
         states = {daemon.resource: state}
         shown = gated(plan, (daemon,), states)

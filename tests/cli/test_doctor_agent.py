@@ -17,9 +17,9 @@ import pytest
 from support.driver_root import Driver
 from support.nvml.state import Rule, h100_node
 from support.sick_node import PATIENCE_S, PLUGINS, SickNode
-from tonnage.adapters.node_facts.gather import Gathering, Looking
+from tonnage.adapters.node_facts.gather import Looking, NodeLook
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import NodeFinding, Report
+from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts
 from tonnage.model.reasons.devices import GpuConfigRefused
@@ -52,12 +52,12 @@ def node() -> Iterator[SickNode]:
     shutil.rmtree(folder)
 
 
-async def asked(root: Path, *, deadline_s: float = 20.0, said: list[str] | None = None) -> Report:
+async def asked(root: Path, *, deadline_s: float = 20.0, said: list[str] | None = None) -> DoctorReport:
     async def nobody() -> ClusterFacts | None:
         return None
 
     looking = Looking(root, "node", deadline_s=PATIENCE_S, driver_deadline_s=deadline_s)
-    facts = await Gathering(looking, nobody, (said if said is not None else []).append).facts()
+    facts = await NodeLook(looking, nobody, (said if said is not None else []).append).facts()
     return examine(facts, [NodeLayer.HARDWARE, NodeLayer.DRIVER])
 
 
@@ -182,6 +182,6 @@ async def test_an_api_server_that_hangs_holds_up_nobody(node: SickNode) -> None:
         return None
 
     looking = Looking(node.root, "node", "none", deadline_s=0.5, cluster_deadline_s=0.5)
-    facts = await Gathering(looking, hanging, lambda _: None).facts()
+    facts = await NodeLook(looking, hanging, lambda _: None).facts()
     assert facts.cluster is None
     assert facts.troubles["cluster"] == "no answer within 0.5 s"

@@ -14,7 +14,7 @@ import pytest
 from scripts.find_helm import MAJORS, Major, helm_binary
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.main import COMMANDS
-from tonnage.documents.lab.options import Kind
+from tonnage.documents.lab.options import OptionKind
 from tonnage.documents.lab.permitted import PERMITTED
 
 pytestmark = pytest.mark.long
@@ -55,7 +55,7 @@ def disagreements(program: str, options: Mapping[str, Mapping[str, bool]]) -> di
         for subcommand, permitted in PERMITTED[program].items()
         for name, kind in permitted.options.items()
         if name not in every
-        or options[subcommand].get(name, kind is not Kind.SWITCH) != (kind is not Kind.SWITCH)
+        or options[subcommand].get(name, kind is not OptionKind.SWITCH) != (kind is not OptionKind.SWITCH)
     }
 
 
@@ -96,7 +96,7 @@ def test_tonnage_reads_options_as_the_table_says(subcommand: str) -> None:
     wrong = {
         name: kind
         for name, kind in PERMITTED["tonnage"][subcommand].options.items()
-        if takes.get(name, "none") != (kind is not Kind.SWITCH)
+        if takes.get(name, "none") != (kind is not OptionKind.SWITCH)
     }
     assert wrong == {}
 
@@ -114,7 +114,7 @@ def test_an_option_of_tonnage_that_names_a_path_is_a_file_of_the_lab(subcommand:
         for name in parameter.opts
     }
     permitted = PERMITTED["tonnage"][subcommand].options
-    assert {name for name in paths & permitted.keys() if permitted[name] is not Kind.FILE} == set()
+    assert {name for name in paths & permitted.keys() if permitted[name] is not OptionKind.FILE} == set()
 
 
 def test_click_takes_no_abbreviated_option() -> None:

@@ -24,7 +24,7 @@ from tonnage.cli.lab.report import (
     render_outcome,
     render_summary,
 )
-from tonnage.cli.lab.runner import MAX_OUTPUT_BYTES, Listener, run_lab
+from tonnage.cli.lab.runner import MAX_OUTPUT_BYTES, RunListener, run_lab
 from tonnage.documents.lab.steps import Lab, parse_lab
 
 FAKE = textwrap.dedent(
@@ -97,7 +97,7 @@ class Bench:
         programs = {"kubectl": (str(self.kubectl),), "tonnage": (sys.executable, "-m", "tonnage")}
         environment = {**os.environ, "KUBECONFIG": "/nowhere/kubeconfig"}
         surroundings = Surroundings(self.folder, programs, environment)
-        listener = Listener(after=lambda report: self.heard.append(report.command))
+        listener = RunListener(after=lambda report: self.heard.append(report.command))
         return await run_lab(lab, surroundings, JumpingClock(), listener=listener, keep=keep)
 
     @property
@@ -257,7 +257,7 @@ async def test_modules_in_the_folder_of_a_lab_are_not_run(bench: Bench, tmp_path
     variables = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "") + os.pathsep}
     variables["TONNAGE_KUBECTL"] = str(bench.kubectl)
     with surroundings(lab, tmp_path, config, variables, own=True) as inside:
-        report = await run_lab(lab, inside, JumpingClock(), listener=Listener())
+        report = await run_lab(lab, inside, JumpingClock(), listener=RunListener())
     assert report.passed, report.steps[0].stderr
     assert not (tmp_path / "ran").exists()
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tonnage.cli.main import run
-from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose import cluster_view
 
 _POD = """\
@@ -84,7 +84,7 @@ def test_manifests_of_one_file_meet_one_cluster_that_is_made_ready_once(
     Path("pod.yaml").write_text("---\n".join(manifests))
     views: list[object] = []
 
-    def counting_view(*arguments: Any, **named: Any) -> View:
+    def counting_view(*arguments: Any, **named: Any) -> ClusterView:
         views.append(arguments)
         return view_of(*arguments, **named)
 

@@ -15,7 +15,7 @@ from tonnage.cli.explain.file import explain_file
 from tonnage.cli.lint.world import read_pod, shapes
 from tonnage.cli.main import run
 from tonnage.decide.kubernetes.api.creation import answer_to_create
-from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.diagnose.lint.lint import LintContext, LintReport, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
@@ -51,8 +51,8 @@ def is_strictly_refused(creation: Creation) -> bool:
 REFUSED = [one for one in CREATIONS if one.said and not is_strictly_refused(one)]
 
 
-def linted(text: str, namespace: str = "lab") -> Report:
-    given = Given(shapes(), read_pod, namespace=namespace, server=answer_to_create)
+def linted(text: str, namespace: str = "lab") -> LintReport:
+    given = LintContext(shapes(), read_pod, namespace=namespace, server=answer_to_create)
     return lint([Sheet("f.yaml", text)], given)
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.peak_memory import peak_mib
 from tonnage.adapters.snapshots.cluster_file import read_objects
 from tonnage.adapters.snapshots.format import Header, encoded
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.cli.cluster import read_snapshot
 from tonnage.cli.main import run, tonnage
 from tonnage.model.errors import ConfigError, Problem
@@ -26,7 +26,7 @@ POD = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b"}}
 DEEP = b'{"x":' * 100_000
 
 
-def refused(path: Path, limit: Limit) -> Problem:
+def refused(path: Path, limit: SizeLimit) -> Problem:
     with pytest.raises(ConfigError) as caught:
         read_snapshot(path, limit)
     with pytest.raises(ConfigError):
@@ -53,7 +53,7 @@ def test_a_file_beyond_the_limit_is_refused(
 ) -> None:
     path = tmp_path / "c"
     path.write_bytes(gzip.compress(content) if packed else content)
-    problem = refused(path, Limit(64 << 10))
+    problem = refused(path, SizeLimit(64 << 10))
     assert (problem.what, problem.where) == (what, f"{path}{place}")
     assert "--max-size" in problem.remedy
 
@@ -72,7 +72,7 @@ def test_a_file_beyond_the_limit_is_refused(
 def test_what_is_nested_too_deeply_is_no_valid_json(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(content)
-    assert refused(path, Limit()).what == "no valid JSON"
+    assert refused(path, SizeLimit()).what == "no valid JSON"
 
 
 def test_a_key_that_stands_twice_among_very_many_is_named_at_once(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_a_key_that_stands_twice_among_very_many_is_named_at_once(tmp_path: Path
     path = tmp_path / "c.json"
     keys = ",".join(f'"k{number}":0' for number in range(100_000))
     path.write_text(f'{{{keys},"k99999":1}}')
-    assert refused(path, Limit()).why == "duplicate key k99999"
+    assert refused(path, SizeLimit()).why == "duplicate key k99999"
 
 
 def test_a_large_list_of_nothing_is_refused_by_the_number_of_its_objects(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(LIST % b",".join([b'{"metadata":{}}'] * 300_000))
-    assert refused(path, Limit(16 << 20)).what == "a List of more than 32,768 objects"
+    assert refused(path, SizeLimit(16 << 20)).what == "a List of more than 32,768 objects"
 
 
 def test_objects_of_a_large_list_are_read_one_by_one(tmp_path: Path) -> None:

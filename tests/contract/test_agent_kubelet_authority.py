@@ -18,7 +18,7 @@ import pytest
 
 from support.connections import connection
 from tonnage.adapters.kubelet.plugin_server import PluginServer
-from tonnage.model.devices.sharing import Advertisement, Injection, Slot
+from tonnage.model.devices.sharing import Advertisement, DeviceSlot, Injection
 from tonnage.model.names import GPU
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
@@ -39,7 +39,7 @@ class Service:
 async def socket() -> AsyncIterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     server = PluginServer(
-        folder / "nvidia-gpu.sock", Advertisement(GPU, (Slot("GPU-0", "GPU-0"),)), Service()
+        folder / "nvidia-gpu.sock", Advertisement(GPU, (DeviceSlot("GPU-0", "GPU-0"),)), Service()
     )
     await server.start()
     yield folder / "nvidia-gpu.sock"

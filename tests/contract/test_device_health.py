@@ -24,7 +24,7 @@ from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.devices import CHECKPOINT, NodeDevices
 from tonnage.agent.events import NodeEvents
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.health import FaultClass, HealthPolicy
 from tonnage.model.devices.inventory import Device, MigDevice
@@ -196,7 +196,7 @@ class Agent:
     def judge_by(self, policy: HealthPolicy | None) -> None:
         if policy is not None:
             config = PluginConfig(health=policy)
-            self.board.configuration.publish(ConfigInForce(config, Choice("", "built-in")))
+            self.board.configuration.publish(ConfigInForce(config, ConfigChoice("", "built-in")))
 
     def faulty(self) -> dict[str, str]:
         """Why what is unhealthy is: devices and MIG devices by uuid."""

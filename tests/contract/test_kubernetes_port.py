@@ -22,7 +22,7 @@ from tonnage.adapters.kubernetes.client import connect
 from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError, ClusterError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi, PatchType
+from tonnage.ports.kubernetes import ChangeType, KubernetesApi, PatchType, WatchEvent
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.store import Store
@@ -122,12 +122,12 @@ class Watching:
     """A watch, read in the background."""
 
     def __init__(self, port: Port, version: str, **scope: str) -> None:
-        self.seen: list[Change[ConfigMap]] = []
+        self.seen: list[WatchEvent[ConfigMap]] = []
         self._arrived = asyncio.Event()
         stream = port.api.watch(CONFIG_MAP, resource_version=version, **scope)
         self._task = asyncio.create_task(self._read(stream))
 
-    async def _read(self, stream: AsyncIterator[Change[ConfigMap]]) -> None:
+    async def _read(self, stream: AsyncIterator[WatchEvent[ConfigMap]]) -> None:
         async for change in stream:
             self.seen.append(change)
             self._arrived.set()

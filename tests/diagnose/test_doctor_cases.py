@@ -19,7 +19,7 @@ from support.sick_node import (
     inventory_of,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import NodeFinding, Report
+from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.devices.inventory import GpuProcess
 from tonnage.model.layer import NodeLayer
 from tonnage.model.reasons.node.driver import (
@@ -48,15 +48,15 @@ def node() -> Iterator[SickNode]:
     shutil.rmtree(folder)
 
 
-async def report_of(node: SickNode) -> Report:
+async def report_of(node: SickNode) -> DoctorReport:
     return examine(await node.facts())
 
 
-def found(report: Report, code: type[NodeReason]) -> NodeFinding:
+def found(report: DoctorReport, code: type[NodeReason]) -> NodeFinding:
     return next(finding for finding in report.findings if isinstance(finding.reason, code))
 
 
-def codes(report: Report) -> set[str]:
+def codes(report: DoctorReport) -> set[str]:
     return {finding.code for finding in report.findings if finding.severity is not Severity.NOTE}
 
 

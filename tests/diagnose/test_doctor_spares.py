@@ -32,7 +32,7 @@ from support.sick_node import (
 )
 from tonnage.decide.node.runtime.versions import can_cdi, can_nri, version_of
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import Judgement, Report, State, finding
+from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, State, finding
 from tonnage.diagnose.doctor.kernels import headers_command
 from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.layer import NodeLayer
@@ -267,11 +267,11 @@ def test_the_worst_of_a_layer_is_its_state_and_errors_come_before_warnings() -> 
         for severity in (Severity.NOTE, Severity.WARNING, Severity.ERROR)
     )
     layers = (Judgement(NodeLayer.DRIVER, (note, warning, error)), Judgement(NodeLayer.CDI, because="why"))
-    report = Report("a", layers)
+    report = DoctorReport("a", layers)
     assert [layer.state for layer in layers] == [State.FAILS, State.UNKNOWN]
     assert report.findings == (error, warning, note)
     assert Judgement(NodeLayer.CDI, (note,)).state is State.OK
-    assert Report("a", (Judgement(NodeLayer.CDI, (note,)),)).healthy
+    assert DoctorReport("a", (Judgement(NodeLayer.CDI, (note,)),)).healthy
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from support.what_ifs import FLEET, GIB, GPU, H100, T4, node, pod, problems, tried, waiting, whereabouts
-from tonnage.diagnose.simulate.outcomes import Outcome
+from tonnage.diagnose.simulate.outcomes import SimulatedCluster
 from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.changes import (
     AddNodes,
     Alternative,
-    Chosen,
-    Cordon,
+    CordonNode,
     Drain,
+    NodeSelection,
     RemoveNodes,
     SetMig,
     SetSharing,
@@ -31,12 +31,12 @@ from tonnage.model.node.gpu_status import DeviceHolder, GpuDevice, GpuStatus
 SMALL = "nvidia.com/mig-1g.10gb"
 
 
-def free(outcome: Outcome, resource: str = GPU) -> int:
+def free(outcome: SimulatedCluster, resource: str = GPU) -> int:
     found = outcome.resource(resource)
     return found.free if found else 0
 
 
-def allocatable(outcome: Outcome, resource: str) -> int:
+def allocatable(outcome: SimulatedCluster, resource: str) -> int:
     found = outcome.resource(resource)
     return found.allocatable if found else 0
 
@@ -64,13 +64,13 @@ def test_sch_11_thirty_six_wanted_thirty_two_there_four_wait() -> None:
 
 def test_sch_7_a_whole_gpu_job_after_the_node_went_all_1g() -> None:
     snapshot = Snapshot((node("a100-0", 2),), (pod("train-0", 1),))
-    after = tried(snapshot, SetMig(Chosen("a100-*"), "all-1g.10gb"))
+    after = tried(snapshot, SetMig(NodeSelection("a100-*"), "all-1g.10gb"))
     assert allocatable(after, SMALL) == 14
     assert allocatable(after, GPU) == 0
     assert waiting(after) == {"resource-renamed": 1}
     routed = tried(
         replace(snapshot, nodes=(*snapshot.nodes, node("h100-0", 1, H100))),
-        SetMig(Chosen("a100-*"), "all-1g.10gb"),
+        SetMig(NodeSelection("a100-*"), "all-1g.10gb"),
     )
     assert whereabouts(routed) == {"train-0": "h100-0"}
 
@@ -78,7 +78,9 @@ def test_sch_7_a_whole_gpu_job_after_the_node_went_all_1g() -> None:
 def test_mig_5_a_t4_is_refused_with_the_alternatives() -> None:
     fleet = (node("t4-0", 1, T4), node("v100-0", 1, "Tesla-V100-SXM2-16GB"), node("x-0", 1, "NVIDIA-X"))
     snapshot = Snapshot((*fleet, node("a100-0")))
-    found = problems(snapshot, *(SetMig(Chosen(name), "all-1g.10gb") for name in ("t4-0", "v100-0", "x-0")))
+    found = problems(
+        snapshot, *(SetMig(NodeSelection(name), "all-1g.10gb") for name in ("t4-0", "v100-0", "x-0"))
+    )
     assert [what for what, _ in found] == [
         "Tesla T4 cannot be divided by MIG (node t4-0)",
         "Tesla-V100-SXM2-16GB cannot be divided by MIG (node v100-0)",
@@ -100,7 +102,10 @@ def test_pol_4_services_on_mig_notebooks_on_shared_t4s_training_on_whole_gpus() 
         Alternative("whole"),
         Alternative(
             "tiers",
-            (SetMig(Chosen("h100-*"), "all-1g.10gb"), SetSharing(Chosen("t4-*"), 8, rename=True)),
+            (
+                SetMig(NodeSelection("h100-*"), "all-1g.10gb"),
+                SetSharing(NodeSelection("t4-*"), 8, rename=True),
+            ),
         ),
     ]
     answer = what_if(Snapshot(fleet, pods), layouts)
@@ -114,12 +119,12 @@ def test_pol_4_services_on_mig_notebooks_on_shared_t4s_training_on_whole_gpus() 
 def test_who_runs_on_a_gpu_that_is_divided_has_to_move() -> None:
     pods = (pod("a-0", 1, on="a100-0"), pod("b-0", 0, on="a100-0"), pod("c-0", 1, on="a100-1", owner=None))
     snapshot = Snapshot(FLEET[:2], pods)
-    after = tried(snapshot, SetMig(Chosen("a100-0"), "all-balanced"))
+    after = tried(snapshot, SetMig(NodeSelection("a100-0"), "all-balanced"))
     assert whereabouts(after) == {"a-0": "a100-1"}
     (moved,) = [fate.to_json() for fate in after.of(displaced=True)]
     told = {"pod": "ml/a-0", "from": "a100-0", "cause": "repartitioned", "node": "a100-1"}
     assert moved == {**told, "code": None, "lost": False}
-    bare = tried(snapshot, SetMig(Chosen("a100-1"), "all-balanced"))
+    bare = tried(snapshot, SetMig(NodeSelection("a100-1"), "all-balanced"))
     assert [fate.name for fate in bare.fates if fate.lost] == ["ml/c-0"]
     assert bare.placed == 2
 
@@ -138,7 +143,7 @@ def test_some_gpus_of_a_node_are_divided_and_only_their_holders_move() -> None:
     )
     pods = tuple(pod(f"job-{n}", on="a100-0") for n in range(4))
     snapshot = Snapshot(FLEET[:2], pods, gpu={"a100-0": GpuStatus("a100-0", devices)})
-    change = SetMig(Chosen("a100-0"), "3g:2", devices=(1, 2))
+    change = SetMig(NodeSelection("a100-0"), "3g:2", devices=(1, 2))
     after = tried(snapshot, change)
     assert whereabouts(after) == {"job-1": "a100-1", "job-2": "a100-1"}
     assert (allocatable(after, "nvidia.com/mig-3g.40gb"), allocatable(after, GPU)) == (4, 6)
@@ -151,21 +156,21 @@ def test_a_layout_that_is_there_already_moves_nobody() -> None:
     snapshot = Snapshot(FLEET[:1])
     there = DIVIDED
     runs = pod("s-0", 1, SMALL, on="a100-0")
-    after = tried(replace(snapshot, nodes=(there,), pods=(runs,)), SetMig(Chosen("*"), "all-1g.10gb"))
+    after = tried(replace(snapshot, nodes=(there,), pods=(runs,)), SetMig(NodeSelection("*"), "all-1g.10gb"))
     assert (after.placed, len(after.fates)) == (1, 0)
-    back = tried(replace(snapshot, nodes=(there,), pods=(runs,)), SetMig(Chosen("*"), "all-disabled"))
+    back = tried(replace(snapshot, nodes=(there,), pods=(runs,)), SetMig(NodeSelection("*"), "all-disabled"))
     assert allocatable(back, GPU) == 4
     assert waiting(back) == {"resource-renamed": 1}
 
 
 def test_the_strategy_single_offers_parts_under_the_name_of_whole_gpus() -> None:
-    after = tried(Snapshot(FLEET[:1]), SetMig(Chosen("*"), "all-1g.10gb", strategy="single"))
+    after = tried(Snapshot(FLEET[:1]), SetMig(NodeSelection("*"), "all-1g.10gb", strategy="single"))
     assert (allocatable(after, GPU), allocatable(after, SMALL)) == (28, 0)
 
 
 def test_labels_follow_the_layout_so_that_selectors_see_it() -> None:
     wants = pod("s-0", 1, node_selector={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED"})
-    after = tried(Snapshot(FLEET[:1], (wants,)), SetSharing(Chosen("*"), 4))
+    after = tried(Snapshot(FLEET[:1], (wants,)), SetSharing(NodeSelection("*"), 4))
     assert whereabouts(after) == {"s-0": "a100-0"}
     assert allocatable(after, GPU) == 16
 
@@ -173,23 +178,25 @@ def test_labels_follow_the_layout_so_that_selectors_see_it() -> None:
 def test_sharing_under_another_name_moves_who_asked_for_the_old_one() -> None:
     runs = pod("a-0", 1, on="t4-0")
     snapshot = Snapshot((node("t4-0", 1, T4),), (runs,))
-    kept = tried(snapshot, SetSharing(Chosen("t4-*"), 4))
+    kept = tried(snapshot, SetSharing(NodeSelection("t4-*"), 4))
     assert (kept.placed, free(kept), len(kept.fates)) == (1, 3, 0)
-    renamed = tried(snapshot, SetSharing(Chosen("t4-*"), 4, rename=True))
+    renamed = tried(snapshot, SetSharing(NodeSelection("t4-*"), 4, rename=True))
     assert waiting(renamed) == {"resource-renamed": 1}
     assert free(renamed, "nvidia.com/gpu.shared") == 4
-    back = tried(snapshot, SetSharing(Chosen("t4-*"), 4, rename=True), SetSharing(Chosen("t4-*"), 1))
+    back = tried(
+        snapshot, SetSharing(NodeSelection("t4-*"), 4, rename=True), SetSharing(NodeSelection("t4-*"), 1)
+    )
     assert allocatable(back, GPU) == 1
 
 
 def test_gpus_that_nobody_names_are_not_guessed() -> None:
-    ((what, remedy),) = problems(Snapshot((node("n-0", 2, ""),)), SetMig(Chosen("*"), "all-1g.10gb"))
+    ((what, remedy),) = problems(Snapshot((node("n-0", 2, ""),)), SetMig(NodeSelection("*"), "all-1g.10gb"))
     assert what == "which GPUs it has is not known (node n-0)"
     assert "nvidia.com/gpu.product" in remedy
 
 
 def test_a_divided_node_is_not_shared_by_guess() -> None:
-    ((what, _),) = problems(Snapshot((DIVIDED,)), SetSharing(Chosen("*"), 2))
+    ((what, _),) = problems(Snapshot((DIVIDED,)), SetSharing(NodeSelection("*"), 2))
     assert "into what each of them is not known" in what
 
 
@@ -200,11 +207,11 @@ def test_a_drain_spares_what_belongs_to_the_node_and_loses_what_belongs_to_nobod
         pod("job-0", 1, on="a100-0"),
         pod("bare-0", 1, on="a100-0", owner=None),
     )
-    after = tried(Snapshot(FLEET[:2], pods), Drain(Chosen("a100-0")))
+    after = tried(Snapshot(FLEET[:2], pods), Drain(NodeSelection("a100-0")))
     assert whereabouts(after) == {"job-0": "a100-1", "bare-0": None}
     assert [fate.name for fate in after.fates if fate.lost] == ["ml/bare-0"]
     assert after.placed == 3
-    removed = tried(Snapshot(FLEET[:2], pods), RemoveNodes(Chosen("a100-0")))
+    removed = tried(Snapshot(FLEET[:2], pods), RemoveNodes(NodeSelection("a100-0")))
     assert (removed.nodes, removed.placed) == (1, 1)
 
 
@@ -222,12 +229,12 @@ def test_a_drain_says_whose_budget_makes_it_wait() -> None:
     selector = LabelSelector((Requirement("app", "In", ("job",)),))
     pods = tuple(pod(f"job-{n}", 1, on="a100-0", labels={"app": "job"}) for n in range(3))
     snapshot = Snapshot(FLEET[:2], pods, budgets=(DisruptionBudget("ml", "keep", selector, 1),))
-    (note,) = tried(snapshot, Drain(Chosen("a100-0"))).notes
+    (note,) = tried(snapshot, Drain(NodeSelection("a100-0"))).notes
     assert note.startswith("the budget ml/keep lets 1 of 3 pods go at once")
 
 
-@pytest.mark.parametrize("change", [Drain(Chosen("a100-0")), Cordon(Chosen("a100-0"))])
-def test_no_remedy_takes_back_what_is_tried(change: Drain | Cordon) -> None:
+@pytest.mark.parametrize("change", [Drain(NodeSelection("a100-0")), CordonNode(NodeSelection("a100-0"))])
+def test_no_remedy_takes_back_what_is_tried(change: Drain | CordonNode) -> None:
     """Whether the node was closed before or not; another node that is closed may be opened."""
     for shut in (False, True):
         closed = replace(FLEET[0], unschedulable=shut)
@@ -241,13 +248,15 @@ def test_no_remedy_takes_back_what_is_tried(change: Drain | Cordon) -> None:
 
 def test_a_cordon_keeps_what_runs_and_strands_what_is_free() -> None:
     snapshot = Snapshot(FLEET[:1], (pod("a-0", 1, on="a100-0"), pod("b-0", 1)))
-    after = tried(snapshot, Cordon(Chosen("a100-0")))
+    after = tried(snapshot, CordonNode(NodeSelection("a100-0")))
     assert waiting(after) == {"node-unschedulable": 1}
     figures = after.resource(GPU)
     assert figures is not None
     assert (figures.free, figures.cordoned) == (0, 3)
     assert [(one.cause, one.amount) for one in figures.stranded or ()] == [("cordon", 3)]
-    undone = tried(snapshot, Cordon(Chosen("a100-0")), Cordon(Chosen("a100-0"), undo=True))
+    undone = tried(
+        snapshot, CordonNode(NodeSelection("a100-0")), CordonNode(NodeSelection("a100-0"), undo=True)
+    )
     assert whereabouts(undone) == {"b-0": "a100-0"}
 
 
@@ -263,7 +272,9 @@ def test_nodes_like_another_bring_its_daemons_and_not_its_cordon() -> None:
 
 def test_nodes_of_a_product_of_the_catalogue() -> None:
     change = AddNodes(1, product="h100-80", gpus=8, amounts={"cpu": 96000, "memory": GIB << 10})
-    after = tried(Snapshot((), (pod("big-0", 8),)), change, SetMig(Chosen("h100*"), "7g:1", devices=(0,)))
+    after = tried(
+        Snapshot((), (pod("big-0", 8),)), change, SetMig(NodeSelection("h100*"), "7g:1", devices=(0,))
+    )
     assert (allocatable(after, GPU), allocatable(after, "nvidia.com/mig-7g.80gb")) == (7, 1)
     unsized = AddNodes(1, product="H100-80", gpus=8)
     unheard = AddNodes(1, product="H1", gpus=8, amounts=change.amounts)

@@ -20,12 +20,12 @@ from tonnage.model.changes import (
     AddWorkload,
     Alternative,
     Change,
-    Chosen,
-    Cordon,
+    CordonNode,
     Drain,
+    NodeSelection,
     RemoveNodes,
     Replay,
-    Scale,
+    ScaleWorkload,
     SetMig,
     SetSharing,
 )
@@ -42,20 +42,20 @@ from tonnage.model.kubernetes.cluster import (
 )
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
-    Allocation,
+    ClaimAllocation,
+    ClaimDeviceId,
     ClaimTemplate,
     Consumer,
-    Device,
     DeviceClass,
-    DeviceId,
     DeviceRequest,
     NodeScope,
     PodClaim,
     ResourceClaim,
     ResourceSlice,
+    SliceDevice,
 )
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint
-from tonnage.model.trace import Job, Machine
+from tonnage.model.trace import Job, TraceMachine
 
 
 def test_a_workload_grows_shrinks_and_goes() -> None:
@@ -65,12 +65,12 @@ def test_a_workload_grows_shrinks_and_goes() -> None:
         for n in range(2)
     )
     snapshot = Snapshot(FLEET[:1], (*pods, pod("chat-5d8f-9", 3, labels=hash_, owner=pods[0].owner)))
-    more = tried(snapshot, Scale("deployment", "ml", "chat", 5))
+    more = tried(snapshot, ScaleWorkload("deployment", "ml", "chat", 5))
     assert (more.placed, more.counts["pending"]) == (4, 1)
-    less = tried(snapshot, Scale("", "ml", "chat", 1))
+    less = tried(snapshot, ScaleWorkload("", "ml", "chat", 1))
     assert (less.placed, less.counts["pending"]) == (1, 0)
-    assert tried(snapshot, Scale("rs", "ml", "chat-5d8f", 0)).placed == 0
-    ((what, remedy),) = problems(snapshot, Scale("deployment", "ml", "chta", 3))
+    assert tried(snapshot, ScaleWorkload("rs", "ml", "chat-5d8f", 0)).placed == 0
+    ((what, remedy),) = problems(snapshot, ScaleWorkload("deployment", "ml", "chta", 3))
     assert what == "no pod of deployment chta in namespace ml"
     assert remedy == "did you mean chat?"
 
@@ -118,9 +118,9 @@ def test_pol_2_quotas_let_in_as_many_as_they_allow_and_fill_up_on_the_way() -> N
     assert (after.placed, waiting(after)) == (3, {"quota-exceeded": 2})
     assert after.waiting[0].layer == "quota"
     assert tried(replace(snapshot, quotas=(replace(quota, used={}),)), added).placed == 3
-    freed = tried(snapshot, Scale("job", "ml", "old", 0), added)
+    freed = tried(snapshot, ScaleWorkload("job", "ml", "old", 0), added)
     assert (freed.placed, waiting(freed)) == (3, {"quota-exceeded": 1})
-    grown = tried(snapshot, Scale("job", "ml", "old", 5))
+    grown = tried(snapshot, ScaleWorkload("job", "ml", "old", 5))
     assert (grown.placed, waiting(grown)) == (3, {"quota-exceeded": 2})
 
 
@@ -176,7 +176,7 @@ def test_a_large_fleet_answers_as_a_small_one() -> None:
     fleet = tuple(node(f"a100-{n:02}", 2) for n in range(70))
     pods = [pod(f"low-{n}", 2, on=one.name) for n, one in enumerate(fleet)]
     pods += [pod(f"high-{n}", 2, priority=9) for n in range(3)] + [pod("wide-0", 3)]
-    outcome = tried(Snapshot(fleet, tuple(pods)), Cordon(Chosen("a100-00")))
+    outcome = tried(Snapshot(fleet, tuple(pods)), CordonNode(NodeSelection("a100-00")))
     assert outcome.placed == 70
     assert waiting(outcome) == {"insufficient-resource": 3, "resource-too-large": 1}
     assert {fate.node for fate in outcome.fates if fate.name.startswith("ml/high")} == {
@@ -230,7 +230,7 @@ def test_fragmentation_is_the_measure_of_fgd(asks: list[int], held: list[int]) -
     figures = outcome.resource(GPU)
     assert figures is not None
     jobs = [Job(1000, GIB, g, 1000) for n, g in enumerate([*asks, *filter(None, held)])]
-    room = Room([Machine(f"m{n}", 64000, 512 * GIB, 4, "A100") for n in range(len(held))])
+    room = Room([TraceMachine(f"m{n}", 64000, 512 * GIB, 4, "A100") for n in range(len(held))])
     left = {one.name: 4 for one in fleet}
     for one in running:
         left[one.node_name] -= one.containers[0].requests[GPU]
@@ -271,16 +271,16 @@ ASKS = (DeviceRequest("gpu", "gpu"),)
 def _with_claims(*held: str) -> Snapshot:
     """Two nodes with a device each that a driver publishes; pods with claims of a template run on `held`."""
     slices = tuple(
-        ResourceSlice(n, "gpu.nvidia.com", n, scope=NodeScope(n), devices=(Device("gpu-0"),))
+        ResourceSlice(n, "gpu.nvidia.com", n, scope=NodeScope(n), devices=(SliceDevice("gpu-0"),))
         for n in ("a100-0", "a100-1")
     )
     pods, claims = [], []
     for name in held:
         one = pod(f"job-{name}", 0, on=name, claims=(PodClaim("gpu", template="gpu", made=f"c-{name}"),))
         pods.append(one)
-        device = AllocatedDevice("gpu", DeviceId("gpu.nvidia.com", name, "gpu-0"))
+        device = AllocatedDevice("gpu", ClaimDeviceId("gpu.nvidia.com", name, "gpu-0"))
         claims.append(
-            ResourceClaim("ml", f"c-{name}", requests=ASKS, allocation=Allocation((device,)),
+            ResourceClaim("ml", f"c-{name}", requests=ASKS, allocation=ClaimAllocation((device,)),
                           reserved_for=(Consumer(one.uid, one.name),), owner=one.uid)
         )  # fmt: skip
     return Snapshot(
@@ -290,11 +290,13 @@ def _with_claims(*held: str) -> Snapshot:
 
 
 def test_claims_move_with_their_pods_and_devices_go_with_their_nodes() -> None:
-    moved = tried(_with_claims("a100-0"), RemoveNodes(Chosen("a100-0")))
+    moved = tried(_with_claims("a100-0"), RemoveNodes(NodeSelection("a100-0")))
     assert whereabouts(moved) == {"job-a100-0": "a100-1"}
-    full = tried(_with_claims("a100-0", "a100-1"), RemoveNodes(Chosen("a100-0")))
+    full = tried(_with_claims("a100-0", "a100-1"), RemoveNodes(NodeSelection("a100-0")))
     assert waiting(full) == {"claim-not-allocatable": 1}
-    more = tried(_with_claims("a100-0", "a100-1"), AddNodes(1, like="a100-1"), RemoveNodes(Chosen("a100-0")))
+    more = tried(
+        _with_claims("a100-0", "a100-1"), AddNodes(1, like="a100-1"), RemoveNodes(NodeSelection("a100-0"))
+    )
     assert whereabouts(more) == {"job-a100-0": "a100-1-new-0"}
 
 
@@ -308,7 +310,7 @@ def test_two_new_pods_never_get_one_device() -> None:
 
 def test_what_a_driver_publishes_for_gpus_set_otherwise_is_not_guessed() -> None:
     waits = _with_claims("a100-0")
-    after = tried(waits, SetMig(Chosen("a100-1"), "all-1g.10gb"), Drain(Chosen("a100-0")))
+    after = tried(waits, SetMig(NodeSelection("a100-1"), "all-1g.10gb"), Drain(NodeSelection("a100-0")))
     assert after.counts["unknown"] == 1
     assert "not derived here" in next(iter(after.unknown))
 
@@ -318,12 +320,12 @@ SIZES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=12)
 CHANGES = st.lists(
     st.sampled_from(
         [
-            Drain(Chosen("a100-0")),
-            Cordon(Chosen("a100-1")),
-            RemoveNodes(Chosen("a100-2")),
+            Drain(NodeSelection("a100-0")),
+            CordonNode(NodeSelection("a100-1")),
+            RemoveNodes(NodeSelection("a100-2")),
             AddNodes(1, like="a100-3"),
-            SetMig(Chosen("a100-1"), "all-balanced"),
-            SetSharing(Chosen("a100-0"), 2, rename=True),
+            SetMig(NodeSelection("a100-1"), "all-balanced"),
+            SetSharing(NodeSelection("a100-0"), 2, rename=True),
             Replay(),
         ]
     ),
@@ -359,7 +361,7 @@ def test_the_text_has_a_column_an_alternative_and_says_who_waits_and_why() -> No
     pods = (pod("train-0", 4, on="a100-0"), pod("train-1", 4, on="a100-1"))
     answer: WhatIf = what_if(
         Snapshot(FLEET[:2], pods),
-        [Alternative("drain", (Drain(Chosen("a100-0")),)), Alternative("none")],
+        [Alternative("drain", (Drain(NodeSelection("a100-0")),)), Alternative("none")],
     )
     rows = {row[0].strip(): row[1:] for row in rows_of(answer)}
     assert rows[""] == ["before", "drain", "none"]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from support.plugin_configs import fields
 from tonnage.cli.node.command import command
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS
-from tonnage.documents.device_plugin.schema import DevicePluginConfig, Flags, PluginFlags
+from tonnage.documents.device_plugin.schema import DevicePluginConfig, PluginFlags, PluginFlagsSection
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/device-plugin-config.md").read_text(
     encoding="utf-8"
@@ -42,7 +42,7 @@ def _names(given: str | Sequence[str] | None) -> Sequence[str]:
 def test_defaults_are_what_is_read() -> None:
     rows = re.findall(r"^\| `(\w+)` \| .* \| `([^`|]+)` \| ", PAGE, re.MULTILINE)
     told = {name: value for name, value in rows if name != "nvidiaDevRoot"}
-    read = {**_defaults(Flags), **_defaults(PluginFlags)}
+    read = {**_defaults(PluginFlagsSection), **_defaults(PluginFlags)}
     assert len(told) > 8
     assert told == {name: read[name] for name in told}
 

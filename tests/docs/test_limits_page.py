@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.adapters.snapshots.load import LONGEST_LINE
 from tonnage.documents.trace import MAX_ROWS
 from tonnage.documents.yaml import bounds
@@ -16,7 +16,7 @@ from tonnage.documents.yaml.syntax import MAX_DEPTH
 from tonnage.model.json import MOST_DEPTH
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/limits.md").read_text(encoding="utf-8")
-LIMIT = Limit()
+LIMIT = SizeLimit()
 
 
 @pytest.mark.parametrize(

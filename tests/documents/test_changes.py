@@ -8,12 +8,12 @@ from tonnage.documents.changes import chosen_nodes, parse_changes
 from tonnage.model.changes import (
     AddNodes,
     AddWorkload,
-    Chosen,
-    Cordon,
+    CordonNode,
     Drain,
+    NodeSelection,
     RemoveNodes,
     Replay,
-    Scale,
+    ScaleWorkload,
     SetMig,
     SetSharing,
 )
@@ -48,21 +48,21 @@ def test_every_kind_of_change_is_read() -> None:
     assert where[0] == "c.yaml:5:5 alternatives[0].changes[0]"
     amounts = {"cpu": 96_000, "memory": 1024 * GIB}
     assert first.changes == (
-        SetMig(Chosen("a100-*"), "all-1g.10gb", where=where[0]),
-        SetMig(Chosen("*", {"pool": "a100"}), "3g.40gb:1,1g.10gb:3", (0, 1), "mixed", where[1]),
-        SetSharing(Chosen("t4-*", {"zone": "a"}), 4, rename=True, where=where[2]),
+        SetMig(NodeSelection("a100-*"), "all-1g.10gb", where=where[0]),
+        SetMig(NodeSelection("*", {"pool": "a100"}), "3g.40gb:1,1g.10gb:3", (0, 1), "mixed", where[1]),
+        SetSharing(NodeSelection("t4-*", {"zone": "a"}), 4, rename=True, where=where[2]),
         AddNodes(2, like="a100-0", labels={"pool": "new"}, where=where[3]),
         AddNodes(
             1, product="H100-80", gpus=8, amounts=amounts, taints=(Taint("gpu", "yes", "NoSchedule"),),
             where=where[4],
         ),
-        Cordon(Chosen("a"), where=where[5]),
-        Cordon(Chosen("b"), undo=True, where=where[6]),
-        Drain(Chosen("c"), where[7]),
-        RemoveNodes(Chosen("d"), where[8]),
+        CordonNode(NodeSelection("a"), where=where[5]),
+        CordonNode(NodeSelection("b"), undo=True, where=where[6]),
+        Drain(NodeSelection("c"), where[7]),
+        RemoveNodes(NodeSelection("d"), where[8]),
         AddWorkload("train.yaml", 3, where=where[9]),
-        Scale("Deployment", "ml", "chat", 6, where[10]),
-        Scale("", "old", "gone", 0, where[11]),
+        ScaleWorkload("Deployment", "ml", "chat", 6, where[10]),
+        ScaleWorkload("", "old", "gone", 0, where[11]),
         Replay(where[12]),
     )  # fmt: skip
     assert (second.name, second.changes) == ("nothing", ())

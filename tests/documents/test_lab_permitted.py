@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.documents.lab.command import parse_command
-from tonnage.documents.lab.options import Argument, Kind, Option, read_words
+from tonnage.documents.lab.options import Argument, Option, OptionKind, read_words
 from tonnage.documents.lab.permitted import PERMITTED
 from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import parse_lab
-from tonnage.documents.yaml.source import FieldError
+from tonnage.documents.yaml.source import DocumentFieldError
 from tonnage.model.errors import ConfigError
 
 FILES = {
@@ -350,28 +350,33 @@ def test_whatever_is_permitted_names_no_file_outside(program: str, words: list[s
 @pytest.mark.parametrize(
     ("words", "pflag", "found"),
     [
-        (["-o=x"], True, [Option("-o", Kind.TEXT, "x")]),
-        (["-o=x"], False, [Option("-o", Kind.TEXT, "=x")]),
-        (["-o="], True, [Option("-o", Kind.TEXT, "=")]),
-        (["-ox"], False, [Option("-o", Kind.TEXT, "x")]),
-        (["-ab"], True, [Option("-a", Kind.SWITCH), Option("-b", Kind.SWITCH)]),
-        (["-a=false", "x"], True, [Option("-a", Kind.SWITCH, "false"), Argument("x")]),
-        (["--out", "x", "-"], True, [Option("--out", Kind.TEXT, "x"), Argument("-")]),
-        (["--out=", "x"], True, [Option("--out", Kind.TEXT, ""), Argument("x")]),
+        (["-o=x"], True, [Option("-o", OptionKind.TEXT, "x")]),
+        (["-o=x"], False, [Option("-o", OptionKind.TEXT, "=x")]),
+        (["-o="], True, [Option("-o", OptionKind.TEXT, "=")]),
+        (["-ox"], False, [Option("-o", OptionKind.TEXT, "x")]),
+        (["-ab"], True, [Option("-a", OptionKind.SWITCH), Option("-b", OptionKind.SWITCH)]),
+        (["-a=false", "x"], True, [Option("-a", OptionKind.SWITCH, "false"), Argument("x")]),
+        (["--out", "x", "-"], True, [Option("--out", OptionKind.TEXT, "x"), Argument("-")]),
+        (["--out=", "x"], True, [Option("--out", OptionKind.TEXT, ""), Argument("x")]),
         (["--", "-o", "x"], True, [Argument("-o", True), Argument("x", True)]),
     ],
 )
 def test_words_are_read_as_the_program_reads_them(
     words: list[str], pflag: bool, found: list[Option | Argument]
 ) -> None:
-    options = {"-o": Kind.TEXT, "--out": Kind.TEXT, "-a": Kind.SWITCH, "-b": Kind.SWITCH}
+    options = {
+        "-o": OptionKind.TEXT,
+        "--out": OptionKind.TEXT,
+        "-a": OptionKind.SWITCH,
+        "-b": OptionKind.SWITCH,
+    }
     assert list(read_words(words, options, pflag=pflag)) == found
 
 
 @pytest.mark.parametrize("words", [["-ao"], ["-aox"], ["-o", "-x"], ["--out", "--x"], ["-o"], ["--ou", "x"]])
 def test_words_that_can_be_read_in_two_ways_are_refused(words: list[str]) -> None:
-    options = {"-o": Kind.TEXT, "--out": Kind.TEXT, "-a": Kind.SWITCH}
-    with pytest.raises(FieldError):
+    options = {"-o": OptionKind.TEXT, "--out": OptionKind.TEXT, "-a": OptionKind.SWITCH}
+    with pytest.raises(DocumentFieldError):
         list(read_words(words, options, pflag=True))
 
 

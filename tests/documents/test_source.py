@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, field_validator
 
-from tonnage.documents.yaml.reader import Mark, field_path, parse_yaml, parse_yaml_all
-from tonnage.documents.yaml.source import Document, FieldError, parse_document
+from tonnage.documents.yaml.reader import TextPosition, field_path, parse_yaml, parse_yaml_all
+from tonnage.documents.yaml.source import Document, DocumentFieldError, parse_document
 from tonnage.model.errors import ConfigError, Problem
 
 
@@ -22,7 +22,7 @@ class Item(Document):
     @classmethod
     def _no_spaces(cls, name: str) -> str:
         if " " in name:
-            raise FieldError("a name has no spaces", why="it becomes a label", remedy="use a dash")
+            raise DocumentFieldError("a name has no spaces", why="it becomes a label", remedy="use a dash")
         return name
 
 
@@ -68,7 +68,7 @@ def test_values(text: str, expected: object) -> None:
 
 def test_marks_point_at_keys_and_items() -> None:
     located = parse_yaml("a:\n  - b: 1\n  - c: 2\n", source="f")
-    assert located.marks["a", 1, "c"] == Mark(3, 5)
+    assert located.marks["a", 1, "c"] == TextPosition(3, 5)
     assert located.where(("a", 1, "gone")) == "f:3:5 a[1].gone"
 
 

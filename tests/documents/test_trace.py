@@ -6,7 +6,7 @@ import pytest
 
 from tonnage.documents.trace import jobs_from, machines_from
 from tonnage.model.errors import ConfigError
-from tonnage.model.trace import Job, Machine
+from tonnage.model.trace import Job, TraceMachine
 
 MACHINES = "sn,cpu_milli,memory_mib,gpu,model\nn1,96000,393216,8,V100M32\nn2,64000,262144,0,\n"
 JOBS = (
@@ -16,8 +16,8 @@ JOBS = (
 
 def test_machines_and_jobs_are_read() -> None:
     assert machines_from(MACHINES, "m.csv") == (
-        Machine("n1", 96000, 393216, 8, "V100M32"),
-        Machine("n2", 64000, 262144, 0, ""),
+        TraceMachine("n1", 96000, 393216, 8, "V100M32"),
+        TraceMachine("n2", 64000, 262144, 0, ""),
     )
     assert jobs_from(JOBS, "j.csv") == (
         Job(1000, 2048, 1, 460, frozenset({"V100M16", "V100M32"})),

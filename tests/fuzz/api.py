@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.authentication.users import ADMIN
 from tonnage.twin.apiserver.ownership.last_applied import ANNOTATION
 from tonnage.twin.apiserver.printers.tables import Tables
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.serving.http import Application
+from tonnage.twin.apiserver.serving.http import ApiApplication
 from tonnage.twin.apiserver.serving.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT, Kind
@@ -115,7 +115,7 @@ def server() -> Iterator[Ask]:
         tables = Tables(clock, made.store.shapes)
         proxy = KubeletProxy(made.store, _nobody)
         watches = WatchStream(made.verbs, tables, random)
-        app = Application(made.verbs, tables, proxy, watches, made._security)
+        app = ApiApplication(made.verbs, tables, proxy, watches, made._security)
         runner.run(_filled(made))
 
         def ask(
@@ -169,7 +169,7 @@ def _scope(method: str, path: str, content_type: str, query: bytes) -> dict[str,
     }
 
 
-async def _answer(app: Application, scope: Mapping[str, Any], body: bytes) -> tuple[int, bytes]:
+async def _answer(app: ApiApplication, scope: Mapping[str, Any], body: bytes) -> tuple[int, bytes]:
     """The status code and the body; the client is gone once it has sent everything."""
     sent: list[dict[str, Any]] = []
     messages = iter(({"type": "http.request", "body": body},))

@@ -20,7 +20,7 @@ from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.kubernetes.kubeconfig import target as cluster_of
 from tonnage.adapters.snapshots.cluster_file import read_objects
 from tonnage.adapters.snapshots.kinds import CAPTURED
-from tonnage.adapters.snapshots.limit import Limit, Meter
+from tonnage.adapters.snapshots.limit import Meter, SizeLimit
 from tonnage.adapters.snapshots.objects import ObjectReader, lists_in, load_list
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.agent.config.selection import _texts
@@ -61,7 +61,7 @@ def _snapshot(file: Path) -> None:
 
 def _large_list(file: Path) -> None:
     """As the file would be read if it were larger."""
-    content, meter = file.read_bytes(), Meter(Limit(), "x")
+    content, meter = file.read_bytes(), Meter(SizeLimit(), "x")
     load_list(content, meter)
     with suppress(ValueError):
         for _ in lists_in(content, meter) or ():

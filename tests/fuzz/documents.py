@@ -14,7 +14,7 @@ from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.share import share
-from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.lint.lint import LintContext, lint
 from tonnage.diagnose.lint.repair import repaired_texts
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
@@ -98,7 +98,7 @@ def lab_command(data: bytes) -> None:
 
 
 @cache
-def offline() -> Given:
+def offline() -> LintContext:
     """What lint is given without a cluster."""
     return asyncio.run(given_for(Common(), []))
 

@@ -24,9 +24,9 @@ from tonnage.agent.holds.ledger_file import ledger_bytes
 from tonnage.agent.plugin.device_plugin import DevicePlugin
 from tonnage.agent.plugin.holders import Holders
 from tonnage.decide.node.advertise import advertise
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.ledger import Entry, Evidence, gather, holds_of, settle
+from tonnage.decide.node.ledger import Evidence, LedgerEntry, gather, holds_of, settle
 from tonnage.decide.node.share import share
 from tonnage.model.devices.sharing import Advertisement, Hold, PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName, parse_device_id
@@ -55,9 +55,9 @@ def believe(shown: Shown, reserved: Sequence[Hold]) -> None:
     """Let the ledger learn from it, write it down, and offer what is left."""
     evidence = gather(Evidence(), shown.holds, tuple(reserved), order=2, settled=True)
     known = tuple(
-        Entry(hold.resource, slot, 1, 0.0) for hold in (*shown.holds, *reserved) for slot in hold.ids
+        LedgerEntry(hold.resource, slot, 1, 0.0) for hold in (*shown.holds, *reserved) for slot in hold.ids
     )[:50]
-    ledger = settle((Entry(GPU, "GPU-1", 1, 0.0), *known), evidence, now=1.0)
+    ledger = settle((LedgerEntry(GPU, "GPU-1", 1, 0.0), *known), evidence, now=1.0)
     ledger_bytes(ledger, "boot")
     plan = share(INVENTORY, CONFIG)
     held = {(hold.resource, parse_device_id(slot)) for hold in (*shown.holds, *reserved) for slot in hold.ids}
@@ -138,7 +138,7 @@ class Node:
         world = world_of("n", None, clock, Memory())
         board = NodeBoard.blank(clock)
         board.inventory.publish(INVENTORY)
-        board.configuration.publish(ConfigInForce(CONFIG, Choice("", "built-in")))
+        board.configuration.publish(ConfigInForce(CONFIG, ConfigChoice("", "built-in")))
         ledger = HoldLedger(world, board)
         holders = Holders(world, board, NoKubelet(), ledger)
         await holders._ask()

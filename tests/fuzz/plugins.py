@@ -15,16 +15,16 @@ from google.protobuf.message import DecodeError
 
 from support.kubelet_side import FastClock
 from tonnage.decide.kubernetes.api.patches.json_patches import json_patch
-from tonnage.decide.kubernetes.kubelet.topology_manager import Topology
+from tonnage.decide.kubernetes.kubelet.topology_manager import NumaTopology
 from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims
 from tonnage.twin.apiserver.webhooks.client import _refused, _trusting
 from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
 from tonnage.twin.kubelet.containers.port import StartError
 from tonnage.twin.kubelet.containers.starter import ContainerStarter
-from tonnage.twin.kubelet.devices.checkpoint import Entry
+from tonnage.twin.kubelet.devices.checkpoint import CheckpointEntry
 from tonnage.twin.kubelet.devices.manager import DeviceManager
-from tonnage.twin.kubelet.devices.plugins import Plugin
+from tonnage.twin.kubelet.devices.plugins import PluginEndpoint
 from tonnage.twin.kubelet.devices.registration import _refusal
 from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.kubelet.spec import NodePaths
@@ -54,12 +54,12 @@ def plugin_messages() -> Iterator[Target]:
 
 
 def _manager(paths: NodePaths) -> DeviceManager:
-    return DeviceManager(paths, LocalDisk(), FastClock(), Topology(2), lambda: None)
+    return DeviceManager(paths, LocalDisk(), FastClock(), NumaTopology(2), lambda: None)
 
 
 async def _listed(paths: NodePaths, answer: wire.ListAndWatchResponse) -> None:
     manager = _manager(paths)
-    plugin = cast("Plugin", SimpleNamespace(resource="example.com/gpu", wants_pre_start=False))
+    plugin = cast("PluginEndpoint", SimpleNamespace(resource="example.com/gpu", wants_pre_start=False))
     await manager.resources.plugin_connected(plugin)
     await manager.resources.devices_listed(plugin, list(answer.devices))
     for capacity, allocatable in manager.resources.capacity().values():
@@ -68,7 +68,9 @@ async def _listed(paths: NodePaths, answer: wire.ListAndWatchResponse) -> None:
 
 async def _injected(node: Any, data: bytes) -> None:
     manager = _manager(node.paths)
-    manager._entries["u", "c", "example.com/gpu"] = Entry("u", "c", "example.com/gpu", {-1: ("0",)}, data)
+    manager._entries["u", "c", "example.com/gpu"] = CheckpointEntry(
+        "u", "c", "example.com/gpu", {-1: ("0",)}, data
+    )
     nobody = cast("Any", None)
     await ContainerStarter(node, nobody, nobody, nobody, manager, nobody)._injection(_POD, "c")
 

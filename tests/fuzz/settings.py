@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fuzz.documents import offline, text_of
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.cli.library import read_text
 from tonnage.cli.simulate.trace import _text as trace_text
 from tonnage.decide.node.cdi.verdicts import spec_verdicts
@@ -121,7 +121,7 @@ def messages(data: bytes) -> None:
 
 
 def _trace(read: Callable[[str, str], object]) -> Callable[[Path], object]:
-    return lambda file: read(trace_text(file, Limit()), "x")
+    return lambda file: read(trace_text(file, SizeLimit()), "x")
 
 
 explained = contextmanager(in_file("pod.yaml", lambda file: read_manifests(read_text(file), str(file))))
@@ -139,6 +139,6 @@ def packed_trace() -> Iterator[Target]:
             for content in (data, gzip.compress(data, 1)):
                 file.write_bytes(content)
                 with suppress(ConfigError):
-                    machines_from(trace_text(file, Limit()), "x")
+                    machines_from(trace_text(file, SizeLimit()), "x")
 
         yield target

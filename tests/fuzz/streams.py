@@ -13,7 +13,15 @@ from starlette.datastructures import QueryParams
 from starlette.websockets import WebSocket
 from uvicorn.server import ServerState
 
-from tonnage.adapters.http.server import Application, Connection, Limits, Request, Response, Route, configured
+from tonnage.adapters.http.server import (
+    Connection,
+    HttpRequest,
+    Response,
+    Route,
+    RouteApplication,
+    ServerLimits,
+    configured,
+)
 from tonnage.adapters.http.server import lines as page
 from tonnage.adapters.kubernetes.answers import lines
 from tonnage.twin.apiserver.serving.pod_streams import _retold
@@ -21,7 +29,7 @@ from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.file_commands import tar
 from tonnage.twin.kubelet.programs.shell_syntax import parse_script
-from tonnage.twin.kubelet.programs.shell_words import UnsupportedError
+from tonnage.twin.kubelet.programs.shell_words import ShellUnsupportedError
 from tonnage.twin.kubelet.streams.container_logs import LogQuery
 from tonnage.twin.kubelet.streams.remote import RemoteRequest, RemoteStdio
 from tonnage.twin.kubelet.streams.spdy import SpdyCodec, SpdyError
@@ -141,16 +149,16 @@ def watch_lines() -> Iterator[Target]:
 def agent_http() -> Iterator[Target]:
     """Bytes of a connection to the agent's server of probes and metrics; one of its paths takes a body."""
 
-    async def answer(request: Request) -> Response:
+    async def answer(request: HttpRequest) -> Response:
         assert len(request.body) <= 64
         return page(200, "ok")
 
     posted = Route(answer, methods=("POST",), most_body=64)
-    config = configured(Application({"/healthz": Route(answer), "/posted": posted}), Limits())
+    config = configured(RouteApplication({"/healthz": Route(answer), "/posted": posted}), ServerLimits())
 
     async def fed(data: bytes) -> None:
         state = ServerState()
-        protocol = Connection(config, state, Limits(), {})
+        protocol = Connection(config, state, ServerLimits(), {})
         wire = Wire()
         protocol.connection_made(cast("Any", wire))
         if data:  # a transport gives no empty piece
@@ -170,9 +178,9 @@ def agent_http() -> Iterator[Target]:
 def shell(data: bytes) -> None:
     """A script's grammar, and arithmetic."""
     text = data.decode("utf-8", "replace")
-    with suppress(UnsupportedError):
+    with suppress(ShellUnsupportedError):
         parse_script(text)
-    with suppress(UnsupportedError, ValueError):
+    with suppress(ShellUnsupportedError, ValueError):
         evaluate(text, lambda _name: "1")
 
 

@@ -30,9 +30,9 @@ async def _captured(name: str) -> None:
     """Run the lab on a cluster of its own; at each `tonnage` step take a snapshot first."""
     from tonnage.adapters.clock import SystemClock
     from tonnage.cli.lab.environment import surroundings
-    from tonnage.cli.lab.runner import Listener, run_lab
+    from tonnage.cli.lab.runner import RunListener, run_lab
     from tonnage.cli.library import load_lab
-    from tonnage.documents.lab.steps import Step
+    from tonnage.documents.lab.steps import LabStep
 
     found = load_lab(name)
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
@@ -41,7 +41,7 @@ async def _captured(name: str) -> None:
         _call(environment, "up", "--detach", "--scenario", found.lab.scenario)
         taken: list[Path] = []
 
-        def before(step: Step, number: int, total: int) -> None:
+        def before(step: LabStep, number: int, total: int) -> None:
             if step.command.program == "tonnage" or number == total:
                 path = Path(folder) / f"{name}.{number:02}.jsonl.gz"
                 _call(environment, "snapshot", "--kubeconfig", str(kubeconfig), "-o", str(path))
@@ -49,7 +49,7 @@ async def _captured(name: str) -> None:
 
         try:
             with surroundings(found.lab, found.folder, kubeconfig, environment, own=True) as inside:
-                report = await run_lab(found.lab, inside, SystemClock(), listener=Listener(before=before))
+                report = await run_lab(found.lab, inside, SystemClock(), listener=RunListener(before=before))
             if not report.passed:
                 raise SystemExit(f"lab {name} failed; nothing of it is kept")
             for path in CLUSTERS.glob(f"{name}.*"):

@@ -18,7 +18,7 @@ import pytest
 from support.genuine import GenuinePlane, control_plane
 from support.leftovers import own_folder
 from tonnage.cli.binaries import chosen_minor
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule
 from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
 from tonnage.reading.documents import snapshot_from_documents
 
@@ -51,7 +51,7 @@ class Scheduling:
             self.kubectl("replace", "--subresource=status", "-f", "-", given=_listed(allocated))
         self.kubectl("create", "-f", "-", given=_listed(waiting))
 
-    def verdict(self, decision: Decision) -> tuple[str, str]:
+    def verdict(self, decision: SchedulingDecision) -> tuple[str, str]:
         """Node and message of the pod `p`, once they are as decided, or what they are after a while.
 
         A scheduler that has not heard of all the rest says something else at first.
@@ -226,7 +226,7 @@ CASES: Final[Mapping[str, list[Body]]] = {
 }  # fmt: skip
 
 
-def _best(decision: Decision) -> set[str]:
+def _best(decision: SchedulingDecision) -> set[str]:
     """The nodes of which the scheduler may take any."""
     totals = {name: row[TOTAL] for name, row in decision.scores.items()}
     return {name for name in decision.feasible if totals.get(name) == max(totals.values(), default=None)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.loop.informer import Delta, Informer, Informers, Key, key_of
 from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
-from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi, Listing
+from tonnage.ports.kubernetes import ChangeType, KubernetesApi, Listing, WatchEvent
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, Kind
 from tonnage.wire.objects import ConfigMap, Object, ObjectMeta
@@ -30,7 +30,7 @@ class FlakyApi:
     """List and watch over a full history of ConfigMaps, with bad days; `oldest` is what compaction left."""
 
     objects: dict[str, ConfigMap] = field(default_factory=dict)
-    history: list[Change[ConfigMap]] = field(default_factory=list)
+    history: list[WatchEvent[ConfigMap]] = field(default_factory=list)
     oldest: int = 0
     bad_days: list[BadDay] = field(default_factory=list)
     lists: int = 0
@@ -40,7 +40,7 @@ class FlakyApi:
 
     def tell(self, change: ChangeType, obj: ConfigMap) -> None:
         obj.metadata.resource_version = str(len(self.history) + 1)
-        self.history.append(Change(change, obj))
+        self.history.append(WatchEvent(change, obj))
         self.grown.set()
         self.grown = asyncio.Event()
 
@@ -65,7 +65,7 @@ class FlakyApi:
 
     async def watch(
         self, kind: Kind[ConfigMap], *, resource_version: str, **_scope: Any
-    ) -> AsyncIterator[Change[ConfigMap]]:
+    ) -> AsyncIterator[WatchEvent[ConfigMap]]:
         self.watched_from.append(resource_version)
         at = int(resource_version)
         if at < self.oldest:

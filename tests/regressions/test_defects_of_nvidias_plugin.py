@@ -26,7 +26,7 @@ from tonnage.decide.node.health.xids import struck
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.prefer import prefer
-from tonnage.decide.node.preference.whole_devices import Topology, finished, topology_of, worked_out
+from tonnage.decide.node.preference.whole_devices import DeviceTopology, finished, topology_of, worked_out
 from tonnage.decide.node.share import share
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.health import HealthPolicy
@@ -35,11 +35,11 @@ from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
+    DeviceSlot,
     Injection,
     PlannedResource,
     PluginConfig,
     SharedPolicy,
-    Slot,
 )
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.machine import Machine
@@ -90,7 +90,7 @@ def test_each_model_of_a_node_has_a_resource() -> None:
 # ---- the allocator
 
 
-def topologies(inventory: Inventory) -> tuple[Topology, Topology]:
+def topologies(inventory: Inventory) -> tuple[DeviceTopology, DeviceTopology]:
     """Without tables, as at first, and with them."""
     plain = topology_of(link_matrix(inventory.devices, inventory.links))
     return plain, finished(worked_out(plain))
@@ -215,7 +215,7 @@ def folder() -> Iterator[Path]:
 async def test_what_happens_while_nobody_listens_holds_up_nothing_and_is_told_first(folder: Path) -> None:
     """The health loop waited for a listener, and each event reached one of the listeners alone."""
     lists = [
-        Advertisement(GPU, tuple(Slot(f"GPU-{i}", f"GPU-{i}", healthy=i >= bad) for i in range(8)))
+        Advertisement(GPU, tuple(DeviceSlot(f"GPU-{i}", f"GPU-{i}", healthy=i >= bad) for i in range(8)))
         for bad in range(9)
     ]
     sockets = PluginFolder(folder, folder / "kubelet.sock")

@@ -24,7 +24,7 @@ from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.file_commands import tar
 from tonnage.twin.kubelet.programs.shell_syntax import parse_script
-from tonnage.twin.kubelet.programs.shell_words import UnsupportedError
+from tonnage.twin.kubelet.programs.shell_words import ShellUnsupportedError
 from tonnage.twin.kubelet.streams.container_logs import LogQuery
 from tonnage.twin.kubelet.streams.spdy import SpdyCodec, ping
 from tonnage.wire.schema import load_schema
@@ -109,7 +109,7 @@ def test_an_answer_of_an_api_server_that_makes_no_sense_is_told_as_such(body: by
     ],
 )
 def test_a_script_beyond_the_bounds_is_one_that_the_shell_does_not_know(script: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"commands within each other|more than 64 KiB"):
+    with pytest.raises(ShellUnsupportedError, match=r"commands within each other|more than 64 KiB"):
         parse_script(script)
 
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from support.killed import KilledError
 from tonnage.adapters.checkpoints import payload_of
-from tonnage.agent.main import Host, run_agent
+from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.loop.performer import ActionRecord, Performer, Phase
 from tonnage.model.actions.action import Action
@@ -239,7 +239,7 @@ async def _agent(scene: Scene, place: Place) -> None:
         patch("tonnage.adapters.mps.daemon.ControlDaemons", lambda _: place),
         patch("tonnage.adapters.kubelet.plugin_folder.PluginFolder", lambda *_: NoKubelet()),
     ):
-        await run_agent(options, api=place.cluster, clock=place.clock, host=Host(programs=host))
+        await run_agent(options, api=place.cluster, clock=place.clock, host=AgentHost(programs=host))
 
 
 async def lives(scene: Scene, place: Place, point: KillPoint | None) -> tuple[Fuse, str]:

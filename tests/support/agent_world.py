@@ -7,7 +7,7 @@ from typing import Any
 
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
 from tonnage.ports.clock import Clock
@@ -24,14 +24,14 @@ def world_of(
     *,
     started: asyncio.Event | None = None,
     **ports: Any,
-) -> World:
+) -> AgentWorld:
     """A world in which actions change these, and `ports` besides; without `events` nobody is told of any."""
     if started is None:
         started = asyncio.Event()
         started.set()
     performer = Performer(ActionPorts(checkpoints=checkpoints, api=api, **ports))
     news = events or NodeEvents(node, None, clock)
-    return World(node, api, clock, checkpoints, news, AgentMetrics(clock), performer, started)
+    return AgentWorld(node, api, clock, checkpoints, news, AgentMetrics(clock), performer, started)
 
 
 def events_in(node: str, api: KubernetesApi, clock: Clock) -> NodeEvents:

@@ -11,7 +11,7 @@ from support.sick_node import (
     SickNode,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import NodeFinding, Report
+from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.devices.inventory import MigDevice
 from tonnage.model.layer import NodeLayer
 from tonnage.model.reasons.reason import NodeReason
@@ -66,7 +66,7 @@ def runtime_class(node: SickNode, *, used: bool) -> None:
     node.cluster = replace(node.cluster, runtime_classes={"nvidia": "nvidia", "kata": "kata"})
 
 
-def found(report: Report, code: type[NodeReason]) -> NodeFinding:
+def found(report: DoctorReport, code: type[NodeReason]) -> NodeFinding:
     return next(finding for finding in report.findings if isinstance(finding.reason, code))
 
 

@@ -14,7 +14,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.manager import MigWays, NodeMig
-from tonnage.decide.node.choose_config import Choice, ConfigInForce
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.wanted_layout import MigWish
 from tonnage.model.actions.devices import MigStep, ResetGpu
@@ -142,7 +142,7 @@ class Agent:
         self.machine, self.clock = machine, clock
         self.asked_wishes = CountedTopic(clock, wish)
         self.board = replace(NodeBoard.blank(clock), mig_wish=self.asked_wishes)
-        self.board.configuration.publish(ConfigInForce(PluginConfig(), Choice("", "built-in")))
+        self.board.configuration.publish(ConfigInForce(PluginConfig(), ConfigChoice("", "built-in")))
         self.holds = ()
         self.devices = NodeDevices(world, self.board, machine.backend)
         self.host: MigHost | None = None

@@ -11,9 +11,9 @@ from typing import Any, Final
 from support.genuine_scheduler import GenuineScheduler, RefusedError, Verdict
 from support.random_manifests import surroundings
 from tonnage.decide.kubernetes.scheduler.sampling import candidates
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
-from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
 from tonnage.reading.documents import snapshot_from_documents
@@ -86,13 +86,15 @@ class Duel:
         self.found += [f"{name}: {difference}" for difference in differences]
         return verdict is None or not verdict.nominated
 
-    def _read(self, raw: Body) -> tuple[View, Pod]:
+    def _read(self, raw: Body) -> tuple[ClusterView, Pod]:
         documents = [*self._around, *self._there, raw]
         snapshot = snapshot_from_documents(documents, server_version=self.version)
         snapshot = replace(snapshot, schedulers=self.profiles)
         return view_of(snapshot), next(pod for pod in snapshot.pods if pod.uid == raw["metadata"]["uid"])
 
-    def _differences(self, view: View, pod: Pod, decision: Decision, verdict: Verdict | None) -> list[str]:
+    def _differences(
+        self, view: ClusterView, pod: Pod, decision: SchedulingDecision, verdict: Verdict | None
+    ) -> list[str]:
         if verdict is None:
             return [] if decision.held else [f"no verdict; the engine: {decision.chosen or decision.message}"]
         if decision.unmodelled:
@@ -111,7 +113,7 @@ class Duel:
             found += self._as_to_victims(decision)
         return found
 
-    def _as_to_the_node(self, view: View, decision: Decision, verdict: Verdict) -> list[str]:
+    def _as_to_the_node(self, view: ClusterView, decision: SchedulingDecision, verdict: Verdict) -> list[str]:
         node = verdict.node
         if node not in decision.feasible:
             return [f"placed on {node}, the engine: {decision.message or decision.feasible}"]
@@ -129,7 +131,7 @@ class Duel:
             found.append(f"placed on {node}, which is not among the best of {totals}")
         return found
 
-    def _as_to_victims(self, decision: Decision) -> list[str]:
+    def _as_to_victims(self, decision: SchedulingDecision) -> list[str]:
         """Pods that went; one that is leaving for long may make the scheduler take more the next time."""
         staying = [obj for obj in self._there if obj["kind"] == "Pod" and not _leaves(obj)]
         wanted = {victim.key for victim in decision.victims if not victim.status.terminating}

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from tonnage.adapters.node_facts import gather, plugin, runtime_version
 from tonnage.adapters.node_facts.cluster import cluster_facts
-from tonnage.adapters.node_facts.gather import Gathering, Looking
+from tonnage.adapters.node_facts.gather import Looking, NodeLook
 from tonnage.model.devices.inventory import Device, GpuProcess, Inventory
 from tonnage.model.json import JsonObject
 from tonnage.model.node.facts import ClusterFacts, DriverAnswer, NodeFacts
@@ -225,7 +225,7 @@ class SickNode:
         """What doctor sees, with the driver's answer as the test has it."""
         silence: Callable[[str], None] = lambda _: None  # noqa: E731
         looking = Looking(self.root, "node", "none", deadline_s=PATIENCE_S, numbers=numbers_in(self.root))
-        found = await Gathering(looking, self._cluster, silence).facts()
+        found = await NodeLook(looking, self._cluster, silence).facts()
         if self.answer is not None:
             return replace(found, answer=self.answer)
         if self.inventory is None:

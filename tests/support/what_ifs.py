@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tonnage.diagnose.simulate.outcomes import Outcome
+from tonnage.diagnose.simulate.outcomes import SimulatedCluster
 from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.changes import (
     Alternative,
@@ -47,7 +47,7 @@ def pod(
     return replace(base, **{"owner": Owner("Job", name.split("-", maxsplit=1)[0]), "status": status, **more})  # type: ignore[arg-type]
 
 
-def tried(snapshot: Snapshot, *changes: Change) -> Outcome:
+def tried(snapshot: Snapshot, *changes: Change) -> SimulatedCluster:
     return what_if(snapshot, [Alternative("after", changes)]).alternatives[0]
 
 
@@ -57,11 +57,11 @@ def problems(snapshot: Snapshot, *changes: Change) -> list[tuple[str, str]]:
     return [(problem.what, problem.remedy) for problem in caught.value.problems]
 
 
-def waiting(outcome: Outcome) -> dict[str, int]:
+def waiting(outcome: SimulatedCluster) -> dict[str, int]:
     return {one.code: len(one.pods) for one in outcome.waiting}
 
 
-def whereabouts(outcome: Outcome) -> dict[str, str | None]:
+def whereabouts(outcome: SimulatedCluster) -> dict[str, str | None]:
     return {fate.candidate.pod.name: fate.node for fate in outcome.fates}
 
 

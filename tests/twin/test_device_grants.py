@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.decide.kubernetes.claims.allocator import Picked
-from tonnage.model.kubernetes.resource_claims import DeviceId
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId
 from tonnage.twin.scheduler.device_grants import allocation_of
 
 _ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
@@ -21,7 +21,7 @@ def _slice(pool: str, *devices: Any, **where: Any) -> Any:
 
 
 def _picked(pool: str, device: str, request: str = "r", **more: Any) -> Picked:
-    return Picked(request, DeviceId("d", pool, device), **more)
+    return Picked(request, ClaimDeviceId("d", pool, device), **more)
 
 
 def _reached(*terms: Any) -> Any:

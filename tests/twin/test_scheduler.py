@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.ports.kubernetes import Change, PatchType
+from tonnage.ports.kubernetes import PatchType, WatchEvent
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
@@ -56,7 +56,7 @@ class Api(LocalKubernetes):
         if self.mute_at_eviction:
             self.heard.clear()
 
-    async def watch(self, kind: Kind[T], **options: Any) -> AsyncIterator[Change[T]]:
+    async def watch(self, kind: Kind[T], **options: Any) -> AsyncIterator[WatchEvent[T]]:
         async for change in super().watch(kind, **options):
             await self.heard.wait()
             yield change
@@ -100,7 +100,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods that were tried, in order."""
     tried: list[str] = []
 
-    def noted(pod: Pod, *rest: Any, **options: Any) -> Decision:
+    def noted(pod: Pod, *rest: Any, **options: Any) -> SchedulingDecision:
         tried.append(pod.name)
         return schedule_on(pod, *rest, **options)
 
@@ -396,7 +396,7 @@ async def test_an_affinity_is_tried_again_when_its_pod_arrives(api: Api, clock: 
 async def test_what_the_engine_does_not_decide_is_refused_by_name(
     api: Api, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_ = Decision(unmodelled=("gangs",))
+    open_ = SchedulingDecision(unmodelled=("gangs",))
     monkeypatch.setattr("tonnage.twin.scheduler.loop.schedule_on", lambda *_, **__: open_)
     await api.node("a")
     await api.pod("p")

@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports.kubernetes import Change
+from tonnage.ports.kubernetes import WatchEvent
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
@@ -43,7 +43,7 @@ class SlowApi(Api):
             await asyncio.sleep(0)
         return await super().patch(kind, name, patch, **options)
 
-    async def watch(self, kind: Kind[T], **options: Any) -> AsyncIterator[Change[T]]:
+    async def watch(self, kind: Kind[T], **options: Any) -> AsyncIterator[WatchEvent[T]]:
         async for change in super().watch(kind, **options):
             if kind == kinds.RESOURCE_CLAIM:
                 await self.told.wait()

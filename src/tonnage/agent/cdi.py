@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.allocate import without_spec
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.loop.ticks import next_beat
@@ -34,7 +34,7 @@ _KINDS: Final = (
 class NodeCdi:
     """Has the specs brought up to date when devices, configuration or the driver's files change."""
 
-    def __init__(self, world: World, board: NodeBoard, specs: CdiSpecs) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, specs: CdiSpecs) -> None:
         self._clock = world.clock
         self._specs = specs
         self._wake = asyncio.Event()
@@ -66,7 +66,7 @@ class CdiSpecs:
     A spec for management is kept fresh where a person made one, and comes back with the driver.
     """
 
-    def __init__(self, world: World, board: NodeBoard, files: CdiView) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, files: CdiView) -> None:
         self._node = world.node
         self._events = world.events
         self._performer = world.performer

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.health.checkpoint import recalled, remembered
 from tonnage.decide.node.health.device_health import judged, looked, next_look_s, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
@@ -37,7 +37,7 @@ class NodeDevices:
     Nothing is judged before there is a configuration: another policy than the node's would forget faults.
     """
 
-    def __init__(self, world: World, board: NodeBoard, backend: DeviceReader) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, backend: DeviceReader) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
@@ -167,7 +167,7 @@ class NodeDevices:
 class DeviceMemory:
     """What is known of the devices' health, on disk: a restart of the agent heals nobody."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AgentWorld) -> None:
         self._node = world.node
         self._clock = world.clock
         self._checkpoints = world.checkpoints

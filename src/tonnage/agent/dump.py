@@ -33,14 +33,14 @@ VERSION: Final = 1
 T = TypeVar("T")
 
 
-class Seen(msgspec.Struct, Generic[T], frozen=True):
+class DumpedFact(msgspec.Struct, Generic[T], frozen=True):
     """A fact of the board; `age_s` is null where nothing was seen yet."""
 
     value: T
     age_s: float | None = None
 
 
-class NodeFacts(msgspec.Struct, frozen=True):
+class DumpedFacts(msgspec.Struct, frozen=True):
     """Of the Node object what the agent goes by: its labels, and whether it is cordoned."""
 
     labels: Mapping[str, str]
@@ -64,25 +64,25 @@ class OfferFacts(msgspec.Struct, frozen=True):
 class BoardFacts(msgspec.Struct, frozen=True):
     """The board's topics under their own names: see `NodeBoard`."""
 
-    inventory: Seen[Inventory | None]
-    devices_error: Seen[str]
-    withheld: Seen[Mapping[str, tuple[int, ...]]]
-    configuration: Seen[ConfigInForce | None]
-    config_asked: Seen[bool]
-    node: Seen[NodeFacts | None]
-    node_versions: Seen[tuple[str, str]]
-    holds: Seen[HoldFacts]
-    offer: Seen[OfferFacts | None]
-    mps: Seen[Mapping[ResourceName, MpsState]]
-    mps_condition: Seen[ConditionReport]
-    mig_wish: Seen[MigWish | None]
-    mig_work: Seen[MigWork]
-    mig_standing: Seen[MigStanding | None]
-    mig_condition: Seen[ConditionReport]
-    software: Seen[NodeSoftware]
-    samples: Seen[tuple[Sample, ...]]
-    machine: Seen[Machine | None]
-    labels: Seen[PublishedLabels | None]
+    inventory: DumpedFact[Inventory | None]
+    devices_error: DumpedFact[str]
+    withheld: DumpedFact[Mapping[str, tuple[int, ...]]]
+    configuration: DumpedFact[ConfigInForce | None]
+    config_asked: DumpedFact[bool]
+    node: DumpedFact[DumpedFacts | None]
+    node_versions: DumpedFact[tuple[str, str]]
+    holds: DumpedFact[HoldFacts]
+    offer: DumpedFact[OfferFacts | None]
+    mps: DumpedFact[Mapping[ResourceName, MpsState]]
+    mps_condition: DumpedFact[ConditionReport]
+    mig_wish: DumpedFact[MigWish | None]
+    mig_work: DumpedFact[MigWork]
+    mig_standing: DumpedFact[MigStanding | None]
+    mig_condition: DumpedFact[ConditionReport]
+    software: DumpedFact[NodeSoftware]
+    samples: DumpedFact[tuple[Sample, ...]]
+    machine: DumpedFact[Machine | None]
+    labels: DumpedFact[PublishedLabels | None]
 
 
 class NodeDump(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ def dump_in(text: bytes) -> NodeDump:
 def board_of(dump: NodeDump, clock: Clock) -> NodeBoard:
     """The board that was dumped, as of now by this clock. What the node offers is decided anew."""
     facts, now = dump.facts, clock.monotonic()
-    dumped: dict[str, Seen[Any]] = msgspec.structs.asdict(facts)
+    dumped: dict[str, DumpedFact[Any]] = msgspec.structs.asdict(facts)
     values: dict[str, Any] = {name: fact.value for name, fact in dumped.items()}
     values["holds"] = DeviceHolds.of(facts.holds.value.holds, settled=facts.holds.value.known)
     values["offer"] = None if facts.offer.value is None else _offer(facts)
@@ -150,8 +150,8 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
     }
 
 
-def _dumped(fact: Fact[Any], now: float) -> Seen[Any]:
-    return Seen(_shown(fact.value), None if fact.seen_s is None else round(now - fact.seen_s, 3))
+def _dumped(fact: Fact[Any], now: float) -> DumpedFact[Any]:
+    return DumpedFact(_shown(fact.value), None if fact.seen_s is None else round(now - fact.seen_s, 3))
 
 
 def _offer(facts: BoardFacts) -> NodeOffer | None:
@@ -170,7 +170,7 @@ def _shown(value: Any) -> Any:
         case MigWish():
             return replace(value, host=HostWork())
         case Node():
-            return NodeFacts(value.metadata.labels, value.spec.unschedulable)
+            return DumpedFacts(value.metadata.labels, value.spec.unschedulable)
         case DeviceHolds():
             return HoldFacts(value.holds, value.settled)
         case NodeOffer():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.status.node_software import SoftwareWatch
-    from tonnage.agent.world import MigPermits, World
+    from tonnage.agent.world import AgentWorld, MigPermits
     from tonnage.loop.effects import ActionPorts
 
 _LOG: Final = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class TextOutput(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class AgentHost:
     """What the agent may do on its host beside reading and writing files.
 
     `programs` run there; None: those below `--mig-host-root` are really run. `output` is what the agent calls
@@ -70,7 +70,7 @@ async def run_agent(
     clock: Clock,
     metrics: AgentMetrics | None = None,
     started: asyncio.Event | None = None,
-    host: Host | None = None,
+    host: AgentHost | None = None,
 ) -> None:
     """Run until cancelled; without `api` the configuration is `options.config` and nothing is published.
 
@@ -87,7 +87,7 @@ async def run_agent(
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / STATE / "agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
-            ports = _ports(options, backend, api, host or Host())
+            ports = _ports(options, backend, api, host or AgentHost())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
                 await _run(options, ports, world, listening)
@@ -96,7 +96,7 @@ async def run_agent(
 
 
 def _ports(
-    options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, host: Host
+    options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, host: AgentHost
 ) -> ActionPorts:
     """What the agent may change."""
     from tonnage.adapters.features_file import FeatureLines
@@ -125,21 +125,23 @@ def _world(
     clock: Clock,
     metrics: AgentMetrics | None,
     started: asyncio.Event,
-) -> World:
+) -> AgentWorld:
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics.counters import AgentMetrics
-    from tonnage.agent.world import World
+    from tonnage.agent.world import AgentWorld
     from tonnage.loop.performer import Performer
 
     performer = Performer(ports)
     events = NodeEvents(options.node_name, performer if ports.api is not None else None, clock)
     counters = metrics or AgentMetrics(clock)
     assert ports.checkpoints is not None
-    return World(options.node_name, ports.api, clock, ports.checkpoints, events, counters, performer, started)
+    return AgentWorld(
+        options.node_name, ports.api, clock, ports.checkpoints, events, counters, performer, started
+    )
 
 
 async def _run(
-    options: AgentOptions, ports: ActionPorts, world: World, listening: socket.socket | None
+    options: AgentOptions, ports: ActionPorts, world: AgentWorld, listening: socket.socket | None
 ) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
@@ -213,7 +215,7 @@ def _socket_of(options: AgentOptions) -> Path | None:
     return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
 
 
-async def _serve_dumps(options: AgentOptions, world: World, board: NodeBoard) -> None:
+async def _serve_dumps(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> None:
     """Let root ask for the board, once kubelet knows the devices."""
     await world.started.wait()
     from tonnage.adapters.agent_socket import SOCKET, AgentSocket
@@ -231,12 +233,12 @@ def _dump_maker() -> Callable[..., bytes]:
     return dump_of
 
 
-async def _begin(world: World) -> None:
+async def _begin(world: AgentWorld) -> None:
     await world.clock.sleep(_SERVE_S)
     world.started.set()
 
 
-def _node_config(options: AgentOptions, world: World, board: NodeBoard) -> NodeConfig:
+def _node_config(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> NodeConfig:
     from tonnage.adapters.config_file import MountedConfigFile
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.adapters.host_paths import HostPaths
@@ -259,7 +261,7 @@ def _spec_folder(options: AgentOptions) -> FolderCdi:
     return FolderCdi(options.root, options.driver_root, own_hook=own_hook(options.reading))
 
 
-def _software(options: AgentOptions, world: World, board: NodeBoard) -> SoftwareWatch:
+def _software(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> SoftwareWatch:
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.agent.status.node_software import SoftwareWatch
 
@@ -267,7 +269,10 @@ def _software(options: AgentOptions, world: World, board: NodeBoard) -> Software
 
 
 async def _answer(
-    listening: socket.socket, world: World, probes: Probes, streams: Callable[[], Mapping[ResourceName, int]]
+    listening: socket.socket,
+    world: AgentWorld,
+    probes: Probes,
+    streams: Callable[[], Mapping[ResourceName, int]],
 ) -> None:
     """Answer probes and show metrics, from the first registration on: nothing may make that one late."""
     until = world.clock.monotonic() + _SERVE_S
@@ -288,13 +293,13 @@ def _server(
     import platform
 
     from tonnage.adapters.http.metrics_page import MetricsPage
-    from tonnage.adapters.http.server import HttpServer, Request, Response, Route, lines
+    from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Route, lines
     from tonnage.agent.metrics.families import agent_families
 
     build = {"version": __version__, "python": platform.python_version()}
 
     def probe(problems: Callable[[], tuple[str, ...]]) -> Route:
-        async def answer(_: Request) -> Response:
+        async def answer(_: HttpRequest) -> Response:
             wrong = problems()
             return lines(503, *wrong) if wrong else lines(200, "ok")
 
@@ -317,7 +322,7 @@ def _check(options: AgentOptions) -> Address | None:
     return address
 
 
-def _label_sink(options: AgentOptions, world: World) -> Callable[[FeatureSettings], LabelSink] | None:
+def _label_sink(options: AgentOptions, world: AgentWorld) -> Callable[[FeatureSettings], LabelSink] | None:
     """Where labels go under a configuration; None for nowhere."""
     from tonnage.agent.labels.sinks import FeatureFile, NodeFeatureObject, NodeLabels
 

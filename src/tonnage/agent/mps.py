@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.decide.node.mps.checkpoint import recalled, remembered
 from tonnage.decide.node.mps.daemons import daemons_of
 from tonnage.decide.node.mps.steps import (
-    Ask,
-    Standing,
+    DaemonState,
+    QueryDaemon,
     Step,
     answered,
     died,
@@ -53,7 +53,7 @@ class NodeMps:
     the agent that comes after one that was killed gives devices back that nobody wants to share any more.
     """
 
-    def __init__(self, world: World, board: NodeBoard, daemons: MpsView) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, daemons: MpsView) -> None:
         self._node = world.node
         self._clock = world.clock
         self._checkpoints = world.checkpoints
@@ -70,7 +70,7 @@ class NodeMps:
         self._saved = b""
         self._saving = asyncio.Lock()
         self._marking = asyncio.Lock()
-        self._standing: dict[ResourceName, Standing] = {}
+        self._standing: dict[ResourceName, DaemonState] = {}
         self._marked: dict[str, bool] = {}
         for topic in (board.inventory, board.devices_error, board.configuration):
             topic.subscribe(self._wake.set)
@@ -119,7 +119,7 @@ class NodeMps:
             ):
                 self._wake.set()
 
-    def _ended(self, standing: Standing) -> str:
+    def _ended(self, standing: DaemonState) -> str:
         return self._daemons.ended(standing.daemon) if standing.alive else ""
 
     def _turn(self, group: asyncio.TaskGroup) -> None:
@@ -134,7 +134,7 @@ class NodeMps:
         now = self._clock.monotonic()
         for step in next_steps(daemons, self._standing, held, now=now):
             name = step.daemon.resource
-            before = self._standing.get(name) or Standing(step.daemon)
+            before = self._standing.get(name) or DaemonState(step.daemon)
             daemon = step.daemon if isinstance(step, StartDaemon) else before.daemon
             self._used = True
             self._put(name, replace(before, daemon=daemon, busy=True))
@@ -170,13 +170,13 @@ class NodeMps:
         """Take one step; what comes of it is in `standing`."""
         name = step.daemon.resource
         before = self._standing[name]
-        after: Standing | None = None
+        after: DaemonState | None = None
         try:
             match step:
                 case StartDaemon(daemon):
                     await self._start(daemon)
                     after = started(before, now=self._clock.monotonic())
-                case Ask(daemon):
+                case QueryDaemon(daemon):
                     await self._ask(daemon)
                     after = answered(before, now=self._clock.monotonic())
                 case StopDaemon(daemon):
@@ -193,9 +193,9 @@ class NodeMps:
             self._put(name, replace(after, busy=False))
         self._wake.set()
 
-    def _failed(self, step: Step, before: Standing, why: str) -> Standing:
+    def _failed(self, step: Step, before: DaemonState, why: str) -> DaemonState:
         now = self._clock.monotonic()
-        if isinstance(step, Ask):
+        if isinstance(step, QueryDaemon):
             return silent(before, why, now=now)
         if isinstance(step, StopDaemon):
             _LOG.warning(
@@ -230,7 +230,7 @@ class NodeMps:
                 with nullcontext() if healthy[device.uuid] else suppress(HardwareError):
                     await self._performer.perform(SetComputeMode(device.uuid, mode))
 
-    def _put(self, name: ResourceName, after: Standing) -> None:
+    def _put(self, name: ResourceName, after: DaemonState) -> None:
         before = self._standing.get(name)
         self._standing[name] = after
         self._publish(name, before.state if before else None, after.state)
@@ -261,7 +261,7 @@ class NodeMps:
     async def _end(self) -> None:
         """End daemons in order, side by side; what cannot be ended in time is killed, and left on disk."""
 
-        async def end_daemon(standing: Standing) -> ResourceName | None:
+        async def end_daemon(standing: DaemonState) -> ResourceName | None:
             try:
                 await self._stop(standing.daemon)
             except HardwareError as error:
@@ -286,7 +286,7 @@ class NodeMps:
                 self._used, left = True, recalled(parsed_json(payload))
         except (HardwareError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
-        self._standing = {daemon.resource: Standing(daemon) for daemon in left}
+        self._standing = {daemon.resource: DaemonState(daemon) for daemon in left}
         self._recalled = True
         self._board.mps_condition.publish(self._condition())
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.ledger import Census, Claim
 from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError
@@ -25,7 +25,9 @@ _RETRY_S: Final = 1.0
 class NodePods:
     """The pods bound to the node. `on_change` is called when one came, ended or left."""
 
-    def __init__(self, world: World, *, on_change: Callable[[], None], on_census: Callable[[], None]) -> None:
+    def __init__(
+        self, world: AgentWorld, *, on_change: Callable[[], None], on_census: Callable[[], None]
+    ) -> None:
         self._api = world.api
         self._clock = world.clock
         self._started = world.started

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.mig.layout import NodeMigLayout
-    from tonnage.agent.world import MigPermits, World
+    from tonnage.agent.world import AgentWorld, MigPermits
 
 
 async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterable[Override]) -> None:
@@ -44,7 +44,7 @@ async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterabl
 
 async def layout_of(
     permits: MigPermits,
-    world: World,
+    world: AgentWorld,
     board: NodeBoard,
     hardware: DeviceReader,
     devices: NodeDevices,

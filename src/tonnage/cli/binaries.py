@@ -55,7 +55,7 @@ class Binaries:
 
 
 def chosen_minor(environment: Mapping[str, str], default: str = DEFAULT_MINOR) -> str:
-    """`$KUBERNETES_VERSION` as a minor version, else `wanted`.
+    """`$KUBERNETES_VERSION` as a minor version, else `default`.
 
     Raises:
         ConfigError: no such version is pinned.

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.cli.folders import state_folder
 from tonnage.cli.options import Common
 from tonnage.cli.output import say
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tonnage.adapters.snapshots.cluster_file import ClusterFile
     from tonnage.model.kubernetes.cluster import Snapshot
 
-_USUAL: Final = Limit()
+_USUAL: Final = SizeLimit()
 
 
 @asynccontextmanager
@@ -61,12 +61,12 @@ async def snapshot_of(common: Common) -> Snapshot:
         return await read_live(api)
 
 
-def read_snapshot(path: Path, limit: Limit = _USUAL) -> Snapshot:
+def read_snapshot(path: Path, limit: SizeLimit = _USUAL) -> Snapshot:
     """A cluster out of a file. Raises ConfigError as `read_file`."""
     return read_file(path, limit).snapshot
 
 
-def read_file(path: Path, limit: Limit) -> ClusterFile:
+def read_file(path: Path, limit: SizeLimit) -> ClusterFile:
     """A cluster out of a file, and what else the file says of it.
 
     Raises:

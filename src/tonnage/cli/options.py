@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from tonnage.adapters.snapshots.limit import MOST_BYTES, MOST_WHOLE_BYTES, OPTION, Limit, size_text
+from tonnage.adapters.snapshots.limit import MOST_BYTES, MOST_WHOLE_BYTES, OPTION, SizeLimit, size_text
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
@@ -30,9 +30,9 @@ class Common:
     max_size: int | None = None
 
     @property
-    def limit(self) -> Limit:
+    def limit(self) -> SizeLimit:
         """How much a file with a cluster or a trace may come to."""
-        return Limit(self.max_size)
+        return SizeLimit(self.max_size)
 
 
 _OLDEST_MINOR: Final = 31
@@ -67,7 +67,7 @@ _LONGEST_WORD: Final = 100
 _LARGEST_SIZE: Final = 1 << 40
 
 
-class Size(click.ParamType[int]):
+class SizeOption(click.ParamType[int]):
     """Bytes, as Kubernetes writes sizes: 2Gi, 600M."""
 
     name = "size"
@@ -89,7 +89,7 @@ class Size(click.ParamType[int]):
 _MAX_SIZE: Final = (
     click.option(
         OPTION,
-        type=Size(),
+        type=SizeOption(),
         metavar="SIZE",
         help=f"Most that a file with a cluster or a trace may come to, unpacked "
         f"[default: {size_text(MOST_BYTES)}, {size_text(MOST_WHOLE_BYTES)} of what is no snapshot].",

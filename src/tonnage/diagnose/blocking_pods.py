@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.state import utc
-from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.name_lists import listed
@@ -19,7 +19,7 @@ _COST = 30
 
 def wait_for(
     pod: Pod, node: NodeView, reason: InsufficientResource | TooManyPods, now: datetime | None
-) -> Edit | None:
+) -> RemedyEdit | None:
     """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
     if isinstance(reason, InsufficientResource):
         resource, short = reason.resource, reason.requested - reason.free
@@ -35,7 +35,7 @@ def wait_for(
     return _edit(node, ending, pods_text)
 
 
-def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> Edit | None:
+def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> RemedyEdit | None:
     """Wait until one pod of the node, `namespace/name`, ends; None when it is elsewhere."""
     ending = tuple(other for other in node.pods if f"{other.namespace}/{other.name}" == name)
     return _edit(node, ending, _pod_with_end(ending[0], pod.namespace, now)) if ending else None
@@ -71,8 +71,8 @@ def until(pod: Pod, now: datetime | None) -> str:
     return f"it ends by {utc(by)}, {why}"
 
 
-def _edit(node: NodeView, ending: tuple[Pod, ...], pods_text: str) -> Edit:
-    def on_view(view: View) -> View:
+def _edit(node: NodeView, ending: tuple[Pod, ...], pods_text: str) -> RemedyEdit:
+    def on_view(view: ClusterView) -> ClusterView:
         return view.with_node(view.nodes[node.name].without(ending))
 
     waits_for = f"{pods_text} on {node.name}"
@@ -82,7 +82,7 @@ def _edit(node: NodeView, ending: tuple[Pod, ...], pods_text: str) -> Edit:
         action = f"wait for {waits_for} to end"
     timed = all(ends_by(pod) is not None for pod in ending)
     cost = (_SOON_COST if leaving else _COST - timed) + len(ending)
-    return Edit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
+    return RemedyEdit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
 
 
 def _pod_with_end(pod: Pod, namespace: str, now: datetime | None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tonnage.decide.kubernetes.requests import is_extended, pod_requests
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.notable_nodes import Remarkable
 from tonnage.model.kubernetes.cluster import Manifest, Pod
 from tonnage.model.reasons.reason import Reason
@@ -20,8 +20,8 @@ class Case:
     """A pod that waits, the view that it was judged on, and the judgement, node class by node class."""
 
     pod: Pod
-    view: View
-    decision: Decision
+    view: ClusterView
+    decision: SchedulingDecision
     classes: tuple[NodeClass, ...]
     original: Pod
     """The pod with what it asks of another scheduler, which hides that from the default one's rules."""
@@ -40,7 +40,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldError:
+class ManifestFieldError:
     """What the API server says about one field of a manifest, and what Tonnage says about it."""
 
     path: str
@@ -51,7 +51,7 @@ class FieldError:
 class ManifestRule(Protocol):
     """A rule about a manifest alone, as the API server's validation sees it."""
 
-    def errors(self, manifest: Manifest, /) -> Iterable[FieldError]:
+    def errors(self, manifest: Manifest, /) -> Iterable[ManifestFieldError]:
         """The errors in the order in which the API server lists them."""
         ...
 
@@ -65,6 +65,6 @@ def device_needs(pod: Pod) -> dict[str, int]:
     return {name: n for name, n in sorted(pod_requests(pod).items()) if is_extended(name) and n > 0}
 
 
-def is_offered(view: View, resource: str) -> bool:
+def is_offered(view: ClusterView, resource: str) -> bool:
     """Whether any node has some of a resource allocatable."""
     return any(node.node.allocatable.get(resource, 0) > 0 for node in view.nodes.values())

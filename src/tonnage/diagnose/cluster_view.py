@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tonnage.decide.kubernetes.kubelet.admission import mark_of
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
-from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
+from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose.explain.nodes.state import at_work
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.notable_nodes import Remarkable, remarkable_of
@@ -28,11 +28,13 @@ LARGE: Final = 64
 class Ground:
     """What many questions about one cluster share."""
 
-    view: View
+    view: ClusterView
     remarkable: Remarkable
     engine: FleetEngine | None = None
 
-    def decide(self, pod: Pod) -> tuple[Decision, NodeVerdicts, Callable[[], tuple[NodeClass, ...]]]:
+    def decide(
+        self, pod: Pod
+    ) -> tuple[SchedulingDecision, NodeVerdicts, Callable[[], tuple[NodeClass, ...]]]:
         """The decision, every node's verdict, and how to come by the classes of nodes."""
         engine = self._engine_for(pod)
         if engine is None:
@@ -46,11 +48,11 @@ class Ground:
 
         return schedule_on(pod, self.view, engine=engine), verdicts, classes
 
-    def decision(self, pod: Pod) -> Decision:
+    def decision(self, pod: Pod) -> SchedulingDecision:
         """What the scheduler does with a pod here."""
         return schedule_on(pod, self.view, engine=self._engine_for(pod), scored=False)
 
-    def chosen(self, pod: Pod, view: View) -> str | None:
+    def chosen(self, pod: Pod, view: ClusterView) -> str | None:
         """Where the scheduler puts a pod; `view` is this one or a changed one."""
         engine = self._engine_for(pod) if view is self.view else None
         return schedule_on(pod, view, engine=engine, scored=False).chosen
@@ -125,14 +127,14 @@ def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     return any(left is not other for left, other in zip(some, others, strict=True))
 
 
-def _states_of(view: View) -> tuple[int, ...]:
+def _states_of(view: ClusterView) -> tuple[int, ...]:
     """A number for what a node says about itself when it is closed."""
     numbers: dict[object, int] = {}
     states = ((node.node.ills, node.node.cordon, at_work(node.node)) for node in view.nodes.values())
     return tuple(numbers.setdefault(state, len(numbers)) for state in states)
 
 
-def marks_of(view: View) -> tuple[int, ...]:
+def marks_of(view: ClusterView) -> tuple[int, ...]:
     """A number for what a node offers and what its labels and agent say of its GPUs; unread nodes alone."""
     numbers: dict[object, int] = {}
     marks: list[int] = []

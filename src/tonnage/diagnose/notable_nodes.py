@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 
 MIG_STATE: Final = "nvidia.com/mig.config.state"
 
@@ -25,7 +25,7 @@ class Remarkable:
     ill: tuple[str, ...] = ()
 
 
-def remarkable_of(view: View) -> Remarkable:
+def remarkable_of(view: ClusterView) -> Remarkable:
     """Found by looking at every node once."""
     statuses = view.snapshot.gpu
     nodes = {name: node.node for name, node in view.nodes.items()}

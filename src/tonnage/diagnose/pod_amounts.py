@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.diagnose import quantities
-from tonnage.diagnose.case import FieldError
+from tonnage.diagnose.case import ManifestFieldError
 from tonnage.documents.pods.placement import mapping, mappings
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
@@ -27,7 +27,7 @@ _NAMES: Final = ("cpu", "memory")
 _SOURCE: Final = "API server, pod validation"
 
 
-def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[FieldError]:
+def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[ManifestFieldError]:
     """`where` is the path of the spec."""
     resources = mapping(spec.get("resources"))
     limits, own_requests = _read(resources.get("limits")), _read(resources.get("requests"))
@@ -55,7 +55,7 @@ def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[FieldEr
                 yield _error(f"{where}.resources.containers[{index}][{name}].limits", amount, text, message)
 
 
-def _error(path: str, value: str, text: str, message: str) -> FieldError:
+def _error(path: str, value: str, text: str, message: str) -> ManifestFieldError:
     remedy = "give the pod at least what its containers have"
     reason = PodLevelResource(
         subject="Pod",
@@ -64,7 +64,7 @@ def _error(path: str, value: str, text: str, message: str) -> FieldError:
         source=_SOURCE,
         field=path,
     )
-    return FieldError(path, f'Invalid value: "{value}": {text}', reason)
+    return ManifestFieldError(path, f'Invalid value: "{value}": {text}', reason)
 
 
 def _read(value: JsonValue) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
-from tonnage.diagnose.case import FieldError
+from tonnage.diagnose.case import ManifestFieldError
 from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
 from tonnage.model.kubernetes.name_words import wrong_in_container_resource
 from tonnage.model.kubernetes.quantity import parse_quantity
@@ -30,13 +30,13 @@ _INSTEAD: Final = (
 )
 
 
-def errors(manifest: Manifest) -> Iterator[FieldError]:
+def errors(manifest: Manifest) -> Iterator[ManifestFieldError]:
     """Everything wrong with the amounts that containers ask for, container by container."""
     for written in manifest.amounts:
         yield from of(written)
 
 
-def of(written: WrittenAmounts) -> Iterator[FieldError]:
+def of(written: WrittenAmounts) -> Iterator[ManifestFieldError]:
     """What is wrong with one container's. A limit that stands alone counts as a request, too, and is said
     of twice.
     """
@@ -59,7 +59,7 @@ def _may_exceed(name: str) -> bool:
     return ("/" not in name or "kubernetes.io/" in name) and not name.startswith(_HUGE_PAGES)
 
 
-def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[FieldError]:
+def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[ManifestFieldError]:
     where = f"{written.where}.{field}"
     for why in wrong_in_container_resource(name):
         message = f"{name[:100]} is no resource that a container can ask for"
@@ -73,10 +73,10 @@ def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[FieldError
             resource=name,
             field=where,
         )
-        yield FieldError(where, f"Invalid value: {json.dumps(name)}: {why}", reason)
+        yield ManifestFieldError(where, f"Invalid value: {json.dumps(name)}: {why}", reason)
 
 
-def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterator[FieldError]:
+def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterator[ManifestFieldError]:
     value = parse_quantity(text)
     where = f"{written.where}.{field}"
     if value < 0:
@@ -89,7 +89,9 @@ def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterat
             value=text,
             field=where,
         )
-        yield FieldError(where, f'Invalid value: "{text}": must be greater than or equal to 0', negative)
+        yield ManifestFieldError(
+            where, f'Invalid value: "{text}": must be greater than or equal to 0', negative
+        )
     if is_extended(name) and value.denominator != 1:
         part = ResourceNotInteger(
             subject=f"Container {written.container}",
@@ -100,10 +102,10 @@ def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterat
             value=text,
             field=where,
         )
-        yield FieldError(where, f'Invalid value: "{text}": must be an integer', part)
+        yield ManifestFieldError(where, f'Invalid value: "{text}": must be an integer', part)
 
 
-def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) -> Iterator[FieldError]:
+def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) -> Iterator[ManifestFieldError]:
     requested, allowed = parse_quantity(text), parse_quantity(limit)
     where = f"{written.where}.requests"
     if not _may_exceed(name) and requested != allowed:
@@ -125,10 +127,10 @@ def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) ->
         limit=limit,
         field=where,
     )
-    yield FieldError(where, f'Invalid value: "{text}": {error}', reason)
+    yield ManifestFieldError(where, f'Invalid value: "{text}": {error}', reason)
 
 
-def _without_limit(written: WrittenAmounts, name: str, text: str) -> FieldError:
+def _without_limit(written: WrittenAmounts, name: str, text: str) -> ManifestFieldError:
     where = f"{written.where}.limits"
     message = f"{name} stands under requests alone; a device needs a limit"
     remedy = f"put {name}: {text} under limits (the request then follows by itself)"
@@ -141,4 +143,6 @@ def _without_limit(written: WrittenAmounts, name: str, text: str) -> FieldError:
         request=text,
         field=where,
     )
-    return FieldError(where, "Required value: Limit must be set for non overcommitable resources", reason)
+    return ManifestFieldError(
+        where, "Required value: Limit must be set for non overcommitable resources", reason
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.names import SHARED_SUFFIX
 
@@ -14,7 +14,7 @@ _NEAR: Final = 0.85
 """How alike two names are, of 1, for the one to be a slip of the pen: a letter or two."""
 
 
-def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:
+def related_names(resource: str, view: ClusterView) -> dict[str, tuple[str, ...]]:
     """Resources of the same vendor that stand for the same kind of device, and the nodes that offer them."""
     nodes_by_name: dict[str, list[str]] = {}
     related: dict[str, bool] = {}

@@ -38,7 +38,7 @@ _SAME: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SchedulerMessage:
     """A message taken apart. `nodes` None: it is not about nodes. `whole`: words in the place of counts."""
 
     nodes: int | None = None
@@ -47,7 +47,7 @@ class Said:
     preemption: str = ""
 
 
-def parsed_message(message: str) -> Said:
+def parsed_message(message: str) -> SchedulerMessage:
     """The parts of a message; one that has another form stands in `whole`.
 
     >>> said("0/3 nodes are available: 1 Too many pods, 2 node(s) had taint {a: b}, that the pod didn't "
@@ -60,7 +60,7 @@ def parsed_message(message: str) -> Said:
     text = message[:_LONGEST].strip()
     head = _HEAD.match(text)
     if head is None:
-        return Said(0 if text == messages.NO_NODES else None, whole=text)
+        return SchedulerMessage(0 if text == messages.NO_NODES else None, whole=text)
     rest = text[head.end() :]
     end = _AFTER.search(rest)
     body, after = (rest[: end.start()], rest[end.start() :]) if end else (rest.rstrip("."), "")
@@ -69,9 +69,9 @@ def parsed_message(message: str) -> Said:
     for part in _NEXT.split(body) if body else ():
         counted = _COUNTED.fullmatch(part)
         if counted is None:
-            return Said(int(head[1]), whole=body, preemption=preemption)
+            return SchedulerMessage(int(head[1]), whole=body, preemption=preemption)
         counts[today(counted[2])] += int(counted[1])
-    return Said(int(head[1]), dict(counts), "", preemption)
+    return SchedulerMessage(int(head[1]), dict(counts), "", preemption)
 
 
 def today(words: str) -> str:

@@ -24,9 +24,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tonnage.documents.scenario import parse_taint
-from tonnage.documents.yaml.reader import Located, parse_yaml
+from tonnage.documents.yaml.reader import MarkedDocument, parse_yaml
 from tonnage.documents.yaml.reader import Path as FieldPath
-from tonnage.documents.yaml.source import Document, FieldError, validate
+from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
 from tonnage.model import changes as m
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.quantity import integer_value, milli_value
@@ -38,7 +38,7 @@ _Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 _Text = Annotated[str, Field(min_length=1, max_length=253)]
 
 
-def chosen_nodes(text: str) -> m.Chosen:
+def chosen_nodes(text: str) -> m.NodeSelection:
     """Nodes by a pattern of their name and by labels, separated by commas.
 
     >>> str(chosen_nodes("a100-*")), str(chosen_nodes("pool=a100,zone=a"))
@@ -58,14 +58,14 @@ def chosen_nodes(text: str) -> m.Chosen:
             raise ValueError(f"no nodes are chosen by {text[:60]!r}")
     if len(names) > 1:
         raise ValueError(f"more than one pattern of names: {', '.join(names)[:60]}")
-    return m.Chosen(names[0] if names else "*", labels)
+    return m.NodeSelection(names[0] if names else "*", labels)
 
 
 def _nodes(text: str) -> str:
     try:
         chosen_nodes(text)
     except ValueError as error:
-        raise FieldError(
+        raise DocumentFieldError(
             str(error), remedy="write a pattern of names (a100-*) or labels (pool=a100)"
         ) from None
     return text
@@ -86,7 +86,7 @@ class _SetMig(_OfNodes):
     @model_validator(mode="after")
     def _some(self) -> _SetMig:
         if self.devices is not None and not 0 < len(self.devices) <= MOST_CHANGES:
-            raise FieldError("no GPU is meant", remedy="give indices, or leave devices out for all")
+            raise DocumentFieldError("no GPU is meant", remedy="give indices, or leave devices out for all")
         return self
 
 
@@ -110,9 +110,11 @@ class _AddNodes(Document):
     @model_validator(mode="after")
     def _one_kind(self) -> _AddNodes:
         if bool(self.like) == bool(self.product):
-            raise FieldError("give either like or product", remedy="like: a100-0, or product: H100-80")
+            raise DocumentFieldError(
+                "give either like or product", remedy="like: a100-0, or product: H100-80"
+            )
         if self.product and not self.gpus:
-            raise FieldError("how many GPUs a node has is missing", remedy="gpus: 8")
+            raise DocumentFieldError("how many GPUs a node has is missing", remedy="gpus: 8")
         return self
 
 
@@ -155,7 +157,7 @@ class ChangeDocument(Document):
         set_kinds = [name for name, value in self if value is not None]
         if len(set_kinds) != 1:
             names = ", ".join(field.alias or name for name, field in type(self).model_fields.items())
-            raise FieldError("a change is just one of its kinds", remedy=f"one of {names}")
+            raise DocumentFieldError("a change is just one of its kinds", remedy=f"one of {names}")
         return self
 
 
@@ -173,10 +175,14 @@ class ChangesDocument(Document):
     def _names(self) -> ChangesDocument:
         names = [alternative.name for alternative in self.alternatives]
         if not names:
-            raise FieldError("no alternative", remedy="name one: alternatives: [{name: a, changes: []}]")
+            raise DocumentFieldError(
+                "no alternative", remedy="name one: alternatives: [{name: a, changes: []}]"
+            )
         again = next((name for name in names if names.count(name) > 1 or name == "before"), None)
         if again is not None:
-            raise FieldError(f"the name {again} is taken", remedy="give each alternative a name of its own")
+            raise DocumentFieldError(
+                f"the name {again} is taken", remedy="give each alternative a name of its own"
+            )
         return self
 
 
@@ -204,7 +210,7 @@ def parse_changes(text: str, *, source: str, namespace: str = "default") -> tupl
     return tuple(alternatives)
 
 
-def _change(document: ChangeDocument, located: Located, path: FieldPath, namespace: str) -> m.Change:
+def _change(document: ChangeDocument, located: MarkedDocument, path: FieldPath, namespace: str) -> m.Change:
     where = located.where(path)
     if document.set_mig is not None:
         mig = document.set_mig
@@ -221,7 +227,7 @@ def _change(document: ChangeDocument, located: Located, path: FieldPath, namespa
     workload = document.scale or document.remove_workload
     if workload is not None:
         replicas = document.scale.replicas if document.scale is not None else 0
-        return m.Scale(workload.kind, workload.namespace or namespace, workload.name, replicas, where)
+        return m.ScaleWorkload(workload.kind, workload.namespace or namespace, workload.name, replicas, where)
     return _plain(document, where)
 
 
@@ -229,9 +235,9 @@ def _plain(document: ChangeDocument, where: str) -> m.Change:
     if document.drain is not None:
         return m.Drain(chosen_nodes(document.drain.nodes), where)
     if document.cordon is not None:
-        return m.Cordon(chosen_nodes(document.cordon.nodes), where=where)
+        return m.CordonNode(chosen_nodes(document.cordon.nodes), where=where)
     if document.uncordon is not None:
-        return m.Cordon(chosen_nodes(document.uncordon.nodes), undo=True, where=where)
+        return m.CordonNode(chosen_nodes(document.uncordon.nodes), undo=True, where=where)
     if document.remove_nodes is not None:
         return m.RemoveNodes(chosen_nodes(document.remove_nodes.nodes), where)
     return m.Replay(where)

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml.source import Document, FieldError
+from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.model.catalog.gpus import gpu_models
 
 MAX_DEVICES = 256
@@ -71,14 +71,18 @@ class HardwareDevice(Document):
     @classmethod
     def _known_model(cls, model: str) -> str:
         if model not in gpu_models():
-            raise FieldError(f"unknown GPU model {model[:60]}", remedy=nearest(model, list(gpu_models())))
+            raise DocumentFieldError(
+                f"unknown GPU model {model[:60]}", remedy=nearest(model, list(gpu_models()))
+            )
         return model
 
     @model_validator(mode="after")
     def _divisible(self) -> HardwareDevice:
         if self.mig is not None and not gpu_models()[self.model].mig:
             able = [key for key, model in gpu_models().items() if model.mig]
-            raise FieldError(f"{self.model} cannot be divided by MIG", remedy=f"one of {', '.join(able)} can")
+            raise DocumentFieldError(
+                f"{self.model} cannot be divided by MIG", remedy=f"one of {', '.join(able)} can"
+            )
         return self
 
 
@@ -109,7 +113,9 @@ class Hardware(Document):
         for link in self.links:
             if len({*link.gpus} & there) < 2:
                 pair = ", ".join(map(str, link.gpus))
-                raise FieldError(f"no link between GPUs {pair}", remedy="give two indices of the devices")
+                raise DocumentFieldError(
+                    f"no link between GPUs {pair}", remedy="give two indices of the devices"
+                )
         return self
 
     @model_validator(mode="after")
@@ -119,7 +125,7 @@ class Hardware(Document):
         for field, values in (("uuid", uuids), ("index", indices)):
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
-                raise FieldError(
+                raise DocumentFieldError(
                     f"{field} {', '.join(twice)} given twice", remedy=f"give each its own {field}"
                 )
         return self

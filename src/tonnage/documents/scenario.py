@@ -26,8 +26,8 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigProfile
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml.reader import Located, field_path, parse_yaml
-from tonnage.documents.yaml.source import Document, FieldError, validate
+from tonnage.documents.yaml.reader import MarkedDocument, field_path, parse_yaml
+from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.quantity import parse_quantity
@@ -70,14 +70,14 @@ def _taint(text: str) -> str:
         parse_taint(text)
     except ValueError as error:
         remedy = f"write key=value:EFFECT or key:EFFECT, EFFECT one of {', '.join(_EFFECTS)}"
-        raise FieldError(str(error), remedy=remedy) from None
+        raise DocumentFieldError(str(error), remedy=remedy) from None
     return text
 
 
 def _labels(labels: dict[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            raise FieldError(
+            raise DocumentFieldError(
                 f"no label: {key[:100]}={value[:100]}",
                 why="at most 63 of A-Z a-z 0-9 - _ . between letters or digits; a key may have a prefix/",
             )
@@ -89,7 +89,7 @@ def _quantity(value: str | int) -> str | int:
         if parse_quantity(str(value)) <= 0:
             raise ValueError
     except ValueError:
-        raise FieldError(
+        raise DocumentFieldError(
             f"no positive quantity: {str(value)[:64]}", remedy="write 32, 500m or 128Gi"
         ) from None
     return value
@@ -98,7 +98,7 @@ def _quantity(value: str | int) -> str | int:
 def _config_keys(configs: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:
     for key in configs:
         if not _CONFIG_KEY.fullmatch(key):
-            raise FieldError(
+            raise DocumentFieldError(
                 f"no ConfigMap key: {key[:100]}", why="letters, digits, - _ . and at most 63 of them"
             )
     return configs
@@ -125,7 +125,9 @@ class Gpu(Document):
         for link in self.links:
             if len({*link.gpus}) < 2 or max(link.gpus) >= self.count:
                 pair = ", ".join(map(str, link.gpus))
-                raise FieldError(f"no link between GPUs {pair}", remedy=f"give two of 0 to {self.count - 1}")
+                raise DocumentFieldError(
+                    f"no link between GPUs {pair}", remedy=f"give two of 0 to {self.count - 1}"
+                )
         return self
 
 
@@ -144,7 +146,7 @@ class TopologyManagerOptions(Document):
         return {name: str(value) for name, value in self.model_dump(by_alias=True, exclude_none=True).items()}
 
 
-class Kubelet(Document):
+class KubeletSettings(Document):
     """How the nodes' kubelets align devices, under the names of KubeletConfiguration."""
 
     topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
@@ -177,7 +179,7 @@ class NodeGroup(Document):
     """NUMA nodes; cards and cores are spread over them in order."""
     numa_distances: Annotated[tuple[tuple[Distance, ...], ...], Field(max_length=16)] = ()
     """A row for each NUMA node, as the firmware has them; left out: 10 at home, 20 to all others."""
-    kubelet: Kubelet = Kubelet()
+    kubelet: KubeletSettings = KubeletSettings()
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default={})
     taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
     config: str | None = None
@@ -186,7 +188,9 @@ class NodeGroup(Document):
     @model_validator(mode="after")
     def _as_light_as_said(self) -> NodeGroup:
         if self.light and self.config is not None:
-            raise FieldError("a config for light nodes", why="no agent runs there", remedy="leave it out")
+            raise DocumentFieldError(
+                "a config for light nodes", why="no agent runs there", remedy="leave it out"
+            )
         return self
 
     @property
@@ -287,7 +291,7 @@ def parse_scenario(text: str, *, source: str) -> Scenario:
     return scenario
 
 
-def _config_problems(document: Located) -> Iterator[Problem]:
+def _config_problems(document: MarkedDocument) -> Iterator[Problem]:
     """What the agent would refuse, each at its own line, even where the rest of the scenario is wrong."""
     value = document.value
     configs = value.get("configs") if isinstance(value, dict) else None
@@ -308,7 +312,7 @@ def _config_problems(document: Located) -> Iterator[Problem]:
                 yield replace(problem, where=f"{where} {at_key}.{field}".rstrip("."))
 
 
-def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
+def _contradictions(scenario: Scenario, document: MarkedDocument) -> Iterator[Problem]:
     heavy = sum(group.nodes for group in scenario.groups if not group.light)
     if scenario.nodes < 1 or heavy > MAX_NODES:
         yield Problem(
@@ -364,7 +368,7 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
             )
 
 
-def _numa_problems(group: NodeGroup, at: tuple[str, int], document: Located) -> Iterator[Problem]:
+def _numa_problems(group: NodeGroup, at: tuple[str, int], document: MarkedDocument) -> Iterator[Problem]:
     rows = group.numa_distances
     if rows and {len(rows), *map(len, rows)} != {group.numa}:
         where = document.where((*at, "numaDistances"))

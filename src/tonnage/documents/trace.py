@@ -8,7 +8,7 @@ from io import StringIO
 from typing import Final, TypeVar
 
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job, Machine
+from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job, TraceMachine
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ _MACHINE: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _JOB: Final = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 
 
-def machines_from(text: str, source: str) -> tuple[Machine, ...]:
+def machines_from(text: str, source: str) -> tuple[TraceMachine, ...]:
     """The machines; all that is wrong is told at once.
 
     Raises:
@@ -37,11 +37,11 @@ def jobs_from(text: str, source: str) -> tuple[Job, ...]:
     return _rows(text, source, _JOB, _job)
 
 
-def _machine(row: Mapping[str, str]) -> Machine:
+def _machine(row: Mapping[str, str]) -> TraceMachine:
     gpus = _number(row, "gpu")
     if gpus > MOST_GPUS:
         raise ValueError(f"gpu: {gpus} is more than {MOST_GPUS}")
-    return Machine(row["sn"], _number(row, "cpu_milli"), _number(row, "memory_mib"), gpus, row["model"])
+    return TraceMachine(row["sn"], _number(row, "cpu_milli"), _number(row, "memory_mib"), gpus, row["model"])
 
 
 def _job(row: Mapping[str, str]) -> Job:

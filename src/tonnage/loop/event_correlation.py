@@ -22,7 +22,7 @@ _COMBINED: Final = "(combined from similar events): "
 
 
 @dataclass(slots=True)
-class Sighting:
+class EventSighting:
     """The Event of one thing told: its name, how often that was told, and when first."""
 
     name: str
@@ -74,20 +74,20 @@ class Correlator:
 
     def __init__(self, *, sparing: bool = True) -> None:
         self._sparing = sparing
-        self._sightings: _Remembered[Sighting] = _Remembered()
+        self._sightings: _Remembered[EventSighting] = _Remembered()
         self._alike: _Remembered[_Alike] = _Remembered()
         self._buckets: _Remembered[_Bucket] = _Remembered()
 
     def observe(
         self, about: Hashable, subject: Hashable, message: str, now: datetime, name: Callable[[], str]
-    ) -> Sighting | None:
+    ) -> EventSighting | None:
         """The Event to write, None when there are too many. With a count above one it should stand already.
 
-        `about` is the object and the type, `told` all but the message; `name` is for an Event that is new.
+        `about` is the object and the type, `subject` all but the message; `name` is for an Event that is new.
         """
         combined = self._sparing and self._is_one_of_many(subject, message, now)
         key = (subject, None) if combined else (subject, message)
-        sighting = self._sightings.of(key, lambda: Sighting(name(), now, message, combined))
+        sighting = self._sightings.of(key, lambda: EventSighting(name(), now, message, combined))
         sighting.count += 1
         sighting.message = _COMBINED + message if combined else message
         return sighting if not self._sparing or self._may_tell(about, now) else None

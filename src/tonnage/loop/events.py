@@ -15,7 +15,7 @@ from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
 from tonnage.loop.effects import ActionPorts
-from tonnage.loop.event_correlation import Correlator, Sighting
+from tonnage.loop.event_correlation import Correlator, EventSighting
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import CountEvent, CreateEvent
 from tonnage.model.errors import ApiError, ClusterError
@@ -81,7 +81,7 @@ class EventRecorder:
         except ClusterError as error:
             _LOG.warning("event not written: object=%s reason=%s error=%s", subject.name, reason, error)
 
-    async def _count_again(self, subject: ObjectReference, sighting: Sighting, now: datetime) -> bool:
+    async def _count_again(self, subject: ObjectReference, sighting: EventSighting, now: datetime) -> bool:
         """Whether the Event that stands for this was there to be counted up."""
         patch: JsonObject = {"count": sighting.count, "lastTimestamp": timestamp(now)}
         if sighting.combined:
@@ -96,7 +96,7 @@ class EventRecorder:
         return True
 
     async def _write(
-        self, subject: ObjectReference, event_type: str, reason: str, sighting: Sighting, now: datetime
+        self, subject: ObjectReference, event_type: str, reason: str, sighting: EventSighting, now: datetime
     ) -> None:
         body = _event_body(subject, event_type, reason, sighting.message)
         body["source"] = {"component": self._component, **({"host": self._host} if self._host else {})}

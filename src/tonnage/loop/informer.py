@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import Change, ChangeType, KubernetesReader
+from tonnage.ports.kubernetes import ChangeType, KubernetesReader, WatchEvent
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -247,7 +247,7 @@ class Informer(Generic[T]):
         self._synced.set()
         self._wake()
 
-    def _apply(self, change: Change[T]) -> None:
+    def _apply(self, change: WatchEvent[T]) -> None:
         if change.type is not ChangeType.BOOKMARK:
             deleted = change.type is ChangeType.DELETED
             self._set(key_of(change.object), None if deleted else change.object)

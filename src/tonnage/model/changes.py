@@ -13,7 +13,7 @@ from tonnage.model.kubernetes.selectors import Labels, Taint
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class NodeSelection:
     """Nodes whose name fits `name` (`*` is any text) and that have all the labels."""
 
     name: str = "*"
@@ -31,7 +31,7 @@ class SetMig:
     `devices` are indices of a node's GPUs; None: all that can be divided. `strategy` empty: the node's own.
     """
 
-    nodes: Chosen
+    nodes: NodeSelection
     layout: str
     devices: tuple[int, ...] | None = None
     strategy: str = ""
@@ -46,7 +46,7 @@ class SetMig:
 class SetSharing:
     """Offer each device so many times; 1 is exclusive. `resource` empty: whole GPUs."""
 
-    nodes: Chosen
+    nodes: NodeSelection
     replicas: int
     rename: bool = False
     resource: str = ""
@@ -63,7 +63,7 @@ class SetSharing:
 class Drain:
     """Cordon, and evict what a drain evicts."""
 
-    nodes: Chosen
+    nodes: NodeSelection
     where: str = ""
 
     def __str__(self) -> str:
@@ -71,10 +71,10 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Cordon:
+class CordonNode:
     """Take no more pods; `undo`: take them again."""
 
-    nodes: Chosen
+    nodes: NodeSelection
     undo: bool = False
     where: str = ""
 
@@ -86,7 +86,7 @@ class Cordon:
 class RemoveNodes:
     """The nodes are gone, and everything on them."""
 
-    nodes: Chosen
+    nodes: NodeSelection
     where: str = ""
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class AddWorkload:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScaleWorkload:
     """A workload with so many pods; none: it is removed. An empty `kind` is any."""
 
     kind: str
@@ -155,8 +155,8 @@ class Replay:
         return "every pod placed anew"
 
 
-NodeChange: TypeAlias = SetMig | SetSharing | Drain | Cordon | RemoveNodes | AddNodes
-WorkloadChange: TypeAlias = AddWorkload | Scale | Replay
+NodeChange: TypeAlias = SetMig | SetSharing | Drain | CordonNode | RemoveNodes | AddNodes
+WorkloadChange: TypeAlias = AddWorkload | ScaleWorkload | Replay
 Change: TypeAlias = NodeChange | WorkloadChange
 
 

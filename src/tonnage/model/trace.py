@@ -11,7 +11,7 @@ MOST_GPUS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class TraceMachine:
     """CPU in thousandths of a core, memory in MiB, up to 8 GPUs of one model."""
 
     name: str

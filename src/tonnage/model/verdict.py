@@ -121,7 +121,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """Nodes that answer alike. `told` is the answer of the first; the others differ in names and amounts.
+    """Nodes that answer alike. `first` is the answer of the first; the others differ in names and amounts.
 
     The first have the most free of what is short.
 

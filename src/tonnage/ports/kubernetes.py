@@ -33,7 +33,7 @@ class ChangeType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class WatchEvent(Generic[T]):
     """One event of a watch. A deletion carries the object as it was last."""
 
     type: ChangeType
@@ -79,7 +79,7 @@ class KubernetesReader(Protocol):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-    ) -> AsyncIterator[Change[T]]:
+    ) -> AsyncIterator[WatchEvent[T]]:
         """Every change after a version, bookmarks too; the server ends it. Raises GoneError: list again."""
         ...
 

@@ -174,7 +174,7 @@ class Checkpoints(CheckpointReader, Protocol):
         ...
 
 
-class ConfigFile(Protocol):
+class AgentConfigFile(Protocol):
     """The device-plugin configuration's file. It may be absent, and come and go."""
 
     def stamp(self) -> str:

@@ -16,15 +16,14 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
-    Allocation,
     Attribute,
     Capacity,
+    ClaimAllocation,
+    ClaimDeviceId,
     ClaimTemplate,
     Constraint,
     Consumer,
-    Device,
     DeviceClass,
-    DeviceId,
     DeviceRequest,
     Mode,
     NodeScope,
@@ -32,11 +31,12 @@ from tonnage.model.kubernetes.resource_claims import (
     RequestPolicy,
     ResourceClaim,
     ResourceSlice,
+    SemanticVersion,
+    SliceDevice,
     TaintRule,
-    Version,
 )
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.reading.parts import Notes
+from tonnage.reading.parts import ReadingProblems
 from tonnage.wire import claims as claim_objects
 from tonnage.wire.kinds import RESOURCE_CLAIM
 
@@ -46,7 +46,7 @@ _FLAT_VERSION: Final = "resource.k8s.io/v1beta1"
 
 def slice_from(obj: claim_objects.ResourceSlice) -> ResourceSlice:
     """A slice."""
-    notes, spec = Notes(), obj.spec
+    notes, spec = ReadingProblems(), obj.spec
     pool = _map(spec.get("pool"))
     return ResourceSlice(
         name=obj.metadata.name,
@@ -69,7 +69,7 @@ def slice_from(obj: claim_objects.ResourceSlice) -> ResourceSlice:
 
 def device_class_from(obj: claim_objects.DeviceClass) -> DeviceClass:
     """A class."""
-    notes = Notes()
+    notes = ReadingProblems()
     return DeviceClass(
         obj.metadata.name,
         _selectors(obj.spec.get("selectors"), notes, "spec"),
@@ -80,7 +80,7 @@ def device_class_from(obj: claim_objects.DeviceClass) -> DeviceClass:
 
 def claim_from(obj: claim_objects.ResourceClaim) -> ResourceClaim:
     """A claim with what it has been given."""
-    notes, meta = Notes(), obj.metadata
+    notes, meta = ReadingProblems(), obj.metadata
     requests, constraints = _requests_and_constraints(obj.spec, obj.api_version, notes, "spec")
     return ResourceClaim(
         namespace=meta.namespace or "default",
@@ -113,7 +113,7 @@ def claim_in(resource: tuple[str, str], obj: JsonObject) -> ResourceClaim | None
 
 def template_from(obj: claim_objects.ResourceClaimTemplate) -> ClaimTemplate:
     """A template of claims."""
-    notes = Notes()
+    notes = ReadingProblems()
     inner = _map(obj.spec.get("spec"))
     requests, constraints = _requests_and_constraints(inner, obj.api_version, notes, "spec.spec")
     namespace = obj.metadata.namespace or "default"
@@ -146,7 +146,7 @@ def pod_claims_of(
     )
 
 
-def _scope(part: Mapping[str, Any], notes: Notes, where: str) -> NodeScope | None:
+def _scope(part: Mapping[str, Any], notes: ReadingProblems, where: str) -> NodeScope | None:
     """Which nodes reach something; None when it does not say in a way known here."""
     selector = part.get("nodeSelector")
     if isinstance(part.get("nodeName"), str) and part["nodeName"]:
@@ -158,7 +158,7 @@ def _scope(part: Mapping[str, Any], notes: Notes, where: str) -> NodeScope | Non
     return NodeScope() if part.get("perDeviceNodeSelection") is True else None
 
 
-def _terms(selector: Mapping[str, Any], notes: Notes, where: str) -> tuple[NodeSelectorTerm, ...]:
+def _terms(selector: Mapping[str, Any], notes: ReadingProblems, where: str) -> tuple[NodeSelectorTerm, ...]:
     terms = tuple(
         NodeSelectorTerm(_requirements(term.get("matchExpressions")), _requirements(term.get("matchFields")))
         for _, term in _maps(selector.get("nodeSelectorTerms"))
@@ -175,11 +175,11 @@ def _requirements(value: object) -> tuple[Requirement, ...]:
     )
 
 
-def _device(device: Mapping[str, Any], notes: Notes, where: str) -> Device:
+def _device(device: Mapping[str, Any], notes: ReadingProblems, where: str) -> SliceDevice:
     basic = device.get("basic")
     name = _text(device.get("name"))
     part = basic if isinstance(basic, dict) else device
-    return Device(
+    return SliceDevice(
         name=name,
         attributes={str(key): _attribute(value) for key, value in _map(part.get("attributes")).items()},
         capacity={
@@ -210,19 +210,19 @@ def _attribute(value: object) -> Attribute:
         case {"string": str(text)}:
             return text
         case {"version": str(text)}:
-            return Version(text)
+            return SemanticVersion(text)
         case _:
             return None
 
 
-def _capacity(value: object, notes: Notes, where: str) -> Capacity:
+def _capacity(value: object, notes: ReadingProblems, where: str) -> Capacity:
     fields = _map(value) if isinstance(value, dict) else {"value": value}
     policy = fields.get("requestPolicy")
     amount = _quantity(fields.get("value"), notes, where) or Fraction(0)
     return Capacity(amount, _policy(policy, notes, where) if isinstance(policy, dict) else None)
 
 
-def _policy(policy: Mapping[str, Any], notes: Notes, where: str) -> RequestPolicy:
+def _policy(policy: Mapping[str, Any], notes: ReadingProblems, where: str) -> RequestPolicy:
     bounds = _map(policy.get("validRange"))
 
     def read(part: Mapping[str, Any], name: str) -> Fraction | None:
@@ -239,19 +239,19 @@ def _policy(policy: Mapping[str, Any], notes: Notes, where: str) -> RequestPolic
     )
 
 
-def _counters(value: object, notes: Notes, where: str) -> dict[str, Fraction]:
+def _counters(value: object, notes: ReadingProblems, where: str) -> dict[str, Fraction]:
     return {
         str(name): _quantity(_map(counter).get("value"), notes, f"{where}[{name}]") or Fraction(0)
         for name, counter in _map(value).items()
     }
 
 
-def _quantities(value: object, notes: Notes, where: str) -> dict[str, Fraction]:
+def _quantities(value: object, notes: ReadingProblems, where: str) -> dict[str, Fraction]:
     amounts = {str(k): _quantity(v, notes, f"{where}[{k}]") for k, v in _map(value).items()}
     return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
-def _quantity(value: object, notes: Notes, where: str) -> Fraction | None:
+def _quantity(value: object, notes: ReadingProblems, where: str) -> Fraction | None:
     try:
         return parse_quantity(str(value))
     except ValueError as error:
@@ -260,7 +260,7 @@ def _quantity(value: object, notes: Notes, where: str) -> Fraction | None:
 
 
 def _requests_and_constraints(
-    spec: Mapping[str, Any], api_version: str, notes: Notes, where: str
+    spec: Mapping[str, Any], api_version: str, notes: ReadingProblems, where: str
 ) -> tuple[tuple[DeviceRequest, ...], tuple[Constraint, ...]]:
     devices = _map(spec.get("devices"))
     place = f"{where}.devices"
@@ -271,7 +271,9 @@ def _requests_and_constraints(
     return requests, tuple(_constraint(c) for _, c in _maps(devices.get("constraints")))
 
 
-def _request(request: Mapping[str, Any], api_version: str, notes: Notes, where: str) -> DeviceRequest:
+def _request(
+    request: Mapping[str, Any], api_version: str, notes: ReadingProblems, where: str
+) -> DeviceRequest:
     name = _text(request.get("name"))
     exactly = request.get("exactly")
     alternatives = request.get("firstAvailable")
@@ -288,7 +290,7 @@ def _request(request: Mapping[str, Any], api_version: str, notes: Notes, where: 
     return DeviceRequest(name, complete=False)
 
 
-def _exact(name: str, part: Mapping[str, Any], notes: Notes, where: str) -> DeviceRequest:
+def _exact(name: str, part: Mapping[str, Any], notes: ReadingProblems, where: str) -> DeviceRequest:
     capacity = part.get("capacity")
     capacity_requests = _map(capacity).get("requests")
     return DeviceRequest(
@@ -308,7 +310,7 @@ def _exact(name: str, part: Mapping[str, Any], notes: Notes, where: str) -> Devi
     )
 
 
-def _selectors(value: object, notes: Notes, where: str) -> tuple[str, ...]:
+def _selectors(value: object, notes: ReadingProblems, where: str) -> tuple[str, ...]:
     expressions: list[str] = []
     for index, selector in _maps(value):
         expression = _map(selector.get("cel")).get("expression")
@@ -326,14 +328,16 @@ def _constraint(part: Mapping[str, Any]) -> Constraint:
     return Constraint(_text(part.get("distinctAttribute")), distinct=True, requests=requests)
 
 
-def _allocation(value: object, notes: Notes) -> Allocation | None:
+def _allocation(value: object, notes: ReadingProblems) -> ClaimAllocation | None:
     if not isinstance(value, dict):
         return None
     selector = value.get("nodeSelector")
     devices = tuple(
         AllocatedDevice(
             _text(device.get("request")),
-            DeviceId(_text(device.get("driver")), _text(device.get("pool")), _text(device.get("device"))),
+            ClaimDeviceId(
+                _text(device.get("driver")), _text(device.get("pool")), _text(device.get("device"))
+            ),
             device.get("adminAccess") is True,
             _text(device.get("shareID")),
             _quantities(device.get("consumedCapacity"), notes, "status.allocation"),
@@ -341,7 +345,7 @@ def _allocation(value: object, notes: Notes) -> Allocation | None:
         for _, device in _maps(_map(value.get("devices")).get("results"))
     )
     where = "status.allocation.nodeSelector"
-    return Allocation(devices, _terms(selector, notes, where) if isinstance(selector, dict) else None)
+    return ClaimAllocation(devices, _terms(selector, notes, where) if isinstance(selector, dict) else None)
 
 
 def _maps(value: object) -> Iterable[tuple[int, dict[str, Any]]]:

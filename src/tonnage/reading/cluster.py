@@ -29,7 +29,7 @@ from tonnage.model.kubernetes.resource_claims import (
 )
 from tonnage.model.kubernetes.selectors import Labels, Taint, Toleration
 from tonnage.model.kubernetes.volumes import StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
-from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Workload
+from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, WorkloadState
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.reading.claims import (
     claim_from,
@@ -43,8 +43,8 @@ from tonnage.reading.containers import containers_of, host_ports_of, pod_level_r
 from tonnage.reading.gpu import gpu_status_from
 from tonnage.reading.nodes import cordon_of, hami_notes, ills_of
 from tonnage.reading.parts import (
-    Notes,
     Quantities,
+    ReadingProblems,
     affinity_of,
     amounts,
     moment,
@@ -92,7 +92,7 @@ from tonnage.wire.reports import Event
 
 def pod_from(pod: w.Pod) -> Pod:
     """A pod, running or only a manifest. An amount that cannot be read is a problem, and `unmodelled`."""
-    notes = Notes()
+    notes = ReadingProblems()
     spec, meta = pod.spec, pod.metadata
     containers = containers_of(spec.containers, "spec.containers", notes)
     init = containers_of(spec.init_containers, "spec.initContainers", notes)
@@ -138,9 +138,11 @@ def pod_from(pod: w.Pod) -> Pod:
     )
 
 
-def node_from(node: w.Node, amounts_of: Callable[[Quantities, str, Notes], dict[str, int]] = amounts) -> Node:
+def node_from(
+    node: w.Node, amounts_of: Callable[[Quantities, str, ReadingProblems], dict[str, int]] = amounts
+) -> Node:
     """A node. Amounts that cannot be read are its problems; `amounts_of` answers as `amounts` does."""
-    notes = Notes()
+    notes = ReadingProblems()
     ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
     return Node(
         name=node.metadata.name,
@@ -206,7 +208,7 @@ class _Parts:
     policies: dict[str, Webhook] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)
     """Names of policies that deny by some binding."""
-    workloads: list[Workload] = field(default_factory=list)
+    workloads: list[WorkloadState] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
     queued: list[QueuedWorkload] = field(default_factory=list)
     volumes: list[Volume] = field(default_factory=list)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.kubernetes.cluster import Container, HostPort
-from tonnage.reading.parts import Notes, amounts
+from tonnage.reading.parts import ReadingProblems, amounts
 from tonnage.wire import objects as w
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
 
-def containers_of(containers: list[w.Container], where: str, notes: Notes) -> tuple[Container, ...]:
+def containers_of(containers: list[w.Container], where: str, notes: ReadingProblems) -> tuple[Container, ...]:
     """Those of one list; what cannot be read is noted with its place, which begins with `where`."""
     return tuple(_container(c, f"{where}[{index}]", notes) for index, c in enumerate(containers))
 
 
-def _container(container: w.Container, where: str, notes: Notes) -> Container:
+def _container(container: w.Container, where: str, notes: ReadingProblems) -> Container:
     resources = container.resources
     limits = amounts(resources.limits, f"{where}.resources.limits", notes)
     requests = amounts(resources.requests, f"{where}.resources.requests", notes)

@@ -15,7 +15,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
-from tonnage.model.kubernetes.workloads import Workload
+from tonnage.model.kubernetes.workloads import WorkloadState
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
 from tonnage.reading.nodes import with_manager
 from tonnage.reading.nulls import converted
@@ -129,7 +129,7 @@ def _misnamed(
     where: str,
     earlier: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]],
 ) -> Iterator[Problem]:
-    """An object without a name, or with that of another; `known` has those before, and gets this one."""
+    """An object without a name, or with that of another; `earlier` has those before, and gets this one."""
     kind, meta = str(body.get("kind", "")), obj.metadata
     if not meta.name:
         yield Problem("it is missing", f"{where}.metadata.name")
@@ -266,7 +266,7 @@ def _of_template(kind: str, namespace: str, name: str, template: JsonValue, wher
     return Manifest(_TEMPLATES[kind], name, pod, _amounts(inner, where), written=written)
 
 
-def manifest_of(workload: Workload, classes: Iterable[PriorityClass] = ()) -> Manifest:
+def manifest_of(workload: WorkloadState, classes: Iterable[PriorityClass] = ()) -> Manifest:
     """The pods that a workload of the cluster makes. `classes` resolve priorities.
 
     Raises:

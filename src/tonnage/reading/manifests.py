@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml.reader import Located, Path, parse_yaml_all
+from tonnage.documents.yaml.reader import MarkedDocument, Path, parse_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer
@@ -76,7 +76,7 @@ def added_manifests(
     return added_manifests(rest, file, snapshot, namespace)
 
 
-def _misspelt(schema: Schema, document: Located, value: JsonValue, path: Path) -> Iterator[Problem]:
+def _misspelt(schema: Schema, document: MarkedDocument, value: JsonValue, path: Path) -> Iterator[Problem]:
     """Problems of one object, or of every item of a List."""
     if not isinstance(value, dict):
         return
@@ -100,7 +100,7 @@ def _misspelt(schema: Schema, document: Located, value: JsonValue, path: Path) -
 
 
 def _unknown(
-    schema: Schema, type_name: str, document: Located, value: JsonValue, path: Path
+    schema: Schema, type_name: str, document: MarkedDocument, value: JsonValue, path: Path
 ) -> Iterator[Problem]:
     """Fields that the type does not have, at every depth."""
     if not isinstance(value, dict) or type_name not in schema.types:

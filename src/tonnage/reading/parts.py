@@ -26,7 +26,7 @@ Quantities = Mapping[str, str | int | float]
 
 
 @dataclass(slots=True)
-class Notes:
+class ReadingProblems:
     """Problems found while reading one object."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Notes:
         self.problems.append(Problem(problem, where=where, remedy=remedy))
 
 
-def amounts(quantities: Quantities, where: str, notes: Notes) -> dict[str, int]:
+def amounts(quantities: Quantities, where: str, notes: ReadingProblems) -> dict[str, int]:
     """Quantities in the scheduler's units; one that cannot be read is noted and left out."""
     read: dict[str, int] = {}
     for name, quantity in quantities.items():

@@ -17,7 +17,7 @@ from tonnage.model.kubernetes.policies import (
 )
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Toleration
-from tonnage.reading.parts import Notes, amounts, label_selector, selector_of
+from tonnage.reading.parts import ReadingProblems, amounts, label_selector, selector_of
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
 
@@ -114,7 +114,7 @@ def runtime_class_from(obj: p.RuntimeClass) -> RuntimeClass:
     return RuntimeClass(
         obj.metadata.name,
         obj.handler,
-        amounts(obj.overhead.pod_fixed, "overhead.podFixed", Notes()),
+        amounts(obj.overhead.pod_fixed, "overhead.podFixed", ReadingProblems()),
         obj.scheduling.node_selector,
         tuple(
             Toleration(t.key, t.operator, t.value, t.effect, t.toleration_seconds)

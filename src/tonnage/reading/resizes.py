@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tonnage.model.kubernetes.cluster import HeldAmounts
-from tonnage.reading.parts import Notes, amounts
+from tonnage.reading.parts import ReadingProblems, amounts
 from tonnage.wire import objects as w
 
 
@@ -31,7 +31,7 @@ def _held(container: w.Container, status: Mapping[str, Any]) -> HeldAmounts | No
     requested = container.resources.requests
     if actual in (None, requested) and allocated in (None, requested):
         return None
-    notes = Notes()  # what nobody can read of it counts for nothing
+    notes = ReadingProblems()  # what nobody can read of it counts for nothing
     return HeldAmounts(
         container.name,
         amounts(allocated, "", notes) if isinstance(allocated, dict) else None,

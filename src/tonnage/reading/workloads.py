@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.model.digits import whole_number
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Stated, Workload, WorkloadKey
+from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Stated, WorkloadKey, WorkloadState
 from tonnage.reading.parts import moment
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
@@ -41,7 +41,7 @@ _STATUS_NUMBERS: Final = (
 )
 
 
-def maker_from(obj: p.PodMaker, kind: str) -> Workload:
+def maker_from(obj: p.PodMaker, kind: str) -> WorkloadState:
     """A workload; its template stays as it is."""
     meta, spec, status = obj.metadata, obj.spec, obj.status
     namespace = meta.namespace or "default"
@@ -51,7 +51,7 @@ def maker_from(obj: p.PodMaker, kind: str) -> Workload:
     observed = status.get("observedGeneration")
     conditions = tuple(_stated(c) for c in status.get("conditions") or () if isinstance(c, dict))
     ended = any(c.type in _ENDED and c.status == "True" for c in conditions)
-    return Workload(
+    return WorkloadState(
         WorkloadKey(kind, namespace, meta.name),
         meta.uid,
         WorkloadKey(owner.kind, namespace, owner.name) if owner else None,
@@ -68,7 +68,7 @@ def maker_from(obj: p.PodMaker, kind: str) -> Workload:
     )
 
 
-def with_job_ends(pods: Sequence[Pod], workloads: Iterable[Workload]) -> tuple[Pod, ...]:
+def with_job_ends(pods: Sequence[Pod], workloads: Iterable[WorkloadState]) -> tuple[Pod, ...]:
     """The pods, each with when its Job must have ended, where the Job has a deadline."""
     ends: dict[tuple[str, str], datetime] = {}
     for job in workloads:

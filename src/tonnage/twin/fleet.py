@@ -26,7 +26,7 @@ from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.kubelet.spec import KUBELET_VERSION
 from tonnage.twin.mps_control import MpsProgram
-from tonnage.twin.world import HardwareFile, Machine, machines_of
+from tonnage.twin.world import HardwareFile, MachineSpec, machines_of
 
 _LOG: Final = logging.getLogger(__name__)
 _SOCKET_PATH_BYTES: Final = 107
@@ -56,7 +56,7 @@ class Loops:
 class TwinNode:
     """One node with all that a test may do to it."""
 
-    machine: Machine
+    machine: MachineSpec
     kubelet: Kubelet
     runtime: PretendedRuntime
     hardware: HardwareFile
@@ -65,7 +65,7 @@ class TwinNode:
     root: Path
 
 
-class Fleet:
+class TwinNodes:
     """Every node of a scenario.
 
     `api_of` gives the API that the node of this number uses; `programs` maps image repositories to what their
@@ -93,7 +93,7 @@ class Fleet:
             )
         self.nodes: Mapping[str, TwinNode] = nodes
 
-    def _node(self, machine: Machine, api: KubernetesApi, root: Path, programs: Programs) -> TwinNode:
+    def _node(self, machine: MachineSpec, api: KubernetesApi, root: Path, programs: Programs) -> TwinNode:
         if len(str(root / _LONGEST_SOCKET).encode()) > _SOCKET_PATH_BYTES:
             why = f"a Unix socket's path holds {_SOCKET_PATH_BYTES} bytes"
             raise ConfigError(

@@ -21,7 +21,7 @@ from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
-from tonnage.twin.fleet import Fleet, Loops, TwinNode
+from tonnage.twin.fleet import Loops, TwinNode, TwinNodes
 from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.light_nodes import LightNodes
 from tonnage.twin.platform import platform_objects
@@ -56,7 +56,7 @@ class Population:
         self._api: KubernetesApi = server.local()
         self._kubelets: KubernetesApi = server.local("kubelet")
         self._loops = Loops()
-        self._fleet = Fleet(
+        self._fleet = TwinNodes(
             scenario, clock, lambda _number: self._kubelets, runtime_dir=runtime_dir, programs=programs
         )
 

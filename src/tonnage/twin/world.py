@@ -19,7 +19,7 @@ from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode, NodePaths
 from tonnage.wire.objects import Taint
 
 LIGHT_LABEL: Final = "tonnage.dev/light"
@@ -37,22 +37,22 @@ _UUIDS: Final = uuid.UUID("7e1f0f5c-0f6b-5a55-9d0c-6b1f6c0f7a11")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineSpec:
     """One node to be: how its kubelet is configured, and what is plugged into it."""
 
-    spec: NodeSpec
+    spec: KubeletNode
     hardware: Hardware
     group: NodeGroup
 
 
-def machines_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[Machine]:
+def machines_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[MachineSpec]:
     """Every node of the scenario, group by group, each with a pod network of its own."""
     number = 0
     for group in scenario.groups:
         if group.light:
             continue
         for name in group.node_names:
-            yield Machine(_spec(group, name, number, address), hardware_of(group, name), group)
+            yield MachineSpec(_spec(group, name, number, address), hardware_of(group, name), group)
             number += 1
 
 
@@ -60,7 +60,7 @@ def machines_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[M
 class LightNode:
     """A node to be of which there is only the object. `devices`: amounts by resource name."""
 
-    spec: NodeSpec
+    spec: KubeletNode
     devices: Mapping[str, str]
 
 
@@ -146,9 +146,9 @@ def product_label(product: str) -> str:
     return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", product).split())
 
 
-def _spec(group: NodeGroup, name: str, number: int, address: str) -> NodeSpec:
+def _spec(group: NodeGroup, name: str, number: int, address: str) -> KubeletNode:
     config = {CONFIG_LABEL: group.config} if group.config else {}
-    return NodeSpec(
+    return KubeletNode(
         name=name,
         address=address,
         pod_cidr=f"10.{244 + number // 256}.{number % 256}.0/24",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tonnage.decide.cluster.hami import (
     ALLOCATED,
     REGISTER,
-    Part,
+    HamiRequest,
     SharedGpu,
     devices_of,
     refused_by,
@@ -55,30 +55,30 @@ def test_what_pods_have_is_taken_from_each_gpu() -> None:
 @pytest.mark.parametrize(
     ("gpu", "part", "wishes", "word"),
     [
-        (GPU, Part(1), {}, ""),
-        (replace(GPU, healthy=False), Part(1), {}, "CardNotHealth"),
-        (GPU, Part(1), {"nvidia.com/use-gputype": "a100,H100"}, "CardTypeMismatch"),
-        (GPU, Part(1), {"nvidia.com/use-gputype": "a100,v100"}, ""),
-        (GPU, Part(1), {"nvidia.com/nouse-gputype": "v100"}, "CardTypeMismatch"),
-        (GPU, Part(1), {"nvidia.com/use-gpuuuid": "GPU-b"}, "CardUuidMismatch"),
-        (GPU, Part(1), {"nvidia.com/nouse-gpuuuid": "GPU-a"}, "CardUuidMismatch"),
-        (replace(GPU, used=10), Part(1, 1), {}, "CardTimeSlicingExhausted"),
-        (replace(GPU, used=1, used_mib=1), Part(1), {}, "CardInsufficientMemory"),
-        (replace(GPU, used=1, used_mib=1), Part(1, percentage=99), {}, ""),
-        (replace(GPU, used=1, used_cores=60), Part(1, 1, cores=50), {}, "CardInsufficientCore"),
-        (replace(GPU, used=1), Part(1, 1, cores=100), {}, "ExclusiveDeviceAllocateConflict"),
-        (replace(GPU, used=1, used_cores=100), Part(1, 1), {}, "CardComputeUnitsExhausted"),
+        (GPU, HamiRequest(1), {}, ""),
+        (replace(GPU, healthy=False), HamiRequest(1), {}, "CardNotHealth"),
+        (GPU, HamiRequest(1), {"nvidia.com/use-gputype": "a100,H100"}, "CardTypeMismatch"),
+        (GPU, HamiRequest(1), {"nvidia.com/use-gputype": "a100,v100"}, ""),
+        (GPU, HamiRequest(1), {"nvidia.com/nouse-gputype": "v100"}, "CardTypeMismatch"),
+        (GPU, HamiRequest(1), {"nvidia.com/use-gpuuuid": "GPU-b"}, "CardUuidMismatch"),
+        (GPU, HamiRequest(1), {"nvidia.com/nouse-gpuuuid": "GPU-a"}, "CardUuidMismatch"),
+        (replace(GPU, used=10), HamiRequest(1, 1), {}, "CardTimeSlicingExhausted"),
+        (replace(GPU, used=1, used_mib=1), HamiRequest(1), {}, "CardInsufficientMemory"),
+        (replace(GPU, used=1, used_mib=1), HamiRequest(1, percentage=99), {}, ""),
+        (replace(GPU, used=1, used_cores=60), HamiRequest(1, 1, cores=50), {}, "CardInsufficientCore"),
+        (replace(GPU, used=1), HamiRequest(1, 1, cores=100), {}, "ExclusiveDeviceAllocateConflict"),
+        (replace(GPU, used=1, used_cores=100), HamiRequest(1, 1), {}, "CardComputeUnitsExhausted"),
     ],
 )
-def test_the_word_for_a_gpu(gpu: SharedGpu, part: Part, wishes: dict[str, str], word: str) -> None:
+def test_the_word_for_a_gpu(gpu: SharedGpu, part: HamiRequest, wishes: dict[str, str], word: str) -> None:
     assert refused_by(gpu, part, wishes) == word
 
 
 def test_the_words_for_a_node() -> None:
     full = replace(GPU, used=1, used_mib=32000)
-    assert refused_on((GPU, full), Part(1, 1000), {}) == {}
-    assert refused_on((GPU,), Part(2, 1000), {}) == {"NodeInsufficientDevice": 1}
-    assert refused_on((GPU, full), Part(2, 1000), {}) == {
+    assert refused_on((GPU, full), HamiRequest(1, 1000), {}) == {}
+    assert refused_on((GPU,), HamiRequest(2, 1000), {}) == {"NodeInsufficientDevice": 1}
+    assert refused_on((GPU, full), HamiRequest(2, 1000), {}) == {
         "CardInsufficientMemory": 1,
         "AllocatedCardsInsufficientRequest": 1,
     }

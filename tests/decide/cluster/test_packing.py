@@ -10,9 +10,9 @@ import pytest
 from tonnage.decide.cluster.packing.arrivals import NOWHERE, Packer
 from tonnage.decide.cluster.packing.experiment import POLICIES, Trace, carry_out
 from tonnage.decide.cluster.packing.fragments import Fragments, Typical, typical_of
-from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient, Policy
+from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient, PackingPolicy
 from tonnage.decide.cluster.packing.room import Room
-from tonnage.model.trace import Job, Machine
+from tonnage.model.trace import Job, TraceMachine
 
 ANY = frozenset[str]()
 WHOLE = Job(4000, 0, 1, 1000)
@@ -21,9 +21,9 @@ FOUR = Job(8000, 0, 4, 1000)
 CPU_ONLY = Job(4000, 0, 0, 0)
 
 
-def machines(random: Random, count: int) -> list[Machine]:
+def machines(random: Random, count: int) -> list[TraceMachine]:
     return [
-        Machine(
+        TraceMachine(
             f"m{n}",
             random.choice([8000, 64000, 96000]),
             random.choice([64_000, 512_000]),
@@ -78,7 +78,7 @@ def test_typical_jobs_are_the_frequent_ones_whatever_their_memory() -> None:
     assert typical.shares == pytest.approx([60 / 96, 36 / 96])
 
 
-def rated(policy: Policy, job: Job, room: Room) -> list[int]:
+def rated(policy: PackingPolicy, job: Job, room: Room) -> list[int]:
     ratings, _ = policy(job, room, np.arange(len(room)))
     return [int(rating) for rating in ratings]
 
@@ -100,7 +100,7 @@ def taken(room: Room, *placed: tuple[Job, int]) -> Room:
 )
 def test_a_policy_prefers(policy: str, job: Job, best_first: list[int]) -> None:
     """Machine 0 is empty, 1 has a shared GPU, 2 gave away four."""
-    fleet = [Machine(f"m{n}", 64_000, 10_000, 8, "T4") for n in range(3)]
+    fleet = [TraceMachine(f"m{n}", 64_000, 10_000, 8, "T4") for n in range(3)]
     room = taken(Room(fleet), (HALF, 1), (FOUR, 2))
     if policy == "BestFit":
         room.cpu[:] = [64_000, 8_000, 8_000]
@@ -111,7 +111,7 @@ def test_a_policy_prefers(policy: str, job: Job, best_first: list[int]) -> None:
 
 def test_fgd_takes_the_gpu_whose_rest_somebody_can_use() -> None:
     """A job of 500 goes where 500 are left, not where its going would leave what typical jobs cannot use."""
-    room = Room([Machine("a", 64_000, 0, 2, "T4")])
+    room = Room([TraceMachine("a", 64_000, 0, 2, "T4")])
     room.gpu[0, :2] = [1000, 500]
     fragments = Fragments(typical_of([HALF, WHOLE]), room)
     ratings, gpus = FragmentGradient(fragments, levels=100, tight=False)(HALF, room, np.array([0]))
@@ -136,7 +136,7 @@ def test_rating_only_what_changed_changes_nothing(name: str, number: int) -> Non
     found = []
     for kind in (Packer, Everywhere):
         room = Room(fleet)
-        policy: Policy = PLAIN.get(
+        policy: PackingPolicy = PLAIN.get(
             name, FragmentGradient(Fragments(typical_of(queue), room), levels=50, tight=name == "tight")
         )
         packer = kind(room, policy)
@@ -159,7 +159,7 @@ def test_an_experiment_can_be_had_again(policy: str) -> None:
 
 
 def test_nothing_to_place_is_said() -> None:
-    nothing = Trace((Machine("m", 1, 1, 0),), (WHOLE,), 100)
+    nothing = Trace((TraceMachine("m", 1, 1, 0),), (WHOLE,), 100)
     with pytest.raises(ValueError, match="nothing to place"):
         carry_out(nothing, "FGD", (100,), Random(1))
     assert NOWHERE < 0

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.topologies import TOPOLOGIES, both, bridged_pairs, devices, dgx1, levels, nvswitch, pci_only
-from tonnage.decide.node.preference.board import Board, best_set, board_of, joined
+from tonnage.decide.node.preference.board import GpuTopology, best_set, board_of, joined
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 
 
-def board(inventory: Inventory) -> Board:
+def board(inventory: Inventory) -> GpuTopology:
     return board_of(inventory.devices, inventory.links)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.node.choose_config import Choice, Wishes, choose, unknown_fallbacks
+from tonnage.decide.node.choose_config import ConfigChoice, Wishes, choose, unknown_fallbacks
 from tonnage.model.errors import Problem
 
 MAP = "tonnage-system/device-plugin-config"
 
-FILE = Choice("x", "f")
+FILE = ConfigChoice("x", "f")
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,11 @@ FILE = Choice("x", "f")
         pytest.param(None, None, None, "built-in", id="nothing: built in"),
     ],
 )
-def test_the_choice(label: str | None, data: dict[str, str] | None, file: Choice | None, source: str) -> None:
+def test_the_choice(
+    label: str | None, data: dict[str, str] | None, file: ConfigChoice | None, source: str
+) -> None:
     chosen = choose(label, data, file, Wishes(MAP))
-    assert isinstance(chosen, Choice)
+    assert isinstance(chosen, ConfigChoice)
     assert chosen.source == source
 
 
@@ -61,10 +63,10 @@ def test_a_label_without_configuration_is_a_problem(
     ],
 )
 def test_the_fallbacks_count_in_their_order(
-    fallbacks: tuple[str, ...], data: dict[str, str] | None, file: Choice | None, source: str | None
+    fallbacks: tuple[str, ...], data: dict[str, str] | None, file: ConfigChoice | None, source: str | None
 ) -> None:
     chosen = choose("", data, file, Wishes(MAP, fallbacks=fallbacks))
-    assert source == (chosen.source if isinstance(chosen, Choice) else None)
+    assert source == (chosen.source if isinstance(chosen, ConfigChoice) else None)
     if isinstance(chosen, Problem):
         assert chosen.what == "no config was set, no default was provided, and all fallbacks failed"
 
@@ -72,8 +74,8 @@ def test_the_fallbacks_count_in_their_order(
 def test_the_default_counts_before_every_fallback_and_must_exist() -> None:
     wishes = Wishes(MAP, default="basic")
     both = {"basic": "1", "default": "2"}
-    assert choose("", both, None, wishes) == Choice("1", f"{MAP}[basic]", "basic")
-    assert choose("default", both, None, wishes) == Choice("2", f"{MAP}[default]", "default")
+    assert choose("", both, None, wishes) == ConfigChoice("1", f"{MAP}[basic]", "basic")
+    assert choose("default", both, None, wishes) == ConfigChoice("2", f"{MAP}[default]", "default")
     missing = choose("", {"default": "2"}, FILE, wishes)
     assert isinstance(missing, Problem)
     assert (missing.where, missing.remedy) == ("--default-config", "its keys: default")

@@ -8,12 +8,12 @@ from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds, Use
-from tonnage.decide.node.ledger import UNSEEN_S, Entry, Evidence, Owner, holds_of, settle
+from tonnage.decide.node.ledger import UNSEEN_S, Evidence, IdOwner, LedgerEntry, holds_of, settle
 from tonnage.decide.node.mig.change import GpuShape, MigChange
 from tonnage.decide.node.mig.transitions import restart_obstacle
 from tonnage.decide.node.mig.users import in_the_way
 from tonnage.decide.node.mps.daemons import daemons_of
-from tonnage.decide.node.mps.steps import Standing, next_steps
+from tonnage.decide.node.mps.steps import DaemonState, next_steps
 from tonnage.decide.node.share import share
 from tonnage.model.actions.mps import StopDaemon
 from tonnage.model.devices.inventory import Device, Inventory
@@ -24,7 +24,7 @@ from tonnage.model.node.plugin_settings import SharingKind
 from tonnage.model.reasons.facts import MigUser
 from tonnage.model.reasons.reason import Reason
 
-OWNER = Owner(namespace="ml", pod="train")
+OWNER = IdOwner(namespace="ml", pod="train")
 CLAIM = Hold("ml/two-gpus", ("GPU-0",), "ml", "train", "main", kind=HoldKind.CLAIM)
 PLUGIN = Hold("nvidia.com/other", ("GPU-0",), "ml", "train", "main")
 NODE = Inventory(tuple(Device(f"GPU-{i}", i, "T4", 15360) for i in range(2)))
@@ -67,7 +67,7 @@ def test_mps_keeps_a_daemon_while_its_resource_is_held() -> None:
     shared = ResourceName("nvidia.com/gpu.shared")
     config = PluginConfig((SharedResource(GPU, shared, 2),), sharing_kind=SharingKind.MPS, mps_root="/mps")
     (daemon,) = daemons_of(share(NODE, config), NODE, config)
-    standing = {shared: Standing(daemon, alive=True, ready=True)}
+    standing = {shared: DaemonState(daemon, alive=True, ready=True)}
     held = DeviceHolds.of([Hold(shared, ("GPU-0::0",))]).resources
     assert StopDaemon(daemon) not in next_steps((), standing, held, now=1.0)
     assert StopDaemon(daemon) in next_steps((), standing, DeviceHolds.of([]).resources, now=1.0)
@@ -84,8 +84,8 @@ def test_uses_are_by_the_physical_device_and_name_the_part() -> None:
 
 
 def test_kubelets_books_say_nothing_about_an_entry_of_a_claim() -> None:
-    claim = Entry("ml/two-gpus", "GPU-0", 1, 0.0, owner=OWNER, kind=HoldKind.CLAIM)
-    answer = Entry(GPU, "GPU-1", 1, 0.0)
+    claim = LedgerEntry("ml/two-gpus", "GPU-0", 1, 0.0, owner=OWNER, kind=HoldKind.CLAIM)
+    answer = LedgerEntry(GPU, "GPU-1", 1, 0.0)
     nothing = Evidence(order=9, final=True, kubelet="k")
     ledger = settle((claim, answer), nothing, now=UNSEEN_S + 1)
     assert ledger == (claim,), "the device plugin's was never taken"
@@ -94,8 +94,8 @@ def test_kubelets_books_say_nothing_about_an_entry_of_a_claim() -> None:
 
 
 def test_the_kind_is_on_disk_and_a_row_without_one_is_a_device_plugins() -> None:
-    claim = Entry("ml/two-gpus", "GPU-0", 0, 1.0, owner=OWNER, kind=HoldKind.CLAIM)
-    answer = Entry(GPU, "GPU-1", 0, 1.0)
+    claim = LedgerEntry("ml/two-gpus", "GPU-0", 0, 1.0, owner=OWNER, kind=HoldKind.CLAIM)
+    answer = LedgerEntry(GPU, "GPU-1", 0, 1.0)
     content = ledger_bytes((claim, answer), "boot")
     assert content.count(b'"kind"') == 1, "rows of a device plugin are as earlier agents write and read them"
     assert ledger_of(content, "boot", 1.0) == (claim, answer)

@@ -11,7 +11,7 @@ from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.inject import inject
-from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
+from tonnage.decide.node.serve import Publish, Register, RunningPluginServer, Serve, Withdraw, reconcile
 from tonnage.decide.node.share import share
 from tonnage.model.devices.device_nodes import DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
@@ -63,7 +63,7 @@ class Node:
 
     random: Random
     devices: list[Device] = field(default_factory=lambda: [whole(i) for i in range(4)])
-    served: dict[ResourceName, Served] = field(default_factory=dict)
+    served: dict[ResourceName, RunningPluginServer] = field(default_factory=dict)
     holds: list[Hold] = field(default_factory=list)
     made: int = 0
 
@@ -92,7 +92,7 @@ class Node:
                 case Withdraw(name):
                     del self.served[name]
                 case Serve(advertisement) | Publish(advertisement):
-                    known = self.served.get(advertisement.resource, Served(advertisement))
+                    known = self.served.get(advertisement.resource, RunningPluginServer(advertisement))
                     self.served[advertisement.resource] = replace(known, advertised=advertisement)
                 case Register(name):
                     self.served[name] = replace(self.served[name], kubelet="kubelet")

@@ -17,11 +17,11 @@ from tonnage.decide.node.ledger import (
     UNSEEN_S,
     Census,
     Claim,
-    Entry,
     Evidence,
+    IdOwner,
     Ledger,
+    LedgerEntry,
     Living,
-    Owner,
     gather,
     holds_of,
     settle,
@@ -42,13 +42,13 @@ CONFIGS = (
 INVENTORY = Inventory((Device("GPU-0", 0, "x", 1), Device("GPU-1", 1, "x", 1)))
 
 
-def entry(**changes: object) -> Entry:
+def entry(**changes: object) -> LedgerEntry:
     values: dict[str, object] = {"resource": GPU, "id": "a", "order": 1, "since": 0.0}
-    return Entry(**{**values, **changes})  # type: ignore[arg-type]
+    return LedgerEntry(**{**values, **changes})  # type: ignore[arg-type]
 
 
 HELD = Hold(GPU, ("a",), "ml", "train", "main")
-OWNER = Owner("", "", "ml", "train", ("main",))
+OWNER = IdOwner("", "", "ml", "train", ("main",))
 
 
 def test_an_entry_is_over_once_seen_and_then_gone() -> None:
@@ -136,7 +136,7 @@ def test_kubelets_word_names_the_pod() -> None:
     assert holds_of(Evidence(), (entry(),)) == (Hold(GPU, ("a",)),)
 
 
-KNOWN = entry(seen=True, owner=Owner("kubelet-1", "uid", "ml", "train", ("main",)))
+KNOWN = entry(seen=True, owner=IdOwner("kubelet-1", "uid", "ml", "train", ("main",)))
 LISTED = frozenset({("ml", "train")})
 ALIVE = Living({"uid": ("ml", "train")})
 OTHER = Hold(GPU, ("b",), "ml", "train", "main")
@@ -213,7 +213,7 @@ def test_a_kubelet_that_remembers_is_the_one_to_know_from_then_on() -> None:
     assert unconfirmed(ledger, "kubelet-2") == frozenset()
 
 
-UNSHOWN = entry(id="b", owner=Owner("kubelet-1"))
+UNSHOWN = entry(id="b", owner=IdOwner("kubelet-1"))
 SERVE = Claim("ml", "serve", "main", GPU, 1)
 BOOKS_LOST = Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED | {("ml", "serve")})
 

@@ -9,7 +9,7 @@ from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import board_reset_needed, gpu_gone, restart_needed
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
-    Event,
+    MigChangeEvent,
     Stage,
     next_stage,
     refusal_of,
@@ -51,7 +51,7 @@ CELLS = [
 
 def test_the_table_has_every_stage_and_every_event() -> None:
     assert {*TABLE} == {*Stage}
-    assert {*EVENTS} == {*Event}
+    assert {*EVENTS} == {*MigChangeEvent}
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_the_table_has_every_stage_and_every_event() -> None:
 )
 def test_what_happens_to_a_change_says_where_it_stands_next(stage: str, event: str, after: str) -> None:
     if after:
-        assert next_stage(Stage(stage), Event(event)) is Stage(after)
+        assert next_stage(Stage(stage), MigChangeEvent(event)) is Stage(after)
         return
     with pytest.raises(Bug, match=f"a MIG change that is {stage} has met {event}"):
-        next_stage(Stage(stage), Event(event))
+        next_stage(Stage(stage), MigChangeEvent(event))
 
 
 def test_whatever_happens_a_change_comes_to_an_end() -> None:
@@ -76,7 +76,7 @@ def test_whatever_happens_a_change_comes_to_an_end() -> None:
             seen |= after
             waiting += after
         assert seen & ends
-        assert next_stage(stage, Event.RESUMED_TOO_OFTEN) in ends
+        assert next_stage(stage, MigChangeEvent.RESUMED_TOO_OFTEN) in ends
 
 
 def test_what_was_not_begun_touches_no_gpu_and_what_goes_back_never_goes_forward_again() -> None:
@@ -111,15 +111,17 @@ def test_the_journal_says_where_a_change_stands(found: MigChange, stage: Stage) 
 @pytest.mark.parametrize(
     ("before", "why", "event", "after"),
     [
-        pytest.param(0, "", Event.RESUMED, "", id="the first agent that ended"),
-        pytest.param(1, "", Event.RESUMED, "", id="the second"),
-        pytest.param(2, "", Event.RESUMED_OFTEN, "3 agents ended during the change", id="the third"),
-        pytest.param(2, "no", Event.RESUMED_OFTEN, "no", id="the third, on the way back"),
-        pytest.param(4, "no", Event.RESUMED_OFTEN, "no", id="the fifth"),
-        pytest.param(5, "no", Event.RESUMED_TOO_OFTEN, "no", id="the sixth"),
+        pytest.param(0, "", MigChangeEvent.RESUMED, "", id="the first agent that ended"),
+        pytest.param(1, "", MigChangeEvent.RESUMED, "", id="the second"),
+        pytest.param(2, "", MigChangeEvent.RESUMED_OFTEN, "3 agents ended during the change", id="the third"),
+        pytest.param(2, "no", MigChangeEvent.RESUMED_OFTEN, "no", id="the third, on the way back"),
+        pytest.param(4, "no", MigChangeEvent.RESUMED_OFTEN, "no", id="the fifth"),
+        pytest.param(5, "no", MigChangeEvent.RESUMED_TOO_OFTEN, "no", id="the sixth"),
     ],
 )
-def test_agents_that_end_during_a_change_are_counted(before: int, why: str, event: Event, after: str) -> None:
+def test_agents_that_end_during_a_change_are_counted(
+    before: int, why: str, event: MigChangeEvent, after: str
+) -> None:
     said, counted = resumed(change(resumed=before, why=why))
     assert (said, counted.resumed, counted.why) == (event, before + 1, after)
 
@@ -127,16 +129,18 @@ def test_agents_that_end_during_a_change_are_counted(before: int, why: str, even
 @pytest.mark.parametrize(
     ("step", "event"),
     [
-        pytest.param(None, Event.REFUSED, id="the GPUs cannot be read"),
-        pytest.param(SetMigMode("GPU-0", True), Event.REFUSED, id="the driver refuses a step"),
-        pytest.param(gpu_gone("GPU-0"), Event.REFUSED, id="a GPU is gone"),
-        pytest.param(ResetGpu("GPU-0"), Event.RESET_REFUSED, id="the driver refuses a reset"),
-        pytest.param(restart_needed("GPU-0"), Event.RESET_REFUSED, id="no reset is known"),
-        pytest.param(board_reset_needed("GPU-0", ()), Event.BOARD_NEEDED, id="its board is reset along"),
+        pytest.param(None, MigChangeEvent.REFUSED, id="the GPUs cannot be read"),
+        pytest.param(SetMigMode("GPU-0", True), MigChangeEvent.REFUSED, id="the driver refuses a step"),
+        pytest.param(gpu_gone("GPU-0"), MigChangeEvent.REFUSED, id="a GPU is gone"),
+        pytest.param(ResetGpu("GPU-0"), MigChangeEvent.RESET_REFUSED, id="the driver refuses a reset"),
+        pytest.param(restart_needed("GPU-0"), MigChangeEvent.RESET_REFUSED, id="no reset is known"),
+        pytest.param(
+            board_reset_needed("GPU-0", ()), MigChangeEvent.BOARD_NEEDED, id="its board is reset along"
+        ),
     ],
 )
 def test_what_was_refused_says_whether_a_restart_or_the_board_helps(
-    step: MigStep | MigObstacle | None, event: Event
+    step: MigStep | MigObstacle | None, event: MigChangeEvent
 ) -> None:
     assert refusal_of(step) is event
 

@@ -17,8 +17,8 @@ from tonnage.decide.node.mps.checkpoint import recalled, remembered
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.mps.steps import (
     FORGIVEN_S,
-    Ask,
-    Standing,
+    DaemonState,
+    QueryDaemon,
     Step,
     answered,
     died,
@@ -197,7 +197,7 @@ def test_who_is_no_client_gets_nothing_of_mps(resource: ResourceName, config: Pl
 
 EIGHT, FOUR = daemons()[0], daemons(config=sharing(4))[0]
 ELSEWHERE = replace(EIGHT, resource=SMALL)
-SERVING = started(Standing(EIGHT), now=0.0)
+SERVING = started(DaemonState(EIGHT), now=0.0)
 DEAD = died(SERVING, "signal 9", now=5.0)
 
 
@@ -206,7 +206,7 @@ DEAD = died(SERVING, "signal 9", now=5.0)
     [
         pytest.param((EIGHT,), None, False, 0, [StartDaemon(EIGHT)], id="none yet: start"),
         pytest.param((EIGHT,), SERVING, False, 9, [], id="serving: nothing"),
-        pytest.param((EIGHT,), SERVING, False, 10, [Ask(EIGHT)], id="serving for a while: ask"),
+        pytest.param((EIGHT,), SERVING, False, 10, [QueryDaemon(EIGHT)], id="serving for a while: ask"),
         pytest.param((EIGHT,), replace(SERVING, busy=True), False, 10, [], id="under way: nothing"),
         pytest.param((EIGHT,), DEAD, False, 5, [StartDaemon(EIGHT)], id="dead: start"),
         pytest.param((EIGHT,), replace(DEAD, due_at=7.0), False, 6, [], id="dead again: pause"),
@@ -215,7 +215,7 @@ DEAD = died(SERVING, "signal 9", now=5.0)
         ),
         pytest.param((), SERVING, False, 1, [StopDaemon(EIGHT)], id="not wanted: stop"),
         pytest.param((), SERVING, True, 1, [], id="not wanted, held: leave it"),
-        pytest.param((), SERVING, True, 10, [Ask(EIGHT)], id="not wanted, held: look after it"),
+        pytest.param((), SERVING, True, 10, [QueryDaemon(EIGHT)], id="not wanted, held: look after it"),
         pytest.param((), DEAD, True, 5, [StopDaemon(EIGHT)], id="not wanted, held, dead: stop"),
         pytest.param((FOUR,), SERVING, True, 1, [], id="other limits, held: leave it"),
         pytest.param((FOUR,), SERVING, False, 1, [StopDaemon(EIGHT)], id="other limits: stop first"),
@@ -225,15 +225,15 @@ DEAD = died(SERVING, "signal 9", now=5.0)
             (ELSEWHERE,), SERVING, False, 1, [StopDaemon(EIGHT)], id="its devices elsewhere: stop first"
         ),
         pytest.param(
-            (), Standing(EIGHT), False, 0, [StopDaemon(EIGHT)], id="left by an earlier agent: give back"
+            (), DaemonState(EIGHT), False, 0, [StopDaemon(EIGHT)], id="left by an earlier agent: give back"
         ),
         pytest.param(
-            (EIGHT,), Standing(EIGHT), False, 0, [StartDaemon(EIGHT)], id="left, and wanted: start anew"
+            (EIGHT,), DaemonState(EIGHT), False, 0, [StartDaemon(EIGHT)], id="left, and wanted: start anew"
         ),
     ],
 )
 def test_what_to_do_next(
-    wanted: tuple[MpsDaemon, ...], standing: Standing | None, held: bool, now: float, expected: list[Step]
+    wanted: tuple[MpsDaemon, ...], standing: DaemonState | None, held: bool, now: float, expected: list[Step]
 ) -> None:
     stands = {standing.daemon.resource: standing} if standing else {}
     assert list(next_steps(wanted, stands, {SHARED} if held else set(), now=now)) == expected
@@ -270,7 +270,7 @@ made = st.builds(
         tuple
     ),
 )
-standings = st.builds(Standing, made, *(st.booleans(),) * 3, due_at=st.floats(0, 10))
+standings = st.builds(DaemonState, made, *(st.booleans(),) * 3, due_at=st.floats(0, 10))
 
 
 @given(
@@ -279,14 +279,14 @@ standings = st.builds(Standing, made, *(st.booleans(),) * 3, due_at=st.floats(0,
     st.sets(names),
 )
 def test_no_resource_has_two_steps_at_a_time_and_no_device_two_daemons(
-    wanted: list[MpsDaemon], standing: list[Standing], held: set[ResourceName]
+    wanted: list[MpsDaemon], standing: list[DaemonState], held: set[ResourceName]
 ) -> None:
     stands = {one.daemon.resource: one for one in standing}
     steps = next_steps(tuple(wanted), stands, held, now=5.0)
     names = [step.daemon.resource for step in steps]
     assert len(names) == len(set(names))
     for step in steps:
-        assert not stands.get(step.daemon.resource, Standing(EIGHT)).busy
+        assert not stands.get(step.daemon.resource, DaemonState(EIGHT)).busy
         if isinstance(step, StartDaemon):
             others = {
                 d.uuid

@@ -13,18 +13,18 @@ from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.preference.prefer import prefer
-from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
+from tonnage.decide.node.serve import Publish, Register, RunningPluginServer, Serve, Withdraw, reconcile
 from tonnage.decide.node.share import share
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
+    DeviceSlot,
     Hold,
     PlannedResource,
     PluginConfig,
     SharedPolicy,
     SharedResource,
-    Slot,
 )
 from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.model.node.plugin_settings import MigStrategy
@@ -291,9 +291,9 @@ def test_the_preference_is_a_valid_deterministic_subset(data: st.DataObject) -> 
     assert set(again) == set(got)
 
 
-A = Advertisement(GPU, (Slot("a", "a"),))
-B = Advertisement(GPU, (Slot("a", "a", healthy=False),))
-OTHER = Advertisement(SHARED, (Slot("a::0", "a"),))
+A = Advertisement(GPU, (DeviceSlot("a", "a"),))
+B = Advertisement(GPU, (DeviceSlot("a", "a", healthy=False),))
+OTHER = Advertisement(SHARED, (DeviceSlot("a::0", "a"),))
 
 
 @pytest.mark.parametrize(
@@ -301,30 +301,38 @@ OTHER = Advertisement(SHARED, (Slot("a::0", "a"),))
     [
         pytest.param((A,), {}, "k", (Serve(A), Register(GPU)), id="first start"),
         pytest.param((A,), {}, "", (Serve(A),), id="kubelet is not there yet"),
-        pytest.param((A,), {GPU: Served(A, kubelet="k")}, "k", (), id="nothing to do"),
-        pytest.param((B,), {GPU: Served(A, kubelet="k")}, "k", (Publish(B),), id="a device changed"),
-        pytest.param((A,), {GPU: Served(A, kubelet="k")}, "l", (Register(GPU),), id="kubelet restarted"),
-        pytest.param((A,), {GPU: Served(A)}, "k", (Register(GPU),), id="registration failed before"),
+        pytest.param((A,), {GPU: RunningPluginServer(A, kubelet="k")}, "k", (), id="nothing to do"),
+        pytest.param(
+            (B,), {GPU: RunningPluginServer(A, kubelet="k")}, "k", (Publish(B),), id="a device changed"
+        ),
+        pytest.param(
+            (A,), {GPU: RunningPluginServer(A, kubelet="k")}, "l", (Register(GPU),), id="kubelet restarted"
+        ),
+        pytest.param(
+            (A,), {GPU: RunningPluginServer(A)}, "k", (Register(GPU),), id="registration failed before"
+        ),
         pytest.param(
             (A,),
-            {GPU: Served(A, socket_present=False, kubelet="k")},
+            {GPU: RunningPluginServer(A, socket_present=False, kubelet="k")},
             "k",
             (Serve(A), Register(GPU)),
             id="socket vanished",
         ),
         pytest.param(
             (OTHER,),
-            {GPU: Served(A, kubelet="k")},
+            {GPU: RunningPluginServer(A, kubelet="k")},
             "k",
             (Withdraw(GPU), Serve(OTHER), Register(SHARED)),
             id="renamed",
         ),
-        pytest.param((), {GPU: Served(A, kubelet="k")}, "", (Withdraw(GPU),), id="no device left"),
+        pytest.param(
+            (), {GPU: RunningPluginServer(A, kubelet="k")}, "", (Withdraw(GPU),), id="no device left"
+        ),
     ],
 )
 def test_sockets_follow_what_should_be_advertised(
     desired: tuple[Advertisement, ...],
-    served: dict[ResourceName, Served],
+    served: dict[ResourceName, RunningPluginServer],
     kubelet: str,
     actions: tuple[object, ...],
 ) -> None:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.preference.prefer import prefer
-from tonnage.model.devices.sharing import PlannedResource, SharedPolicy, Slot
+from tonnage.model.devices.sharing import DeviceSlot, PlannedResource, SharedPolicy
 from tonnage.model.names import GPU, parse_device_id
 
 DEVICES, REPLICAS = 4, 3
 IDS = [f"GPU-{i}::{n}" for i in range(DEVICES) for n in range(REPLICAS)]
-RESOURCE = PlannedResource(GPU, tuple(Slot(i, parse_device_id(i).uuid) for i in IDS), REPLICAS)
+RESOURCE = PlannedResource(GPU, tuple(DeviceSlot(i, parse_device_id(i).uuid) for i in IDS), REPLICAS)
 
 
 def per_device(ids: tuple[str, ...] | list[str]) -> Counter[str]:
@@ -50,7 +50,7 @@ def test_every_policy_keeps_its_promise(data: st.DataObject, policy: SharedPolic
 PARTS = PlannedResource(
     GPU,
     tuple(
-        Slot(f"MIG-{gpu}{part}", f"MIG-{gpu}{part}", part_of=f"GPU-{gpu}")
+        DeviceSlot(f"MIG-{gpu}{part}", f"MIG-{gpu}{part}", part_of=f"GPU-{gpu}")
         for gpu in range(3)
         for part in "abc"
     ),

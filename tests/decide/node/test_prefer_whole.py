@@ -26,7 +26,7 @@ from tonnage.decide.node.preference.heuristic import nearly_best
 from tonnage.decide.node.preference.objective import Pairs, pairs_of
 from tonnage.decide.node.preference.subset_tables import SubsetTables, subset_tables
 from tonnage.decide.node.preference.whole_devices import (
-    Topology,
+    DeviceTopology,
     finished,
     prefer_whole,
     topology_of,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.long
 Fields = tuple[int, int, int]
 
 
-def known(inventory: Inventory) -> Topology:
+def known(inventory: Inventory) -> DeviceTopology:
     return finished(worked_out(topology_of(matrix_of(inventory))))
 
 
@@ -253,7 +253,7 @@ def test_without_tables_every_answer_is_valid_and_the_same_again(data: st.DataOb
 
 
 @cache
-def sixty_four_partitions() -> Topology:
+def sixty_four_partitions() -> DeviceTopology:
     return topology_of(matrix_of(partitions(8, 8)))
 
 

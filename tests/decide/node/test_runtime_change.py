@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
-from tonnage.model.node.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_change import ChangeState, ConfigFile, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 
 MAIN = "/etc/containerd/config.toml"
@@ -89,34 +89,34 @@ class Case:
     """A node's runtime; what is to be done, and where, and words of the reason."""
 
     seen: RuntimeSeen
-    standing: Standing
+    standing: ChangeState
     path: str = ""
     why: str = ""
 
 
 CASES = {
     "containerd 1.6 has no CDI": Case(
-        seen("1.6.20", (MAIN, KUBEADM_16)), Standing.REFUSED, why="it needs containerd 1.7"
+        seen("1.6.20", (MAIN, KUBEADM_16)), ChangeState.REFUSED, why="it needs containerd 1.7"
     ),
     "containerd 1.7 with its default file is edited where the switch stands": Case(
-        seen("1.7.24", (MAIN, DEFAULT_17)), Standing.CHANGE, MAIN, "switches CDI off"
+        seen("1.7.24", (MAIN, DEFAULT_17)), ChangeState.CHANGE, MAIN, "switches CDI off"
     ),
     "containerd 1.7 with kubeadm's file gets the switch below the header": Case(
-        seen("1.7.24", (MAIN, KUBEADM_16)), Standing.CHANGE, MAIN, "off by default"
+        seen("1.7.24", (MAIN, KUBEADM_16)), ChangeState.CHANGE, MAIN, "off by default"
     ),
     "containerd 1.7 without a file gets one": Case(
-        seen("1.7.24", (MAIN, None)), Standing.CHANGE, MAIN, "off by default"
+        seen("1.7.24", (MAIN, None)), ChangeState.CHANGE, MAIN, "off by default"
     ),
     "containerd 1.7 with a file of version 1 is edited": Case(
-        seen("1.7.24", (MAIN, V1)), Standing.CHANGE, MAIN, "off by default"
+        seen("1.7.24", (MAIN, V1)), ChangeState.CHANGE, MAIN, "off by default"
     ),
     "containerd 1.7 gets a drop-in where no file speaks of the plugin": Case(
         seen("1.7.24", (MAIN, f"version = 2\n{IMPORTS}"), (f"{PARTS}/nri.toml", OTHERS_V2)),
-        Standing.CHANGE,
+        ChangeState.CHANGE,
         DROP_IN,
     ),
     "containerd 1.7 gets no drop-in that would take the place of the whole table": Case(
-        seen("1.7.24", (MAIN, f"{IMPORTS}{KUBEADM_16}")), Standing.CHANGE, MAIN
+        seen("1.7.24", (MAIN, f"{IMPORTS}{KUBEADM_16}")), ChangeState.CHANGE, MAIN
     ),
     "containerd 1.7 is edited in the last file that speaks of the plugin": Case(
         seen(
@@ -124,7 +124,7 @@ CASES = {
             (MAIN, f"{IMPORTS}{CDI_ON_V2}"),
             (f"{PARTS}/99-nvidia.toml", KUBEADM_16),
         ),
-        Standing.CHANGE,
+        ChangeState.CHANGE,
         f"{PARTS}/99-nvidia.toml",
     ),
     "a drop-in of NVIDIA's toolkit has switched it on": Case(
@@ -133,49 +133,49 @@ CASES = {
             (MAIN, f"{IMPORTS}{KUBEADM_16}"),
             (f"{PARTS}/99-nvidia.toml", CDI_ON_V2),
         ),
-        Standing.NOTHING,
+        ChangeState.NOTHING,
         why=f"{PARTS}/99-nvidia.toml",
     ),
     "containerd 2.0 has CDI by default": Case(
-        seen("2.0.7", (MAIN, 'version = 3\n[debug]\nlevel = "info"\n')), Standing.NOTHING, why="by default"
+        seen("2.0.7", (MAIN, 'version = 3\n[debug]\nlevel = "info"\n')), ChangeState.NOTHING, why="by default"
     ),
     "containerd 2 without a file has CDI by default": Case(
-        seen("2.2.9", (MAIN, None)), Standing.NOTHING, why="by default"
+        seen("2.2.9", (MAIN, None)), ChangeState.NOTHING, why="by default"
     ),
     "containerd 2.0 with its default file has CDI": Case(
-        seen("2.0.7", (MAIN, DEFAULT_20)), Standing.NOTHING, why=f"enable_cdi = true in {MAIN}"
+        seen("2.0.7", (MAIN, DEFAULT_20)), ChangeState.NOTHING, why=f"enable_cdi = true in {MAIN}"
     ),
     "containerd 2.2 that has it switched off gets a drop-in": Case(
-        seen("2.2.9", (MAIN, OFF_22)), Standing.CHANGE, DROP_IN, f"{MAIN} switches CDI off"
+        seen("2.2.9", (MAIN, OFF_22)), ChangeState.CHANGE, DROP_IN, f"{MAIN} switches CDI off"
     ),
     "containerd 2.1 that imports nothing is edited": Case(
-        seen("2.1.5", (MAIN, CDI_OFF_V3)), Standing.CHANGE, MAIN, "switches CDI off"
+        seen("2.1.5", (MAIN, CDI_OFF_V3)), ChangeState.CHANGE, MAIN, "switches CDI off"
     ),
     "containerd 2 with a file of version 2 is edited as that": Case(
-        seen("2.1.5", (MAIN, CDI_ON_V2.replace("true", "false"))), Standing.CHANGE, MAIN
+        seen("2.1.5", (MAIN, CDI_ON_V2.replace("true", "false"))), ChangeState.CHANGE, MAIN
     ),
     "a drop-in that was there is edited": Case(
-        seen("2.2.9", (MAIN, OFF_22), (DROP_IN, CDI_OFF_V3)), Standing.CHANGE, DROP_IN
+        seen("2.2.9", (MAIN, OFF_22), (DROP_IN, CDI_OFF_V3)), ChangeState.CHANGE, DROP_IN
     ),
     "a later file has the last word": Case(
         seen("2.2.9", (MAIN, OFF_22), (f"{PARTS}/zz.toml", CDI_OFF_V3)),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="a later file has the last word",
     ),
     "files of two versions are not merged": Case(
         seen("2.2.9", (MAIN, OFF_22), (f"{PARTS}/10.toml", CDI_ON_V2)),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="different versions",
     ),
     "a file of version 1 says nothing to containerd 2": Case(
-        seen("2.2.9", (MAIN, V1.replace("selinux", "cdi"))), Standing.NOTHING, why="by default"
+        seen("2.2.9", (MAIN, V1.replace("selinux", "cdi"))), ChangeState.NOTHING, why="by default"
     ),
     "a file of version 3 is none for containerd 1.7": Case(
-        seen("1.7.24", (MAIN, DEFAULT_20)), Standing.REFUSED, why="reads versions 1 to 2"
+        seen("1.7.24", (MAIN, DEFAULT_20)), ChangeState.REFUSED, why="reads versions 1 to 2"
     ),
     "specs are read from elsewhere alone": Case(
         seen("2.2.9", (MAIN, f"{CDI_OFF_V3.replace('false', 'true')}cdi_spec_dirs = ['/etc/cdi']\n")),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="reads no CDI specs of /var/run/cdi",
     ),
     "CRI-O reads specs from elsewhere alone": Case(
@@ -185,23 +185,23 @@ CASES = {
             "--runtime",
             (ConfigFile("/etc/crio/crio.conf", "[crio.runtime]\ncdi_spec_dirs = []\n"),),
         ),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="reads no CDI specs of /var/run/cdi",
     ),
     "k3s with containerd 2 has CDI by default": Case(
-        seen("2.1.4-k3s1", (f"{K3S}/config.toml", K3S_21)), Standing.NOTHING, why="by default"
+        seen("2.1.4-k3s1", (f"{K3S}/config.toml", K3S_21)), ChangeState.NOTHING, why="by default"
     ),
     "k3s whose drop-in switches it off gets another": Case(
         seen("2.1.4-k3s1", (f"{K3S}/config.toml", K3S_21), (f"{K3S}/config-v3.toml.d/50.toml", CDI_OFF_V3)),
-        Standing.CHANGE,
+        ChangeState.CHANGE,
         f"{K3S}/config-v3.toml.d/99-tonnage.toml",
     ),
     "k3s with containerd 1.7 writes its file anew": Case(
-        seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17)), Standing.REFUSED, why="writes"
+        seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17)), ChangeState.REFUSED, why="writes"
     ),
     "k3s with containerd 1.7 writes it anew, whatever stands there first": Case(
         seen("1.7.23-k3s2", (f"{K3S}/config.toml", CDI_ON_V2.replace("true", "false"))),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="writes",
     ),
     "k3s with a template of somebody's own": Case(
@@ -209,58 +209,62 @@ CASES = {
             seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17)),
             templates=(ConfigFile(f"{K3S}/config.toml.tmpl", K3S_17),),
         ),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why=f"from {K3S}/config.toml.tmpl",
     ),
     "k3s with containerd 1.7 that imports gets no drop-in in the place of its table": Case(
         seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17_IMPORTING)),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="take the place",
     ),
     "RKE2 with containerd 2 has CDI by default": Case(
-        seen("2.1.4-k3s2", (f"{RKE2}/config.toml", RKE2_21)), Standing.NOTHING, why="by default"
+        seen("2.1.4-k3s2", (f"{RKE2}/config.toml", RKE2_21)), ChangeState.NOTHING, why="by default"
     ),
     "RKE2 that has it switched off in a drop-in gets another": Case(
         seen("2.1.4-k3s2", (f"{RKE2}/config.toml", RKE2_21), (f"{RKE2}/config-v3.toml.d/5.toml", CDI_OFF_V3)),
-        Standing.CHANGE,
+        ChangeState.CHANGE,
         f"{RKE2}/config-v3.toml.d/99-tonnage.toml",
     ),
     "containerd as Docker's package configures it": Case(
-        seen("1.7.24", (MAIN, DOCKERS)), Standing.REFUSED, why="disabled_plugins"
+        seen("1.7.24", (MAIN, DOCKERS)), ChangeState.REFUSED, why="disabled_plugins"
     ),
     "imported files that import others": Case(
         seen("2.2.9", (MAIN, OFF_22), (f"{PARTS}/a.toml", "version = 3\nimports = ['b.toml']\n")),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why=f"{PARTS}/a.toml imports files itself",
     ),
     "imports of folders by a pattern": Case(
         seen("2.2.9", (MAIN, "version = 3\nimports = ['/etc/*/c.toml']\n")),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why=f"{MAIN} imports /etc/*/c.toml",
     ),
     "imports beside the main file": Case(
         seen("2.2.9", (MAIN, f"imports = ['parts/*.toml']\n{CDI_OFF_V3}")),
-        Standing.CHANGE,
+        ChangeState.CHANGE,
         "/etc/containerd/parts/99-tonnage.toml",
     ),
-    "an unknown version": Case(seen("", (MAIN, DEFAULT_17)), Standing.REFUSED, why="nothing is guessed"),
+    "an unknown version": Case(seen("", (MAIN, DEFAULT_17)), ChangeState.REFUSED, why="nothing is guessed"),
     "a runtime that nobody knows": Case(
-        RuntimeSeen(None, "27.1", "the runtime itself"), Standing.REFUSED, why="nothing is guessed"
+        RuntimeSeen(None, "27.1", "the runtime itself"), ChangeState.REFUSED, why="nothing is guessed"
     ),
     "Docker": Case(
-        replace(seen("27.0"), kind=None, name="docker"), Standing.REFUSED, why="neither containerd nor CRI-O"
+        replace(seen("27.0"), kind=None, name="docker"),
+        ChangeState.REFUSED,
+        why="neither containerd nor CRI-O",
     ),
     "CRI-O has CDI without a switch": Case(
         replace(seen("1.34.2", ("/etc/crio/crio.conf", None)), kind=RuntimeKind.CRIO),
-        Standing.NOTHING,
+        ChangeState.NOTHING,
         why="without a switch",
     ),
     "CRI-O before it took kubelet's names": Case(
         replace(seen("1.25.0", ("/etc/crio/crio.conf", None)), kind=RuntimeKind.CRIO),
-        Standing.REFUSED,
+        ChangeState.REFUSED,
         why="names from kubelet need 1.28",
     ),
-    "an old CRI-O": Case(replace(seen("1.22.0"), kind=RuntimeKind.CRIO), Standing.REFUSED, why="CRI-O 1.23"),
+    "an old CRI-O": Case(
+        replace(seen("1.22.0"), kind=RuntimeKind.CRIO), ChangeState.REFUSED, why="CRI-O 1.23"
+    ),
 }
 
 
@@ -292,19 +296,19 @@ def test_what_has_to_be_done(case: Case) -> None:
 )
 def test_applying_twice_changes_nothing_and_undoing_gives_the_same_bytes(case: Case) -> None:
     after = applied(case.seen, cdi_plan(case.seen))
-    assert cdi_plan(after).standing is Standing.NOTHING
+    assert cdi_plan(after).standing is ChangeState.NOTHING
     undone = applied(after, undo_plan(after))
     assert {file.path: file.text for file in undone.files} == {
         file.path: file.text for file in case.seen.files
     }
-    assert undo_plan(undone).standing is Standing.NOTHING
+    assert undo_plan(undone).standing is ChangeState.NOTHING
 
 
 def test_a_link_is_not_written_through() -> None:
     linked = seen("1.7.24", (MAIN, DEFAULT_17))
     linked = replace(linked, files=(replace(linked.files[0], link="/nix/store/config.toml"),))
     plan = cdi_plan(linked)
-    assert plan.standing is Standing.REFUSED
+    assert plan.standing is ChangeState.REFUSED
     assert "symbolic link to /nix/store/config.toml" in plan.why
 
 
@@ -321,7 +325,7 @@ def test_every_broken_file_is_told_with_its_place() -> None:
 def test_a_file_that_cannot_be_read_is_no_file_without_settings(trouble: str, remedy: str) -> None:
     unread = seen("2.2.9", (MAIN, None))
     plan = cdi_plan(replace(unread, files=(replace(unread.files[0], trouble=trouble),)))
-    assert plan.standing is Standing.REFUSED
+    assert plan.standing is ChangeState.REFUSED
     assert plan.problems[0].remedy.startswith(remedy)
 
 
@@ -346,7 +350,7 @@ def test_whatever_the_files_a_change_leads_to_cdi_and_back(version: str, texts: 
     files = [(MAIN if not at else f"{PARTS}/{at}0.toml", text) for at, text in enumerate(texts)]
     before = seen(version, *files)
     plan = cdi_plan(before)
-    if plan.standing is Standing.CHANGE:
+    if plan.standing is ChangeState.CHANGE:
         after = applied(before, plan)
-        assert cdi_plan(after).standing is Standing.NOTHING
+        assert cdi_plan(after).standing is ChangeState.NOTHING
         assert applied(after, undo_plan(after)).files == before.files

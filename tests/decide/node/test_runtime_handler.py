@@ -12,7 +12,7 @@ import pytest
 from tonnage.decide.node.runtime.change import undo_plan
 from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
 from tonnage.model.errors import Problem
-from tonnage.model.node.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_change import ChangeState, ConfigFile, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 
 MAIN = "/etc/containerd/config.toml"
@@ -99,7 +99,7 @@ def test_where_containerds_handler_is_written_and_what_it_is(
     assert [edit.path for edit in plan.edits] == [path], plan.problems
     assert handler(plan, plugin) == {"runtime_type": "io.containerd.runc.v2", "options": options}
     changed = after(before, plan)
-    assert handler_plan(changed, PROGRAM).standing is Standing.NOTHING
+    assert handler_plan(changed, PROGRAM).standing is ChangeState.NOTHING
     assert after(changed, undo_plan(changed)).files == before.files
 
 
@@ -111,7 +111,7 @@ def test_crio_gets_a_file_of_its_own() -> None:
         "crio": {"runtime": {"runtimes": {"nvidia": {"runtime_path": PROGRAM, "runtime_type": "oci"}}}}
     }
     changed = after(before, plan)
-    assert handler_plan(changed, PROGRAM).standing is Standing.NOTHING
+    assert handler_plan(changed, PROGRAM).standing is ChangeState.NOTHING
     assert after(changed, undo_plan(changed)).files == before.files
 
 
@@ -149,7 +149,7 @@ REFUSED = {
 @pytest.mark.parametrize(("before", "what"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(before: RuntimeSeen, what: str) -> None:
     plan = handler_plan(before, PROGRAM)
-    assert plan.standing is Standing.REFUSED
+    assert plan.standing is ChangeState.REFUSED
     assert what in plan.problems[0].what
     assert plan.edits == ()
 
@@ -189,7 +189,7 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
         "restart k3s",
     )
     made = replace(waiting, files=(ConfigFile(K3S_MAIN, edit.after.replace(BASE, f"{text}\n")),))
-    assert handler_plan(made, ELSEWHERE).standing is Standing.NOTHING
+    assert handler_plan(made, ELSEWHERE).standing is ChangeState.NOTHING
     assert tomllib.loads(made.files[0].text or "")["plugins"][plugin]["containerd"]["runtimes"]["nvidia"]
     gone, restored = undo_plan(made).edits
     assert (gone.path, gone.after) == (edit.path, None)
@@ -212,7 +212,7 @@ def test_a_template_of_somebodys_own_is_left_alone(before: RuntimeSeen, what: st
 
 
 def test_a_template_that_this_k3s_does_not_read_is_none() -> None:
-    assert handler_plan(by_k3s("1.7.23", KUBEADM, config_v3=BASE), ELSEWHERE).standing is Standing.CHANGE
+    assert handler_plan(by_k3s("1.7.23", KUBEADM, config_v3=BASE), ELSEWHERE).standing is ChangeState.CHANGE
 
 
 def test_what_somebody_added_to_our_template_stays() -> None:
@@ -245,7 +245,7 @@ def test_a_template_of_before_the_program_was_found_is_told_of() -> None:
     (edit,) = handler_plan(by_k3s("1.7.23", KUBEADM), ELSEWHERE).edits
     assert edit.after is not None
     made = by_k3s("1.7.23", edit.after.replace(BASE, f"{KUBEADM}\n"), config=edit.after)
-    assert handler_plan(made, ELSEWHERE).standing is Standing.NOTHING
+    assert handler_plan(made, ELSEWHERE).standing is ChangeState.NOTHING
     (problem,) = handler_plan(made, ELSEWHERE, (PROGRAM,)).problems
     assert (problem.what, problem.where) == (
         f"k3s adds handler nvidia by itself at its next start, and {edit.path} as well",
@@ -255,7 +255,7 @@ def test_a_template_of_before_the_program_was_found_is_told_of() -> None:
 
 def test_nvidias_own_handler_is_enough() -> None:
     plan = handler_plan(containerd("1.7.24", (MAIN, NVIDIAS)), PROGRAM)
-    assert plan.standing is Standing.NOTHING
+    assert plan.standing is ChangeState.NOTHING
     assert plan.why.endswith("pods reach it by a RuntimeClass with handler nvidia")
 
 

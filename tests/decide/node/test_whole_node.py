@@ -28,12 +28,12 @@ from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEve
 from tonnage.model.devices.sharing import (
     Advertisement,
     Allocation,
+    DeviceSlot,
     Hold,
     NodePlan,
     PluginConfig,
     SharedPolicy,
     SharedResource,
-    Slot,
 )
 from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.model.node.plugin_settings import MigStrategy
@@ -238,7 +238,7 @@ class WholeNode(RuleBasedStateMachine):
         assert not [slot for slot in self._shown() if slot.healthy and self._whole(slot.id) in self.lost]
         assert self.readable or not [slot for slot in self._shown() if slot.healthy]
 
-    def _shown(self) -> Iterator[Slot]:
+    def _shown(self) -> Iterator[DeviceSlot]:
         for advertisement in advertise(self.plan, self.holds):
             yield from advertisement.slots
 

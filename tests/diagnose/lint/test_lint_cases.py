@@ -18,7 +18,7 @@ import yaml
 
 from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
-from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.diagnose.lint.lint import LintContext, LintReport, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import ObjectRefused
@@ -45,11 +45,11 @@ def expected(text: str) -> list[tuple[int, int, str]]:
 
 
 @cache
-def offline() -> Given:
+def offline() -> LintContext:
     return asyncio.run(given_for(Common(), []))
 
 
-def linted(path: Path) -> Report:
+def linted(path: Path) -> LintReport:
     text = path.read_text()
     cluster = _CLUSTER.match(text)
     snapshot = path.with_name(cluster[1]) if cluster else None

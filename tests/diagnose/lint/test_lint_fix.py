@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tonnage.cli.lint.world import given_for
 from tonnage.cli.options import Common
-from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.lint.lint import LintContext, lint
 from tonnage.diagnose.lint.repair import repaired_texts
 from tonnage.diagnose.lint.sheet import Sheet
 
@@ -33,7 +33,7 @@ def documents() -> list[Any]:
 
 
 @cache
-def offline() -> Given:
+def offline() -> LintContext:
     return asyncio.run(given_for(Common(), []))
 
 

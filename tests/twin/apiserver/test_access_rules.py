@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, uncovered
+from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, uncovered
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.serving.gate import asked_by
 from tonnage.twin.apiserver.serving.parameters import address_of
@@ -21,8 +21,8 @@ def some(values: tuple[str, ...], least: int = 1) -> st.SearchStrategy[tuple[str
     return st.lists(st.sampled_from(values), min_size=least, max_size=2, unique=True).map(tuple)
 
 
-RULES = st.builds(Rule, some(VERBS), some(GROUPS), some(RESOURCES), some(NAMES, 0)) | st.builds(
-    lambda verbs, urls: Rule(verbs, urls=urls), some(VERBS), some(URLS)
+RULES = st.builds(RoleRule, some(VERBS), some(GROUPS), some(RESOURCES), some(NAMES, 0)) | st.builds(
+    lambda verbs, urls: RoleRule(verbs, urls=urls), some(VERBS), some(URLS)
 )
 ASKED = st.builds(
     lambda verb, group, parts, name: Attributes(BOB, verb, group, parts[0], parts[1], name=name),
@@ -39,7 +39,7 @@ ASKED = st.builds(
 
 @given(st.lists(RULES, max_size=4), st.lists(RULES, max_size=3), st.lists(ASKED, min_size=1, max_size=20))
 def test_who_covers_rules_is_allowed_all_that_they_allow(
-    owned: list[Rule], wanted: list[Rule], asked: list[Attributes]
+    owned: list[RoleRule], wanted: list[RoleRule], asked: list[Attributes]
 ) -> None:
     missing = uncovered(owned, wanted)
     for one in asked:
@@ -48,7 +48,7 @@ def test_who_covers_rules_is_allowed_all_that_they_allow(
 
 
 @given(st.lists(RULES, max_size=4))
-def test_everybody_covers_what_he_has(owned: list[Rule]) -> None:
+def test_everybody_covers_what_he_has(owned: list[RoleRule]) -> None:
     assert uncovered(owned, owned) == []
 
 
@@ -56,14 +56,14 @@ def test_everybody_covers_what_he_has(owned: list[Rule]) -> None:
     ("rule", "text"),
     [
         (
-            Rule(("get", "list"), ("",), ("pods",)),
+            RoleRule(("get", "list"), ("",), ("pods",)),
             '{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}',
         ),
-        (Rule(("get",), urls=("/a", "/b")), '{NonResourceURLs:["/a" "/b"], Verbs:["get"]}'),
+        (RoleRule(("get",), urls=("/a", "/b")), '{NonResourceURLs:["/a" "/b"], Verbs:["get"]}'),
     ],
     ids=["resources", "addresses"],
 )
-def test_a_rule_is_printed_as_upstream_prints_it(rule: Rule, text: str) -> None:
+def test_a_rule_is_printed_as_upstream_prints_it(rule: RoleRule, text: str) -> None:
     assert str(rule) == text
 
 

@@ -17,7 +17,7 @@ from support.webhook_server import webhooks
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver.requests import Notes
+from tonnage.twin.apiserver.requests import RequestNotes
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.serving import parameters
 from tonnage.twin.apiserver.statuses import status_of
@@ -39,14 +39,14 @@ class Twin:
         self._verbs = ApiServer(SystemClock()).verbs
 
     async def send(self, step: Step) -> tuple[int, Any, list[str]]:
-        notes = Notes()
+        notes = RequestNotes()
         try:
             code, answer = await self._sent(step, notes)
         except ApiError as error:
             return error.code, status_of(error), list(notes.warnings)
         return code, answer, list(notes.warnings)
 
-    async def _sent(self, step: Step, notes: Notes) -> tuple[int, Any]:
+    async def _sent(self, step: Step, notes: RequestNotes) -> tuple[int, Any]:
         path, _, query_text = step.path.partition("?")
         query = dict(parse_qsl(query_text))
         address = parameters.address_of(path.split("/")[1:])

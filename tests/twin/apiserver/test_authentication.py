@@ -21,8 +21,8 @@ from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.pipeline import Ids, Pipeline
-from tonnage.twin.apiserver.requests import Address
+from tonnage.twin.apiserver.pipeline import Ids, WritePipeline
+from tonnage.twin.apiserver.requests import ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import POD, Kind
@@ -40,13 +40,15 @@ class Issuer:
         self.clock = VirtualClock()
         self.server = ApiServer(self.clock, random=Random(1))
         store = self.server.store
-        pipeline = Pipeline(store, Codec(self.server.registry), self.clock, Ids(lambda: "jti", Random(1)), ())
+        pipeline = WritePipeline(
+            store, Codec(self.server.registry), self.clock, Ids(lambda: "jti", Random(1)), ()
+        )
         key = TokenKey()
         self.tokens = TokenRequests(store, self.clock, pipeline, key)
         self.authenticator = Authenticator(store, self.clock, key)
 
     async def token(self, **spec: object) -> str:
-        address = Address(("", "v1", "serviceaccounts"), "default", "robot", "token")
+        address = ResourcePath(("", "v1", "serviceaccounts"), "default", "robot", "token")
         body: JsonObject = {"spec": spec}  # type: ignore[dict-item]
         answer = await self.tokens.answer(self.server.verbs.request("create", address), body)
         status = answer["status"]

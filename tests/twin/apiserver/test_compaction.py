@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.model.errors import GoneError
 from tonnage.model.json_access import text
-from tonnage.twin.apiserver.reading.listing import ListQuery, Page, page
+from tonnage.twin.apiserver.reading.listing import ListPage, ListQuery, page
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.clock import VirtualClock
@@ -36,5 +36,5 @@ async def test_a_page_of_a_list_of_long_ago_is_gone_and_the_rest_can_be_had() ->
     task.cancel()
 
 
-def _names(found: Page) -> list[str]:
+def _names(found: ListPage) -> list[str]:
     return [text(one.object, "metadata", "name") for one in found.items]

@@ -9,7 +9,7 @@ import pytest
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver.requests import Address, DeleteOptions
+from tonnage.twin.apiserver.requests import DeleteOptions, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs
 
@@ -29,30 +29,30 @@ def _definition(**spec: Any) -> dict[str, Any]:
 
 async def _defined() -> Verbs:
     verbs = ApiServer(SystemClock()).verbs
-    await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition())
+    await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), _definition())
     return verbs
 
 
 async def test_instances_end_before_their_definition() -> None:
     verbs = await _defined()
-    make = verbs.request("create", Address(_THINGS, "default"))
+    make = verbs.request("create", ResourcePath(_THINGS, "default"))
     held: Any = {"metadata": {"name": "held", "finalizers": ["example.org/wait"]}}
     await verbs.create(make, held)
     await verbs.create(make, {"metadata": {"name": "free"}})
-    whole = Address(_DEFINITIONS, name="things.example.org")
+    whole = ResourcePath(_DEFINITIONS, name="things.example.org")
     await verbs.delete(verbs.request("delete", whole), DeleteOptions())
     status: Any = (await verbs.get(verbs.request("get", whole)))["status"]
     assert status["conditions"][-1]["reason"] == "InstanceDeletionInProgress"
     with pytest.raises(ApiError, match="create not allowed while custom resource definition is terminating"):
         await verbs.create(
-            verbs.request("create", Address(_THINGS, "default")), {"metadata": {"name": "new"}}
+            verbs.request("create", ResourcePath(_THINGS, "default")), {"metadata": {"name": "new"}}
         )
-    one = Address(_THINGS, "default", "held")
+    one = ResourcePath(_THINGS, "default", "held")
     left: Any = await verbs.get(verbs.request("get", one))
     assert left["metadata"]["deletionGracePeriodSeconds"] == 0
     assert left["metadata"]["generation"] == 2
     with pytest.raises(ApiError, match='"free" not found'):
-        await verbs.get(verbs.request("get", Address(_THINGS, "default", "free")))
+        await verbs.get(verbs.request("get", ResourcePath(_THINGS, "default", "free")))
     patch: Any = {"metadata": {"finalizers": None}}
     await verbs.patch(verbs.request("patch", one), PatchType.MERGE, patch)
     with pytest.raises(ApiError, match="not found"):
@@ -70,8 +70,10 @@ async def test_conversion_by_webhooks_is_refused_where_objects_would_be_converte
     ]
     body = _definition(conversion=conversion, versions=versions)
     with pytest.raises(ApiError, match="this server converts nothing by webhooks: serve one version"):
-        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), body)
-    await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(conversion=conversion))
+        await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), body)
+    await verbs.create(
+        verbs.request("create", ResourcePath(_DEFINITIONS)), _definition(conversion=conversion)
+    )
 
 
 async def test_an_object_is_shown_in_every_version_and_stored_in_one() -> None:
@@ -79,14 +81,14 @@ async def test_an_object_is_shown_in_every_version_and_stored_in_one() -> None:
     versions = [
         {"name": name, "served": True, "storage": name == "v1", "schema": _OPEN} for name in ("v1", "v2")
     ]
-    await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(versions=versions))
+    await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), _definition(versions=versions))
     newer = ("example.org", "v2", "things")
-    await verbs.create(verbs.request("create", Address(newer, "default")), {"metadata": {"name": "a"}})
+    await verbs.create(verbs.request("create", ResourcePath(newer, "default")), {"metadata": {"name": "a"}})
     stored = verbs.store.get(("example.org", "things"), ("default", "a"))
     assert stored is not None
     assert stored.object["apiVersion"] == "example.org/v1"
     for path in (_THINGS, newer):
-        shown = await verbs.get(verbs.request("get", Address(path, "default", "a")))
+        shown = await verbs.get(verbs.request("get", ResourcePath(path, "default", "a")))
         assert shown["apiVersion"] == f"example.org/{path[1]}"
 
 
@@ -98,7 +100,7 @@ async def test_a_conversion_that_nobody_knows_is_refused_with_unknown_fields_and
     versions = [{"name": "v1", "schema": _OPEN, **unstored}, {"name": "v2", "schema": {}, **unstored}]
     wrong = _definition(conversion={"strategy": "node-1"}, preserveUnknownFields=True, versions=versions)
     with pytest.raises(ApiError) as refused:
-        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), wrong)
+        await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), wrong)
     said = str(refused.value)
     assert 'conversion.strategy: Invalid value: "node-1": must be None if spec.preserveUnknownFields' in said
     assert '"Schema":{"OpenAPIV3Schema":null}' in said
@@ -125,7 +127,9 @@ async def test_schemas_are_refused_for_what_they_may_not_have_even_empty(inner: 
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": field}}}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
     with pytest.raises(ApiError, match=words):
-        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(versions=versions))
+        await verbs.create(
+            verbs.request("create", ResourcePath(_DEFINITIONS)), _definition(versions=versions)
+        )
 
 
 async def test_who_keeps_unknown_fields_may_have_no_defaults() -> None:
@@ -134,14 +138,14 @@ async def test_who_keeps_unknown_fields_may_have_no_defaults() -> None:
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": defaulted}}
     wrong = _definition(preserveUnknownFields=True, versions=[version])
     with pytest.raises(ApiError, match="must be false in order to use defaults in the schema"):
-        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), wrong)
+        await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), wrong)
 
 
 async def test_a_definition_of_a_version_that_is_served_no_more_is_known() -> None:
     verbs = ApiServer(SystemClock()).verbs
     body = {**_definition(), "apiVersion": "apiextensions.k8s.io/v1beta1"}
     with pytest.raises(ApiError, match="does not match the expected API version"):
-        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), body)
+        await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), body)
     nameless: dict[str, Any] = {**_definition(), "metadata": {"generateName": "x-"}}
     with pytest.raises(ApiError, match=r'metadata\.generateName: Invalid value: "x-": must be spec'):
-        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), nameless)
+        await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), nameless)

@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.decide.kubernetes.api.patches.json_patches import merge_patch
 from tonnage.model.json_access import at
-from tonnage.twin.apiserver.requests import Address, Options
+from tonnage.twin.apiserver.requests import Options, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import Kind
@@ -164,7 +164,7 @@ async def test_ports_of_a_service_that_is_only_tried_lie_behind_the_range() -> N
     ports: Any = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
     spec: Any = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports}
     body: Any = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": spec}
-    address = Address(("", "v1", "services"), "default")
+    address = ResourcePath(("", "v1", "services"), "default")
     request = server.verbs.request("create", address, options=Options(dry_run=True))
     made: Any = (await server.verbs.create(request, body)).object["spec"]
     assert [port["nodePort"] for port in made["ports"]] == [32769, 32770]

@@ -16,7 +16,7 @@ from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType, PatchType
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.reading.watching import WatchQuery, events
-from tonnage.twin.apiserver.requests import Address, DeleteOptions
+from tonnage.twin.apiserver.requests import DeleteOptions, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.statuses import no_space
 from tonnage.twin.apiserver.storage.store import Commit, StaleError, Store
@@ -103,8 +103,8 @@ def _crd() -> JsonObject:
     }
 
 
-_MAP_ADDRESS = Address(("", "v1", "configmaps"), "default", "there")
-_PODS = Address(("", "v1", "configmaps"), "default")
+_MAP_ADDRESS = ResourcePath(("", "v1", "configmaps"), "default", "there")
+_PODS = ResourcePath(("", "v1", "configmaps"), "default")
 _EVICTION: JsonObject = {"metadata": {"name": "p", "namespace": "default"}}
 _TARGET: JsonObject = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
 

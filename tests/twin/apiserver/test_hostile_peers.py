@@ -157,7 +157,7 @@ async def test_after_its_end_a_connection_is_neither_written_to_nor_ended_again(
         def close(self) -> None:
             told.append("closed")
 
-    gathering = peers.Gathering(Transport())
+    gathering = peers.BufferedTransport(Transport())
     gathering.write(b"a")
     gathering.close()
     gathering.write(b"b")

@@ -16,7 +16,7 @@ from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.twin.kubelet.server import KubeletServer
-from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.wire.kinds import POD
 
 SHELL = ["sh", "-c", "echo one; echo two; echo three; sleep 3600"]
@@ -26,7 +26,7 @@ SHELL = ["sh", "-c", "echo one; echo two; echo three; sleep 3600"]
 async def node(running: Any, folder: Path) -> AsyncIterator[Any]:
     """A kubelet that runs pods named to its node."""
     clock = SystemClock()
-    spec = NodeSpec("a100-0")
+    spec = KubeletNode("a100-0")
     devices = ScenarioBackend(folder / "n/hardware.yaml", clock)
     runtime = PretendedRuntime(spec.name, folder / "n", clock, Programs({}), devices)
     kubelet = Kubelet(spec, running.api, clock, folder / "n", runtime)

@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.twin.apiserver.discovery.openapi import OpenApi
 from tonnage.twin.apiserver.discovery.openapi_second import encoded_second
-from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served
+from tonnage.twin.apiserver.resources import CustomVersion, Registry, ServedResource
 from tonnage.wire.schema import KindRow, load_schema
 
 APPLY = "application/apply-patch+yaml"
@@ -43,7 +43,7 @@ def pools() -> OpenApi:
         plural = f"{kind.lower()}s"
         row = KindRow("example.com", "v1", kind, plural, kind.lower(), True, ("get", "patch"), "")
         version = CustomVersion(plural, "example.com/v1", schema)
-        registry.replace_custom(plural, [Served(row, f"{kind}List", version)])
+        registry.replace_custom(plural, [ServedResource(row, f"{kind}List", version)])
     return OpenApi(registry)
 
 
@@ -113,7 +113,9 @@ def test_whole_objects_within_custom_ones_have_what_every_object_has() -> None:
     schema: Any = {"type": "object", "properties": {"held": {"type": "array", "items": whole}}}
     row = KindRow("e.io", "v1", "Thing", "things", "thing", True, ("get",), "")
     registry = Registry(load_schema())
-    registry.replace_custom("things.e.io", [Served(row, "ThingList", CustomVersion("", "e.io/v1", schema))])
+    registry.replace_custom(
+        "things.e.io", [ServedResource(row, "ThingList", CustomVersion("", "e.io/v1", schema))]
+    )
     document: Any = msgspec.json.decode(OpenApi(registry).document("apis/e.io/v1"))
     shown = document["components"]["schemas"]["io.e.v1.Thing"]["properties"]["held"]["items"]
     assert shown["required"] == ["kind", "apiVersion"]

@@ -11,7 +11,7 @@ import pytest
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver.requests import Address, DeleteOptions
+from tonnage.twin.apiserver.requests import DeleteOptions, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import (
@@ -368,7 +368,7 @@ async def test_deleting_a_collection_takes_what_the_selector_chooses(twin: Twin)
     for name in ("a", "b"):
         await twin.pod(name, meta={"labels": {"app": name}})
     verbs = twin.server.verbs
-    request = verbs.request("deletecollection", Address(("", "v1", "pods"), "default"))
+    request = verbs.request("deletecollection", ResourcePath(("", "v1", "pods"), "default"))
     from tonnage.twin.apiserver.reading.listing import ListQuery
 
     await verbs.delete_collection(request, ListQuery("default", "app=a"), DeleteOptions())
@@ -394,9 +394,9 @@ async def test_custom_kinds_need_a_version_to_be_replaced(twin: Twin) -> None:
     }
     await twin.api.create(CUSTOM_RESOURCE, definition)
     verbs = twin.server.verbs
-    address = Address(("tonnage.dev", "v1", "tiers"), "", "gold")
+    address = ResourcePath(("tonnage.dev", "v1", "tiers"), "", "gold")
     body: JsonObject = {"apiVersion": "tonnage.dev/v1", "kind": "Tier", "metadata": {"name": "gold"}}
-    await verbs.create(verbs.request("create", Address(address.path)), body)
+    await verbs.create(verbs.request("create", ResourcePath(address.path)), body)
     refused = await twin.refused(verbs.update(verbs.request("update", address), body))
     assert refused.message == (
         'tiers.tonnage.dev "gold" is invalid: metadata.resourceVersion: Invalid value: 0: '

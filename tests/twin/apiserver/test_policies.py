@@ -10,7 +10,7 @@ import pytest
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import account_user
-from tonnage.twin.apiserver.requests import Address, Notes
+from tonnage.twin.apiserver.requests import RequestNotes, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP
@@ -24,9 +24,11 @@ RULE: JsonObject = {
 }
 
 
-async def created(server: ApiServer, path: tuple[str, str, str], body: JsonObject, space: str = "") -> Notes:
-    notes = Notes()
-    await server.verbs.create(server.verbs.request("create", Address(path, space), notes=notes), body)
+async def created(
+    server: ApiServer, path: tuple[str, str, str], body: JsonObject, space: str = ""
+) -> RequestNotes:
+    notes = RequestNotes()
+    await server.verbs.create(server.verbs.request("create", ResourcePath(path, space), notes=notes), body)
     return notes
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.requests import Address, Options
+from tonnage.twin.apiserver.requests import Options, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.clock import VirtualClock
@@ -100,7 +100,7 @@ async def refused(coming: Any) -> tuple[int, str]:
 async def test_what_is_posted_to_a_pod(
     verbs: Verbs, part: str, body: Any, dry_run: bool, refusal: tuple[int, str]
 ) -> None:
-    address = Address(("", "v1", "pods"), "default", "p", part)
+    address = ResourcePath(("", "v1", "pods"), "default", "p", part)
     request = verbs.request("create", address, options=Options(dry_run=dry_run))
     assert await refused(verbs.create_subresource(request, body)) == refusal
 
@@ -119,18 +119,18 @@ async def test_what_is_posted_to_a_pod(
 async def test_bindings_in_a_list_name_their_pod(
     verbs: Verbs, body: JsonObject, refusal: tuple[int, str]
 ) -> None:
-    request = verbs.request("create", Address(("", "v1", "bindings"), "default"))
+    request = verbs.request("create", ResourcePath(("", "v1", "bindings"), "default"))
     assert await refused(verbs.create(request, body)) == refusal
 
 
 async def test_bindings_in_a_list_take_no_uid(verbs: Verbs) -> None:
-    request = verbs.request("create", Address(("", "v1", "bindings"), "default"))
+    request = verbs.request("create", ResourcePath(("", "v1", "bindings"), "default"))
     await verbs.create(request, {"metadata": {"name": "p", "uid": "another"}, **TARGET})
 
 
 async def test_an_older_eviction_is_one(verbs: Verbs) -> None:
     body: JsonObject = {**NAMED, "apiVersion": "policy/v1beta1", "kind": "Eviction"}
-    address = Address(("", "v1", "pods"), "default", "p", "eviction")
+    address = ResourcePath(("", "v1", "pods"), "default", "p", "eviction")
     done = await verbs.create_subresource(verbs.request("create", address), body)
     assert done["status"] == "Success"
 
@@ -153,16 +153,16 @@ async def test_an_older_eviction_is_one(verbs: Verbs) -> None:
 async def test_what_a_token_is_bound_to(
     verbs: Verbs, reference: JsonObject, refusal: tuple[int, str]
 ) -> None:
-    account = verbs.request("create", Address(("", "v1", "serviceaccounts"), "default"))
+    account = verbs.request("create", ResourcePath(("", "v1", "serviceaccounts"), "default"))
     await verbs.create(account, {"metadata": {"name": "robot"}})
-    address = Address(("", "v1", "serviceaccounts"), "default", "robot", "token")
+    address = ResourcePath(("", "v1", "serviceaccounts"), "default", "robot", "token")
     request = verbs.request("create", address)
     body: JsonObject = {"spec": {"boundObjectRef": reference}}
     assert await refused(verbs.create_subresource(request, body)) == refusal
 
 
 async def test_a_scale_of_another_object_is_refused(verbs: Verbs) -> None:
-    address = Address(("apps", "v1", "deployments"), "default", "p", "scale")
+    address = ResourcePath(("apps", "v1", "deployments"), "default", "p", "scale")
     body: JsonObject = {"metadata": {"name": "p", "uid": "another"}, "spec": {"replicas": 2}}
     code, words = await refused(verbs.update(verbs.request("update", address), body))
     assert (code, words.partition(", UID in object")[0]) == (

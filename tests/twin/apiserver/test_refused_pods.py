@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tonnage.model.errors import ApiError
-from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
+from tonnage.twin.apiserver.requests import FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.clock import VirtualClock
@@ -34,7 +34,7 @@ async def test_a_pod_is_refused_in_the_servers_words(verbs: Verbs, case: dict[st
     assert served is not None
     path = (group, version, served.row.plural)
     options = Options(dry_run=True, field_validation=FieldValidation.STRICT)
-    request = verbs.request("create", Address(path, "default"), options=options)
+    request = verbs.request("create", ResourcePath(path, "default"), options=options)
     said = ""
     try:
         await verbs.create(request, manifest)

@@ -16,7 +16,7 @@ from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType
 from tonnage.twin.apiserver.reading.listing import ListQuery, page
-from tonnage.twin.apiserver.reading.watching import Seen, WatchQuery, events, everything
+from tonnage.twin.apiserver.reading.watching import CommittedEvent, WatchQuery, events, everything
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.store import StaleError, Store, TooOldError
@@ -74,7 +74,7 @@ def _all(_obj: JsonObject) -> bool:
     return True
 
 
-async def _one_by_one(stream: AsyncIterator[list[Seen]]) -> AsyncIterator[Seen]:
+async def _one_by_one(stream: AsyncIterator[list[CommittedEvent]]) -> AsyncIterator[CommittedEvent]:
     async for fresh in stream:
         for seen in fresh:
             yield seen
@@ -82,7 +82,7 @@ async def _one_by_one(stream: AsyncIterator[list[Seen]]) -> AsyncIterator[Seen]:
 
 async def _replayed(
     history: History, since: int, state: State, matches: Callable[[JsonObject], bool]
-) -> tuple[State, list[Seen]]:
+) -> tuple[State, list[CommittedEvent]]:
     """`state` as a watcher from `since` brings it up to date, checking that every event makes sense."""
     state = dict(state)
     query = WatchQuery(PODS, "", matches, since, bookmarks=True, timeout_s=0)
@@ -291,7 +291,7 @@ async def test_waiting_watchers_wake_at_a_change_and_at_a_cut() -> None:
     assert await rest == []
 
 
-async def _collect(stream: Any) -> list[Seen]:
+async def _collect(stream: Any) -> list[CommittedEvent]:
     return [seen async for seen in stream]
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.webhook_server import webhooks
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.requests import Address, Request
+from tonnage.twin.apiserver.requests import ApiRequest, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, SERVICE
@@ -38,8 +38,10 @@ def server() -> ApiServer:
     return ApiServer(VirtualClock())
 
 
-async def create(server: ApiServer, path: tuple[str, str, str], body: JsonObject, space: str = "") -> Request:
-    request = server.verbs.request("create", Address(path, space))
+async def create(
+    server: ApiServer, path: tuple[str, str, str], body: JsonObject, space: str = ""
+) -> ApiRequest:
+    request = server.verbs.request("create", ResourcePath(path, space))
     await server.verbs.create(request, body)
     return request
 

@@ -9,7 +9,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver.requests import Address, Notes
+from tonnage.twin.apiserver.requests import RequestNotes, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.verbs import Verbs
 
@@ -135,17 +135,17 @@ _TAKEN: list[tuple[str, tuple[str, str, str], str, JsonObject]] = [
 @pytest.fixture
 async def verbs() -> Verbs:
     verbs = ApiServer(SystemClock()).verbs
-    definitions = Address(("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
+    definitions = ResourcePath(("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
     await verbs.create(verbs.request("create", definitions), _FOO)
     for path, body in _OBJECTS:
-        request = verbs.request("create", Address(path, "default"))
+        request = verbs.request("create", ResourcePath(path, "default"))
         await verbs.create(request, {"metadata": {"name": "o"}, **body})
     return verbs
 
 
-async def _patched(verbs: Verbs, path: tuple[str, str, str], part: str, patch: JsonObject) -> Notes:
-    notes = Notes()
-    request = verbs.request("patch", Address(path, "default", "o", part), notes=notes)
+async def _patched(verbs: Verbs, path: tuple[str, str, str], part: str, patch: JsonObject) -> RequestNotes:
+    notes = RequestNotes()
+    request = verbs.request("patch", ResourcePath(path, "default", "o", part), notes=notes)
     await verbs.patch(request, PatchType.MERGE, patch)
     return notes
 

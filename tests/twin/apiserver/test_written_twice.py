@@ -16,7 +16,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.reading.listing import ListQuery
-from tonnage.twin.apiserver.requests import Address, FieldValidation, Options
+from tonnage.twin.apiserver.requests import FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.serving.negotiation import form_for
 from tonnage.twin.apiserver.serving.warnings import bounded
@@ -119,19 +119,21 @@ async def _with_things() -> Verbs:
             "versions": [{**version, "subresources": {"status": {}, "scale": scale}}],
         },
     }
-    path = Address(("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
+    path = ResourcePath(("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
     await verbs.create(verbs.request("create", path), definition)
-    made: Any = await verbs.get(verbs.request("get", Address(path.path, name=definition["metadata"]["name"])))
+    made: Any = await verbs.get(
+        verbs.request("get", ResourcePath(path.path, name=definition["metadata"]["name"]))
+    )
     names = ["plural", "singular", "shortNames", "kind", "listKind", "categories"]
     assert list(made["status"]["acceptedNames"]) == names
     thing: Any = {"apiVersion": _VERSION, "kind": "Thing", "metadata": {"name": "one"}, "spec": {"size": "s"}}
-    await verbs.create(verbs.request("create", Address(_THINGS, "default")), thing)
+    await verbs.create(verbs.request("create", ResourcePath(_THINGS, "default")), thing)
     return verbs
 
 
 async def test_a_custom_object_is_refused_for_its_kind_and_then_from_the_inside_out() -> None:
     verbs = await _with_things()
-    make = verbs.request("create", Address(_THINGS, "default"))
+    make = verbs.request("create", ResourcePath(_THINGS, "default"))
     with pytest.raises(
         ApiError, match=r'^Other.example.org "o" is invalid: kind: Invalid value: "Other": must'
     ):
@@ -142,12 +144,12 @@ async def test_a_custom_object_is_refused_for_its_kind_and_then_from_the_inside_
     with pytest.raises(
         StatusError, match=r'^delete is not supported on resources of kind "things.example.org"$'
     ):
-        verbs.request("delete", Address(_THINGS, "default", "one", "status"))
+        verbs.request("delete", ResourcePath(_THINGS, "default", "one", "status"))
 
 
 async def test_replicas_that_nobody_asked_for_are_no_scale() -> None:
     verbs = await _with_things()
-    scale = Address(_THINGS, "default", "one", "scale")
+    scale = ResourcePath(_THINGS, "default", "one", "scale")
     with pytest.raises(StatusError, match=r'the spec replicas field "\.spec\.replicas" does not exist$'):
         await verbs.get(verbs.request("get", scale))
     with pytest.raises(ApiError, match=r'the spec replicas field "\.spec\.replicas" cannot be empty'):
@@ -160,7 +162,7 @@ async def test_replicas_that_nobody_asked_for_are_no_scale() -> None:
 async def test_a_scale_is_read_before_its_object_is_looked_for() -> None:
     verbs = await _with_things()
     strict = Options(field_validation=FieldValidation.STRICT)
-    put = verbs.request("update", Address(_THINGS, "default", "none", "scale"), options=strict)
+    put = verbs.request("update", ResourcePath(_THINGS, "default", "none", "scale"), options=strict)
     with pytest.raises(ApiError, match=r'strict decoding error: unknown field "spec.bogus"'):
         await verbs.update(put, {"metadata": {"name": "none"}, "spec": {"bogus": 1}})
 
@@ -168,7 +170,7 @@ async def test_a_scale_is_read_before_its_object_is_looked_for() -> None:
 async def test_a_patch_is_told_of_what_stands_twice_and_of_what_is_unknown() -> None:
     verbs = await _with_things()
     strict = Options(field_validation=FieldValidation.STRICT)
-    change = verbs.request("patch", Address(_THINGS, "default", "one"), options=strict)
+    change = verbs.request("patch", ResourcePath(_THINGS, "default", "one"), options=strict)
     patch = parse_json(b'{"spec":{"size":"a","size":"b","bogus":1}}')
     with pytest.raises(ApiError, match=r'duplicate field "spec.size", unknown field "spec.bogus"'):
         await verbs.patch(change, PatchType.MERGE, patch)
@@ -177,8 +179,10 @@ async def test_a_patch_is_told_of_what_stands_twice_and_of_what_is_unknown() -> 
 async def test_after_the_object_that_a_selector_names_a_list_has_no_more() -> None:
     verbs = ApiServer(SystemClock()).verbs
     for name in ("a", "b"):
-        await verbs.create(verbs.request("create", Address(_MAPS, "default")), {"metadata": {"name": name}})
-    listed = verbs.request("list", Address(_MAPS, "default"))
+        await verbs.create(
+            verbs.request("create", ResourcePath(_MAPS, "default")), {"metadata": {"name": name}}
+        )
+    listed = verbs.request("list", ResourcePath(_MAPS, "default"))
     query = ListQuery("default", field_selector="metadata.name=a", limit=1)
     assert not verbs.page(listed, query).continue_token
 
@@ -187,7 +191,7 @@ async def test_after_the_object_that_a_selector_names_a_list_has_no_more() -> No
 def test_some_subresources_are_no_tables(subresource: str, shown: bool) -> None:
     verbs = ApiServer(SystemClock()).verbs
     verb = "create" if subresource == "eviction" else "get"
-    request = verbs.request(verb, Address(("", "v1", "pods"), "default", "p", subresource))
+    request = verbs.request(verb, ResourcePath(("", "v1", "pods"), "default", "p", subresource))
     asked = "application/json;as=Table;v=v1;g=meta.k8s.io"
     if shown:
         assert form_for(asked, request, single=True, pretty=False).kind == "Table"

@@ -20,7 +20,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.snapshots.capture import Order, capture
-from tonnage.adapters.snapshots.limit import Limit
+from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.adapters.snapshots.live import read_live
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
@@ -30,7 +30,7 @@ from tonnage.cli.up.programs import node_programs
 from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain, explain_manifest
 from tonnage.diagnose.lint import world as lint_cluster
-from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.lint.lint import LintContext, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.status import fleet as fleet_rows
 from tonnage.documents.lab.review import manifest_files
@@ -114,7 +114,7 @@ async def taken_of(fleet: Fleet, level: Level) -> tuple[Snapshot, Snapshot]:
                 await capture(api, order, Redactor(level, b"key"), lines.append, lambda *_: None)
                 if _settled(before) == _settled(await read_live(api)):
                     break
-    return before, load_captured(decompressed(io.BytesIO(b"".join(lines))), "snapshot", Limit())[1]
+    return before, load_captured(decompressed(io.BytesIO(b"".join(lines))), "snapshot", SizeLimit())[1]
 
 
 async def _still(api: HttpKubernetes) -> Snapshot:
@@ -129,7 +129,7 @@ async def _still(api: HttpKubernetes) -> Snapshot:
 def lint_of(documents: list[JsonObject], snapshot: Snapshot) -> list[tuple[str, str]]:
     """What is found in the manifests against that cluster."""
     ground = ground_of(snapshot)
-    given = Given(shapes(), read_pod, lint_cluster.Cluster(ground, {}), ground.view.profile.minor)
+    given = LintContext(shapes(), read_pod, lint_cluster.LintCluster(ground, {}), ground.view.profile.minor)
     report = lint([Sheet("lab.yaml", yaml.safe_dump_all(documents))], given)
     return [(one.finding.code, one.finding.reason.message) for one in report.located]
 

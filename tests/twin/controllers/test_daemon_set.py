@@ -10,7 +10,7 @@ import pytest
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController
 from tonnage.twin.controllers.daemons.plan import node_of, plan, status_of
-from tonnage.twin.controllers.daemons.template import Fit, fit_of
+from tonnage.twin.controllers.daemons.template import DaemonPlacement, fit_of
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import (
     Condition,
@@ -37,13 +37,15 @@ def _taint(effect: str, key: str = "gpu") -> Taint:
 
 
 _FITS = [
-    pytest.param(_daemon(), [], Fit(True, True), id="an ordinary node gets a pod"),
-    pytest.param(_daemon(), [_taint("NoSchedule")], Fit(False, True), id="NoSchedule lets a pod stay"),
-    pytest.param(_daemon(), [_taint("NoExecute")], Fit(False, False), id="NoExecute does not"),
+    pytest.param(_daemon(), [], DaemonPlacement(True, True), id="an ordinary node gets a pod"),
+    pytest.param(
+        _daemon(), [_taint("NoSchedule")], DaemonPlacement(False, True), id="NoSchedule lets a pod stay"
+    ),
+    pytest.param(_daemon(), [_taint("NoExecute")], DaemonPlacement(False, False), id="NoExecute does not"),
     pytest.param(
         _daemon(tolerations=[{"operator": "Exists"}]),
         [_taint("NoExecute")],
-        Fit(True, True),
+        DaemonPlacement(True, True),
         id="a toleration of everything covers it",
     ),
     pytest.param(
@@ -52,24 +54,30 @@ _FITS = [
             _taint("NoExecute", "node.kubernetes.io/not-ready"),
             _taint("NoExecute", "node.kubernetes.io/unreachable"),
         ],
-        Fit(True, True),
+        DaemonPlacement(True, True),
         id="daemons run on nodes that are not ready",
     ),
     pytest.param(
         _daemon(),
         [_taint("NoSchedule", "node.kubernetes.io/unschedulable")],
-        Fit(True, True),
+        DaemonPlacement(True, True),
         id="daemons run on cordoned nodes",
     ),
     pytest.param(
         _daemon(),
         [_taint("NoSchedule", "node.kubernetes.io/not-ready")],
-        Fit(False, True),
+        DaemonPlacement(False, True),
         id="a node that has never been ready gets none yet",
     ),
-    pytest.param(_daemon(nodeSelector={"gpu": "a100"}), [], Fit(True, True), id="its selector matches"),
-    pytest.param(_daemon(nodeSelector={"gpu": "t4"}), [], Fit(False, False), id="its selector does not"),
-    pytest.param(_daemon(nodeName="other"), [], Fit(False, False), id="it is made for one other node"),
+    pytest.param(
+        _daemon(nodeSelector={"gpu": "a100"}), [], DaemonPlacement(True, True), id="its selector matches"
+    ),
+    pytest.param(
+        _daemon(nodeSelector={"gpu": "t4"}), [], DaemonPlacement(False, False), id="its selector does not"
+    ),
+    pytest.param(
+        _daemon(nodeName="other"), [], DaemonPlacement(False, False), id="it is made for one other node"
+    ),
     pytest.param(
         _daemon(
             affinity={
@@ -84,14 +92,14 @@ _FITS = [
             }
         ),
         [],
-        Fit(True, True),
+        DaemonPlacement(True, True),
         id="one of its affinity terms matches",
     ),
 ]
 
 
 @pytest.mark.parametrize(("daemon_set", "taints", "expected"), _FITS)
-def test_which_nodes_get_a_pod(daemon_set: DaemonSet, taints: list[Taint], expected: Fit) -> None:
+def test_which_nodes_get_a_pod(daemon_set: DaemonSet, taints: list[Taint], expected: DaemonPlacement) -> None:
     node = Node(metadata=ObjectMeta(name="n", labels={"gpu": "a100"}), spec=NodeSpec(taints=taints))
     assert fit_of(daemon_set, node) == expected
 

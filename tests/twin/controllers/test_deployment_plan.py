@@ -20,7 +20,7 @@ from tonnage.twin.controllers.deployments.replica_sets import (
     HISTORY,
     MAXIMUM,
     REVISION,
-    Limits,
+    RolloutLimits,
     Sets,
     limits_of,
     new_set_body,
@@ -185,17 +185,17 @@ def test_idle_old_sets_beyond_the_history_limit_go_lowest_revision_first() -> No
 
 
 _LIMITS = [
-    ({"maxSurge": "25%", "maxUnavailable": "25%"}, 10, Limits(3, 2)),
-    ({"maxSurge": 0, "maxUnavailable": 0}, 10, Limits(0, 1)),
-    ({"maxSurge": 0, "maxUnavailable": "25%"}, 1, Limits(0, 1)),
-    ({}, 4, Limits(1, 1)),
-    ({"maxSurge": 2, "maxUnavailable": 9}, 4, Limits(2, 4)),
+    ({"maxSurge": "25%", "maxUnavailable": "25%"}, 10, RolloutLimits(3, 2)),
+    ({"maxSurge": 0, "maxUnavailable": 0}, 10, RolloutLimits(0, 1)),
+    ({"maxSurge": 0, "maxUnavailable": "25%"}, 1, RolloutLimits(0, 1)),
+    ({}, 4, RolloutLimits(1, 1)),
+    ({"maxSurge": 2, "maxUnavailable": 9}, 4, RolloutLimits(2, 4)),
 ]
 
 
 @pytest.mark.parametrize(("rolling", "replicas", "expected"), _LIMITS)
 def test_surge_rounds_up_unavailable_down_and_never_are_both_zero(
-    rolling: JsonObject, replicas: int, expected: Limits
+    rolling: JsonObject, replicas: int, expected: RolloutLimits
 ) -> None:
     strategy: JsonObject = {"type": "RollingUpdate", "rollingUpdate": rolling}
     assert limits_of(_deployment(replicas, strategy=strategy)) == expected

@@ -19,7 +19,7 @@ import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import Change, ChangeType, KubernetesApi, Listing, PatchType
+from tonnage.ports.kubernetes import ChangeType, KubernetesApi, Listing, PatchType, WatchEvent
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.port import Program
@@ -27,7 +27,7 @@ from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.programs.table import Programs
-from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode, NodePaths
 from tonnage.wire import kinds
 from tonnage.wire.kinds import Kind
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
@@ -107,7 +107,7 @@ class MemoryApi(Changed):
 
     async def watch(
         self, kind: Kind[Any], *, resource_version: str, **selectors: Any
-    ) -> AsyncIterator[Change[Any]]:
+    ) -> AsyncIterator[WatchEvent[Any]]:
         history = self._history[kind.plural]
         at = min(int(resource_version), len(history))
         while True:
@@ -115,7 +115,7 @@ class MemoryApi(Changed):
                 change, body = history[at]
                 at += 1
                 if _selected(body, selectors):
-                    yield Change(change, self._typed(kind, body))
+                    yield WatchEvent(change, self._typed(kind, body))
             await self._event.wait()
 
     async def create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
@@ -426,10 +426,10 @@ def root() -> Iterator[Path]:
 
 @asynccontextmanager
 async def running(
-    root: Path, spec: NodeSpec | None = None, programs: dict[str, Program] | None = None
+    root: Path, spec: KubeletNode | None = None, programs: dict[str, Program] | None = None
 ) -> AsyncIterator[World]:
     api, clock = MemoryApi(), VirtualClock()
-    spec = spec or NodeSpec("a100-0", address="127.0.0.1", pod_cidr="10.244.7.0/24")
+    spec = spec or KubeletNode("a100-0", address="127.0.0.1", pod_cidr="10.244.7.0/24")
     disk = FaultyDisk(LocalDisk(), cast(Clock, clock))
     devices = ScenarioBackend(root / "hardware.yaml", clock)
     runtime = PretendedRuntime(spec.name, root, clock, Programs(programs or {}), devices)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, Mount
+from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, MountedVolume
 from tonnage.wire import kinds
 
 World = Any
@@ -191,7 +191,7 @@ async def test_what_a_program_leaves_as_its_last_words_is_told(world: World) -> 
 
 
 async def test_a_volume_has_an_end() -> None:
-    tree = FileTree({"/v": Mount(MemoryVolume(), "inside")})
+    tree = FileTree({"/v": MountedVolume(MemoryVolume(), "inside")})
     await tree.write("/v/a", bytes(5 << 20))
     with pytest.raises(FileError, match="No space left on device"):
         await tree.write("/v/b", bytes(4 << 20))

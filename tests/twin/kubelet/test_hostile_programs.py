@@ -18,7 +18,7 @@ from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.environment import ConfigurationError, expand
 from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, Space
 from tonnage.twin.kubelet.containers.logs import LIMIT_BYTES, ContainerLog
-from tonnage.twin.kubelet.containers.port import ContainerConfig, RunningContainer
+from tonnage.twin.kubelet.containers.port import ContainerStart, RunningContainer
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.wire.objects import Container, ObjectMeta, Pod
@@ -58,7 +58,7 @@ class Node:
     def start(self, *argv: str, uid: str = "", attempt: int = 0) -> RunningContainer:
         pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=uid or f"uid-{next(self._uids)}"))
         container = Container(name="main", image="busybox", command=list(argv))
-        return self.runtime.start(ContainerConfig(pod, container, attempt, argv, {}, _no_injection()))
+        return self.runtime.start(ContainerStart(pod, container, attempt, argv, {}, _no_injection()))
 
     async def run(self, *argv: str, given: bytes = b"") -> tuple[int, str]:
         """Exit status and output of a command in a container that sleeps; its turns cost no time."""
@@ -73,9 +73,9 @@ class Node:
 
 
 def _no_injection() -> Any:
-    from tonnage.twin.kubelet.containers.port import Injection
+    from tonnage.twin.kubelet.containers.port import PluginInjection
 
-    return Injection()
+    return PluginInjection()
 
 
 @pytest.fixture

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.twin.kubelet.devices.checkpoint import Checkpoint, Entry, decode_checkpoint, encode_checkpoint
+from tonnage.twin.kubelet.devices.checkpoint import (
+    Checkpoint,
+    CheckpointEntry,
+    decode_checkpoint,
+    encode_checkpoint,
+)
 
 # A checkpoint that a real kubelet wrote, its checksum included.
 RECORDED = (
@@ -45,7 +50,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 @given(
     entries=st.lists(
         st.builds(
-            Entry,
+            CheckpointEntry,
             NAMES,
             NAMES,
             NAMES,
@@ -56,7 +61,9 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
     ),
     registered=st.dictionaries(NAMES, st.lists(NAMES, max_size=3), max_size=3),
 )
-def test_what_is_written_is_read_back(entries: list[Entry], registered: dict[str, list[str]]) -> None:
+def test_what_is_written_is_read_back(
+    entries: list[CheckpointEntry], registered: dict[str, list[str]]
+) -> None:
     checkpoint = Checkpoint(tuple(entries), registered)
     content = encode_checkpoint(checkpoint)
     assert decode_checkpoint(content) == checkpoint

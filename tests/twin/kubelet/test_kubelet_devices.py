@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, TopologyScope
-from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.wire import kinds
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
@@ -230,7 +230,7 @@ async def test_a_corrupt_checkpoint_is_left_out(world: World) -> None:
 
 async def test_a_policy_that_cannot_align_the_devices_refuses_the_pod(start: Any) -> None:
     """KUB-3."""
-    spec = NodeSpec("a100-0", numa_nodes=2, topology_policy=TopologyPolicy.SINGLE_NUMA_NODE)
+    spec = KubeletNode("a100-0", numa_nodes=2, topology_policy=TopologyPolicy.SINGLE_NUMA_NODE)
     async with start(spec) as world:
         await world.plugin(count=4, numa={"GPU-0": 0, "GPU-1": 0, "GPU-2": 1, "GPU-3": 1})
         world.bind("wide", gpus=4)
@@ -251,7 +251,7 @@ async def test_a_scope_of_the_pod_aligns_its_containers_together(
     start: Any, scope: TopologyScope, phase: str
 ) -> None:
     """KUB-3: two containers with two GPUs each: either has a NUMA node of two, both together have none."""
-    spec = NodeSpec(
+    spec = KubeletNode(
         "a100-0", numa_nodes=2, topology_policy=TopologyPolicy.SINGLE_NUMA_NODE, topology_scope=scope
     )
     async with start(spec) as world:
@@ -266,7 +266,7 @@ async def test_a_scope_of_the_pod_aligns_its_containers_together(
 
 async def test_gpus_and_cpus_of_ones_own_must_be_on_one_numa_node(start: Any) -> None:
     """KUB-3: each fits a NUMA node, and both do, until another pod has CPUs there; restarts forget none."""
-    spec = NodeSpec(
+    spec = KubeletNode(
         "a100-0",
         capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "1Ti", "pods": "110"},
         reserved={"cpu": "2"},
@@ -352,7 +352,7 @@ async def test_a_cdi_name_that_no_spec_defines_keeps_the_container_waiting(world
 
 async def test_without_the_toolkit_the_variable_is_set_and_nothing_is_injected(start: Any) -> None:
     """RUN-2."""
-    async with start(NodeSpec("a100-0", nvidia_runtime=False)) as world:
+    async with start(KubeletNode("a100-0", nvidia_runtime=False)) as world:
         await world.plugin(count=1)
         world.bind("train", gpus=1)
         await world.phase("train", "Running")

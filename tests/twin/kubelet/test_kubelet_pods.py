@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.twin.kubelet.containers.images import image_bytes
 from tonnage.twin.kubelet.containers.port import ContainerContext
-from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.wire import kinds
 
 World = Any
@@ -356,7 +356,9 @@ async def test_a_missing_config_map_keeps_the_container_from_starting(world: Wor
 
 
 async def test_the_node_registers_with_labels_conditions_and_lease(start: Any) -> None:
-    spec = NodeSpec("t4-0", port=10250, labels={"pool": "small"}, reserved={"cpu": "500m", "memory": "1Gi"})
+    spec = KubeletNode(
+        "t4-0", port=10250, labels={"pool": "small"}, reserved={"cpu": "500m", "memory": "1Gi"}
+    )
     async with start(spec) as world:
         await world.api.until(lambda: world.api.objects["leases"] and "status" in world.api.node())
         node = world.api.node()

@@ -15,11 +15,11 @@ from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.port import (
-    ContainerConfig,
     ContainerContext,
+    ContainerStart,
     ExecError,
     ImageError,
-    Injection,
+    PluginInjection,
     Program,
     RunningContainer,
 )
@@ -75,9 +75,9 @@ class Node:
     def start(self, *argv: str, visible: str = "", image: str = "ubuntu:24.04") -> RunningContainer:
         pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=f"uid-{next(self.uids)}"))
         container = Container(name="main", image=image, command=list(argv))
-        injection = Injection({"NVIDIA_VISIBLE_DEVICES": visible} if visible else {})
+        injection = PluginInjection({"NVIDIA_VISIBLE_DEVICES": visible} if visible else {})
         env = {"HOSTNAME": "web", "GREETING": "hello", **injection.env}
-        return self.runtime.start(ContainerConfig(pod, container, 0, argv, env, injection))
+        return self.runtime.start(ContainerStart(pod, container, 0, argv, env, injection))
 
     async def run(self, *argv: str, visible: str = "", given: bytes = b"") -> tuple[int, str, str]:
         """Exit code, standard output and error of a command executed in a container that sleeps."""

@@ -26,7 +26,7 @@ from tonnage.model.errors import ConfigError
 from tonnage.model.key_pair import KeyPair
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.server import KubeletServer
-from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.twin.kubelet.streams.spdy_dictionary import DICTIONARY
 
 World = Any
@@ -102,7 +102,9 @@ async def test_the_node_names_the_port(world: World, dial: Dialer) -> None:
 
 
 async def test_a_port_in_use_is_said_with_its_address(world: World, dial: Dialer, root: Path) -> None:
-    second = Kubelet(NodeSpec("other", port=dial.port), world.api, world.clock, root / "other", world.runtime)
+    second = Kubelet(
+        KubeletNode("other", port=dial.port), world.api, world.clock, root / "other", world.runtime
+    )
     server = KubeletServer(
         dial.ca.certificate_pem, dial.ca.issue("kubelet", hosts=["127.0.0.1"], server=True)
     )

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from tonnage.decide.kubernetes.kubelet.device_admission import ContainerNeed
-from tonnage.decide.kubernetes.kubelet.topology_manager import Topology
+from tonnage.decide.kubernetes.kubelet.topology_manager import NumaTopology
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.devices.manager import DeviceManager
-from tonnage.twin.kubelet.devices.plugins import Plugin, PluginError
+from tonnage.twin.kubelet.devices.plugins import PluginEndpoint, PluginError
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
@@ -74,13 +74,15 @@ class OneOwnerPerDevice(RuleBasedStateMachine):
     def _fresh(self) -> DeviceManager:
         paths = NodePaths(self.root)
         paths.device_plugins.mkdir(parents=True, exist_ok=True)
-        devices = DeviceManager(paths, self.disk, self.clock, Topology(1), lambda: None)
+        devices = DeviceManager(paths, self.disk, self.clock, NumaTopology(1), lambda: None)
         self.loop.run_until_complete(devices.start())
         return devices
 
     def _register(self) -> None:
         self.plugin = DirectPlugin()
-        self.loop.run_until_complete(self.devices.resources.plugin_connected(cast(Plugin, self.plugin)))
+        self.loop.run_until_complete(
+            self.devices.resources.plugin_connected(cast(PluginEndpoint, self.plugin))
+        )
         self._list()
 
     def _list(self) -> None:
@@ -88,7 +90,9 @@ class OneOwnerPerDevice(RuleBasedStateMachine):
             wire.Device(ID=name, health="Healthy" if healthy else "Unhealthy")
             for name, healthy in self.healthy.items()
         ]
-        self.loop.run_until_complete(self.devices.resources.devices_listed(cast(Plugin, self.plugin), listed))
+        self.loop.run_until_complete(
+            self.devices.resources.devices_listed(cast(PluginEndpoint, self.plugin), listed)
+        )
 
     def _held(self, uid: str) -> frozenset[str]:
         held = self.devices.held(uid)
@@ -156,7 +160,7 @@ class OneOwnerPerDevice(RuleBasedStateMachine):
     @rule()
     def plugin_dies(self) -> None:
         async def lose() -> None:
-            self.devices.resources.plugin_lost(cast(Plugin, self.plugin))
+            self.devices.resources.plugin_lost(cast(PluginEndpoint, self.plugin))
 
         self.loop.run_until_complete(lose())
 

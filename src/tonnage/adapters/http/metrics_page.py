@@ -18,7 +18,7 @@ from prometheus_client.core import Metric as LibraryMetric
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.registry import Collector
 
-from tonnage.adapters.http.server import Request, Response
+from tonnage.adapters.http.server import HttpRequest, Response
 from tonnage.model.metric_families import Histogram, Metric, MetricFamily, MetricKind
 
 Families = Callable[[], Iterable[MetricFamily]]
@@ -35,7 +35,7 @@ class MetricsPage:
         self._registry.register(FamilyCollector(families))
         ProcessCollector(registry=self._registry)
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: HttpRequest) -> Response:
         """The library's own application would answer a careless header with an error of ours."""
         strict = _OPENMETRICS.partition(";")[0] in request.headers.get("accept", "")
         body = (openmetrics if strict else generate_latest)(self._registry)

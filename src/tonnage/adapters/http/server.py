@@ -25,7 +25,7 @@ _READING: Final = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A request; names of headers in small letters, of several alike the last, `query` as it was sent."""
 
     method: str
@@ -45,7 +45,7 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[HttpRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """What a client may take: connections, the size of a header, seconds.
 
     `request_s` is from a request's first byte, or the connection, to the answer's last; `idle_s` is between
@@ -81,11 +81,11 @@ class HttpServer:
     """Serves the routes by path on a socket that listens already."""
 
     def __init__(
-        self, listening: socket.socket, routes: Mapping[str, Route], limits: Limits = Limits()
+        self, listening: socket.socket, routes: Mapping[str, Route], limits: ServerLimits = ServerLimits()
     ) -> None:
         self._listening = listening
         self._limits = limits
-        self._config = configured(Application(routes), limits)
+        self._config = configured(RouteApplication(routes), limits)
         self._state = ServerState()
 
     async def run(self) -> None:
@@ -102,7 +102,7 @@ class HttpServer:
                 connection.transport.abort()
 
 
-def configured(application: Application, limits: Limits) -> Config:
+def configured(application: RouteApplication, limits: ServerLimits) -> Config:
     """uvicorn's settings, loaded."""
     config = Config(
         application,
@@ -128,7 +128,7 @@ class Connection(H11Protocol):
     """
 
     def __init__(
-        self, config: Config, state: ServerState, limits: Limits, open_now: dict[Connection, None]
+        self, config: Config, state: ServerState, limits: ServerLimits, open_now: dict[Connection, None]
     ) -> None:
         super().__init__(config, state, {})
         self._limits = limits
@@ -186,7 +186,7 @@ class Connection(H11Protocol):
             self._deadline = None
 
 
-class Application:
+class RouteApplication:
     """Which path is answered by whom."""
 
     def __init__(self, routes: Mapping[str, Route]) -> None:
@@ -216,7 +216,7 @@ class Application:
             return lines(413, f"a body has at most {route.most_body} bytes")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            return await route.handler(Request(method, path, scope["query_string"], headers, body))
+            return await route.handler(HttpRequest(method, path, scope["query_string"], headers, body))
         except Exception:
             _LOG.exception("page not made: path=%s", path)
             return lines(500, "the page could not be made; the log says why")

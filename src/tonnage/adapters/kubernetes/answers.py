@@ -24,7 +24,7 @@ class ListMeta(msgspec.Struct, rename="camel"):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class Page(msgspec.Struct, Generic[T]):
+class AnswerPage(msgspec.Struct, Generic[T]):
     """A page of a list."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
@@ -38,7 +38,7 @@ class RawPage(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class Event(msgspec.Struct):
+class WatchLine(msgspec.Struct):
     """One line of a watch; what `object` is depends on the type."""
 
     type: str
@@ -54,7 +54,7 @@ class Status(msgspec.Struct):
     metadata: ListMeta | None = None
 
 
-EVENT: Final = msgspec.json.Decoder(Event)
+EVENT: Final = msgspec.json.Decoder(WatchLine)
 STATUS: Final = msgspec.json.Decoder(Status)
 RAW_PAGE: Final = msgspec.json.Decoder(RawPage)
 

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from tonnage.model.errors import ClusterError, Problem
-from tonnage.ports.kubernetes import Change, KubernetesApi, Listing, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, Listing, PatchType, WatchEvent
 from tonnage.wire.objects import Object
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class LateKubernetes:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-    ) -> AsyncIterator[Change[T]]:
+    ) -> AsyncIterator[WatchEvent[T]]:
         if self._api is None:  # a watch goes on from a list
             raise ClusterError(Problem("there is no client of the API server yet"))
         return self._api.watch(

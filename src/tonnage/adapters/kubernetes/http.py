@@ -13,10 +13,10 @@ from tonnage.adapters.kubernetes.answers import (
     EVENT,
     RAW_PAGE,
     STATUS,
-    Event,
-    Page,
+    AnswerPage,
     RawPage,
     Status,
+    WatchLine,
     decoded,
     error_of,
     lines,
@@ -26,7 +26,7 @@ from tonnage.adapters.kubernetes.answers import (
 from tonnage.adapters.kubernetes.transport import REQUEST_S, unreachable
 from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.ports.kubernetes import Change, ChangeType, Listing, PatchType
+from tonnage.ports.kubernetes import ChangeType, Listing, PatchType, WatchEvent
 from tonnage.wire.decode import UNDECODABLE
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
@@ -122,7 +122,7 @@ class HttpKubernetes:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-    ) -> AsyncIterator[Change[T]]:
+    ) -> AsyncIterator[WatchEvent[T]]:
         """Every change after `resource_version`, bookmarks included; ends after four minutes.
 
         Raises GoneError, and ClusterError when the connection breaks or falls silent.
@@ -239,14 +239,14 @@ class HttpKubernetes:
         obj.api_version, obj.kind = obj.api_version or kind.api_version, obj.kind or kind.kind
         return obj
 
-    def _read_page(self, kind: Kind[T], content: bytes) -> Page[T]:
+    def _read_page(self, kind: Kind[T], content: bytes) -> AnswerPage[T]:
         decoder = self._pages.get(kind.type)
         if decoder is None:
-            decoder = self._pages[kind.type] = msgspec.json.Decoder(Page[kind.type])  # type: ignore[name-defined]
-        return cast(Page[T], decoded(decoder, content))
+            decoder = self._pages[kind.type] = msgspec.json.Decoder(AnswerPage[kind.type])  # type: ignore[name-defined]
+        return cast(AnswerPage[T], decoded(decoder, content))
 
-    def _read_change(self, kind: Kind[T], line: bytes) -> Change[T]:
-        event: Event = decoded(EVENT, line)
+    def _read_change(self, kind: Kind[T], line: bytes) -> WatchEvent[T]:
+        event: WatchLine = decoded(EVENT, line)
         if event.type == "ERROR":
             status: Status = decoded(STATUS, bytes(event.object))
             raise error_of(status.code or 500, status)
@@ -254,7 +254,7 @@ class HttpKubernetes:
             change = ChangeType(event.type)
         except ValueError as error:
             raise unreadable(error) from None
-        return Change(change, self._read(kind, bytes(event.object)))
+        return WatchEvent(change, self._read(kind, bytes(event.object)))
 
 
 def _path(kind: Kind[T], namespace: str | None, name: str | None = None, subresource: str = "") -> str:

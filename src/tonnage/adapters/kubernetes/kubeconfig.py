@@ -17,7 +17,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
-from tonnage.documents.yaml.reader import Located, read_yaml_all
+from tonnage.documents.yaml.reader import MarkedDocument, read_yaml_all
 from tonnage.documents.yaml.syntax import NO_YAML
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
@@ -31,7 +31,7 @@ _FILES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterTarget:
     """A cluster to speak to, as whom, and how."""
 
     config: SingleConfig
@@ -47,7 +47,7 @@ def target(
     environ: Mapping[str, str],
     *,
     account: Path = SERVICE_ACCOUNT,
-) -> Target:
+) -> ClusterTarget:
     """The explicit file, else `KUBECONFIG`, else `~/.kube/config`, else the pod's own service account.
 
     `account` is where kubelet mounts that.
@@ -100,7 +100,7 @@ def _paths(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
     return [home] if home.is_file() else []
 
 
-def _in_cluster(environ: Mapping[str, str], account: Path) -> Target:
+def _in_cluster(environ: Mapping[str, str], account: Path) -> ClusterTarget:
     """The API server by the variables that kubelet sets, as the account whose files it mounts and renews."""
     try:
         host, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
@@ -120,7 +120,7 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Target:
     )
     chosen = config.get()
     assert chosen is not None  # from_one always names its one context
-    return Target(chosen, None, None, "the pod's service account")
+    return ClusterTarget(chosen, None, None, "the pod's service account")
 
 
 def _merged(paths: list[Path]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _documents(text: str, source: str) -> tuple[Located, ...]:
+def _documents(text: str, source: str) -> tuple[MarkedDocument, ...]:
     """Raises ConfigError: no YAML, or more than is read."""
     try:
         return read_yaml_all(text, source=source)[0]  # kubectl takes the last of a key that stands twice
@@ -220,7 +220,7 @@ def _single(merged: dict[str, Any], context: str | None, where: str) -> dict[str
     }
 
 
-def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
+def _chosen(merged: dict[str, Any], context: str | None, where: str) -> ClusterTarget:
     document = _single(merged, context, where)
     cluster = document["clusters"][0]["cluster"]
     try:
@@ -228,4 +228,4 @@ def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
     except (LightkubeConfigError, msgspec.ValidationError) as error:
         raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=str(error))) from None
     assert config is not None  # the context was looked up above
-    return Target(config, cluster.get("proxy-url"), cluster.get("tls-server-name"), where)
+    return ClusterTarget(config, cluster.get("proxy-url"), cluster.get("tls-server-name"), where)

@@ -15,7 +15,7 @@ from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
 from tonnage import __version__
 from tonnage.adapters.kubernetes.credentials import ExecAuth, TokenFileAuth
-from tonnage.adapters.kubernetes.kubeconfig import Target
+from tonnage.adapters.kubernetes.kubeconfig import ClusterTarget
 from tonnage.adapters.kubernetes.request_info import OnAnswer, request_info
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
@@ -24,7 +24,7 @@ _CONNECT_S: Final = 5.0
 _CONNECTIONS: Final = 200
 
 
-def open_client(target: Target, program: str, on_answer: OnAnswer | None = None) -> httpx2.AsyncClient:
+def open_client(target: ClusterTarget, program: str, on_answer: OnAnswer | None = None) -> httpx2.AsyncClient:
     """A client for the target, to be closed by its user. Raises ConfigError."""
     server = target.config.cluster.server
     parameters = client_adapter.ConnectionParams(

@@ -51,12 +51,12 @@ async def driver_answer(root: Path, driver_root: Path | None, deadline_s: float)
 
 async def _scan(helpers: Helpers) -> tuple[Scan, tuple[int, ...]]:
     """(what was read, the indices of devices that hang). Raises HardwareError."""
-    from tonnage.adapters.vendors.nvml_child import Request
+    from tonnage.adapters.vendors.nvml_child import ReadRequest
 
     hanging: tuple[int, ...] = ()
     while True:
         try:
-            reply = await helpers.ask(Request("scan", hanging))
+            reply = await helpers.ask(ReadRequest("scan", hanging))
         except OverdueError as error:
             if error.subject == NODE or len(hanging) >= _MOST_HANGING:
                 raise
@@ -67,19 +67,19 @@ async def _scan(helpers: Helpers) -> tuple[Scan, tuple[int, ...]]:
 
 
 async def _used(helpers: Helpers, skip: tuple[int, ...]) -> Mapping[str, int]:
-    from tonnage.adapters.vendors.nvml_child import Request
+    from tonnage.adapters.vendors.nvml_child import ReadRequest
 
     try:
-        samples = (await helpers.ask(Request("sample", skip, (MEMORY_IN_USE,)))).samples or ()
+        samples = (await helpers.ask(ReadRequest("sample", skip, (MEMORY_IN_USE,)))).samples or ()
     except HardwareError:
         return {}
     return {sample.uuid: used for sample in samples if (used := sample.whole(MEMORY_IN_USE)) is not None}
 
 
 async def _users(helpers: Helpers, skip: tuple[int, ...]) -> tuple[GpuProcess, ...]:
-    from tonnage.adapters.vendors.nvml_child import Request
+    from tonnage.adapters.vendors.nvml_child import ReadRequest
 
     try:
-        return (await helpers.ask(Request("processes", skip))).processes or ()
+        return (await helpers.ask(ReadRequest("processes", skip))).processes or ()
     except HardwareError:
         return ()

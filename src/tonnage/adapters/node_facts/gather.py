@@ -62,7 +62,7 @@ class Looking:
 Cluster = Callable[[], Awaitable[ClusterFacts | None]]
 
 
-class Gathering:
+class NodeLook:
     """One look at a node."""
 
     def __init__(self, looking: Looking, cluster: Cluster, say: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from tonnage.adapters.node_facts.processes import option, plugin_processes
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import parsed_json
-from tonnage.model.node.facts import Page, PluginFacts
+from tonnage.model.node.facts import AgentPage, PluginFacts
 
 _STATE: Final = "/var/lib/tonnage"
 _CONFIG: Final = f"{_STATE}/device-plugin-config"
@@ -134,7 +134,7 @@ def _address(files: NodeFiles, pid: int, written: str) -> str:
     return f"127.0.0.1:{address.port}"
 
 
-def _page(address: str, path: str) -> Page | None:
+def _page(address: str, path: str) -> AgentPage | None:
     """What it answers within a moment; None if nobody does."""
     parsed_address = parse_address(address)
     if isinstance(parsed_address, Problem):
@@ -145,6 +145,6 @@ def _page(address: str, path: str) -> Page | None:
         ) as client:
             client.request("GET", path)
             answer = client.getresponse()
-            return Page(answer.status, answer.read(_MOST_PAGE).decode("utf-8", "replace"))
+            return AgentPage(answer.status, answer.read(_MOST_PAGE).decode("utf-8", "replace"))
     except (OSError, http.client.HTTPException):
         return None

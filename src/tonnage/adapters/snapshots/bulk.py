@@ -21,7 +21,7 @@ from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.kubernetes.cluster import HeldAmounts, Node, Pod, PodStatus
 from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
 from tonnage.reading.nodes import with_manager
-from tonnage.reading.parts import Notes, Quantities, amounts, moment
+from tonnage.reading.parts import Quantities, ReadingProblems, amounts, moment
 from tonnage.reading.resizes import held_by
 from tonnage.reading.status import pod_status_from
 from tonnage.wire import objects as w
@@ -205,14 +205,14 @@ class Bulk:
             return with_manager(read, msgspec.json.decode(line))
         return read
 
-    def _amounts_of(self, quantities: Quantities, where: str, notes: Notes) -> dict[str, int]:
+    def _amounts_of(self, quantities: Quantities, where: str, notes: ReadingProblems) -> dict[str, int]:
         cached = self._amounts(tuple(quantities.items()))
         return amounts(quantities, where, notes) if cached is None else cached
 
 
 def _amounts(quantities: tuple[tuple[str, str | int | float], ...]) -> dict[str, int] | None:
     """As `amounts`; None where one cannot be read."""
-    notes = Notes()
+    notes = ReadingProblems()
     read = amounts(dict(quantities), "", notes)
     return None if notes.problems else read
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tonnage.adapters.snapshots.limit import Limit, Meter
+from tonnage.adapters.snapshots.limit import Meter, SizeLimit
 from tonnage.adapters.snapshots.load import LONGEST_LINE, decompressed, is_snapshot, load_captured
 from tonnage.adapters.snapshots.objects import lists_in, load_list
 from tonnage.model.errors import ConfigError, Problem
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tonnage.adapters.snapshots.format import Header
     from tonnage.model.kubernetes.cluster import Snapshot
 
-_USUAL: Final = Limit()
+_USUAL: Final = SizeLimit()
 _LARGE: Final = 4 << 20
 """A file that no person wrote by hand."""
 _HEAD: Final = 4096
@@ -56,7 +56,7 @@ class ClusterFile:
         return ObjectNames(kinds - self.snapshot.missing, self.header.namespace, names_of(self.snapshot))
 
 
-def read_cluster(path: Path, limit: Limit) -> ClusterFile:
+def read_cluster(path: Path, limit: SizeLimit) -> ClusterFile:
     """A cluster out of a file: what `tonnage snapshot` wrote, or Kubernetes objects or Lists of them.
 
     Raises:
@@ -79,7 +79,7 @@ def read_cluster(path: Path, limit: Limit) -> ClusterFile:
         raise in_file(error, source) from None
 
 
-def read_objects(path: Path, limit: Limit = _USUAL) -> Iterator[JsonValue]:
+def read_objects(path: Path, limit: SizeLimit = _USUAL) -> Iterator[JsonValue]:
     """The objects of such a file as they stand there, among them Lists. Raises ConfigError."""
     source = str(path)
     with _opened(path) as stream:
@@ -104,7 +104,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
         raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
 
 
-def _large_list(content: bytes, source: str, limit: Limit) -> Iterator[JsonValue]:
+def _large_list(content: bytes, source: str, limit: SizeLimit) -> Iterator[JsonValue]:
     """The documents of a file; of a large List one item at a time."""
     lists = lists_in(content, Meter(limit, source)) if len(content) > _LARGE else None
     if lists is None:
@@ -116,7 +116,7 @@ def _large_list(content: bytes, source: str, limit: Limit) -> Iterator[JsonValue
         raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
 
 
-def _documents(content: bytes, source: str, limit: Limit) -> list[JsonValue]:
+def _documents(content: bytes, source: str, limit: SizeLimit) -> list[JsonValue]:
     """Every document of a file, in JSON or YAML.
 
     Raises:

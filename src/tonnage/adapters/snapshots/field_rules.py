@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 
-class Mark(Enum):
+class FieldMark(Enum):
     """How a field is kept. A list under a mark is a list of what the mark describes."""
 
     SCALAR = auto()
@@ -41,11 +41,11 @@ class Mark(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ObjectName:
     """The name of an object; `prefix` is what its pseudonym starts with."""
 
     prefix: str
 
 
 Rules: TypeAlias = Mapping[str, "Rule"]
-Rule: TypeAlias = Mark | Named | Rules
+Rule: TypeAlias = FieldMark | ObjectName | Rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.adapters.snapshots.field_rules import Mark, Named, Rules
+from tonnage.adapters.snapshots.field_rules import FieldMark, ObjectName, Rules
 from tonnage.adapters.snapshots.fields import (
     ADMISSION_POLICY,
     AGENT_STATUS,
@@ -41,7 +41,7 @@ class CapturedKind:
     @property
     def rules(self) -> Rules:
         """The allow-list of a whole object."""
-        named = Named(self.kind.lower())
+        named = ObjectName(self.kind.lower())
         return {"metadata": {"name": named, "generateName": named, **META}, **self.fields}
 
     def path(self, namespace: str | None) -> str:
@@ -57,54 +57,54 @@ class CapturedKind:
 
 CAPTURED: Final = (
     CapturedKind("v1", "Node", "nodes", {
-        "spec": {"unschedulable": Mark.SCALAR, "taints": Mark.KEYED},
+        "spec": {"unschedulable": FieldMark.SCALAR, "taints": FieldMark.KEYED},
         "status": {
-            "capacity": Mark.AMOUNTS,
-            "allocatable": Mark.AMOUNTS,
+            "capacity": FieldMark.AMOUNTS,
+            "allocatable": FieldMark.AMOUNTS,
             "conditions": CONDITION,
-            "images": {"names": Mark.IMAGE, "sizeBytes": Mark.SCALAR},
-            "runtimeHandlers": {"name": Mark.SCALAR},
+            "images": {"names": FieldMark.IMAGE, "sizeBytes": FieldMark.SCALAR},
+            "runtimeHandlers": {"name": FieldMark.SCALAR},
             "nodeInfo": {
-                "kubeletVersion": Mark.SCALAR,
-                "containerRuntimeVersion": Mark.SCALAR,
-                "kernelVersion": Mark.SCALAR,
-                "osImage": Mark.SCALAR,
-                "operatingSystem": Mark.SCALAR,
-                "architecture": Mark.SCALAR,
+                "kubeletVersion": FieldMark.SCALAR,
+                "containerRuntimeVersion": FieldMark.SCALAR,
+                "kernelVersion": FieldMark.SCALAR,
+                "osImage": FieldMark.SCALAR,
+                "operatingSystem": FieldMark.SCALAR,
+                "architecture": FieldMark.SCALAR,
             },
         },
     }, namespaced=False),
-    CapturedKind("v1", "Namespace", "namespaces", {"status": {"phase": Mark.SCALAR}}, namespaced=False),
+    CapturedKind("v1", "Namespace", "namespaces", {"status": {"phase": FieldMark.SCALAR}}, namespaced=False),
     CapturedKind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", {
-        "value": Mark.SCALAR,
-        "globalDefault": Mark.SCALAR,
-        "preemptionPolicy": Mark.SCALAR,
+        "value": FieldMark.SCALAR,
+        "globalDefault": FieldMark.SCALAR,
+        "preemptionPolicy": FieldMark.SCALAR,
     }, namespaced=False),
     CapturedKind("tonnage.dev/v1alpha1", "NodeGPUStatus", "nodegpustatuses", {
         "status": AGENT_STATUS,
     }, namespaced=False),
     CapturedKind("v1", "ResourceQuota", "resourcequotas", {
         "spec": {
-            "hard": Mark.AMOUNTS,
-            "scopes": Mark.SCALAR,
+            "hard": FieldMark.AMOUNTS,
+            "scopes": FieldMark.SCALAR,
             "scopeSelector": {
                 "matchExpressions": {
-                    "scopeName": Mark.SCALAR,
-                    "operator": Mark.SCALAR,
-                    "values": Named("priorityclass"),
+                    "scopeName": FieldMark.SCALAR,
+                    "operator": FieldMark.SCALAR,
+                    "values": ObjectName("priorityclass"),
                 },
             },
         },
-        "status": {"hard": Mark.AMOUNTS, "used": Mark.AMOUNTS},
+        "status": {"hard": FieldMark.AMOUNTS, "used": FieldMark.AMOUNTS},
     }),
-    CapturedKind("v1", "LimitRange", "limitranges", {"spec": {"limits": Mark.WHOLE}}),
+    CapturedKind("v1", "LimitRange", "limitranges", {"spec": {"limits": FieldMark.WHOLE}}),
     CapturedKind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", {
-        "spec": {"selector": SELECTOR, "minAvailable": Mark.SCALAR, "maxUnavailable": Mark.SCALAR},
-        "status": {"disruptionsAllowed": Mark.SCALAR, "disruptedPods": Mark.BY_POD},
+        "spec": {"selector": SELECTOR, "minAvailable": FieldMark.SCALAR, "maxUnavailable": FieldMark.SCALAR},
+        "status": {"disruptionsAllowed": FieldMark.SCALAR, "disruptedPods": FieldMark.BY_POD},
     }),
-    CapturedKind("v1", "Service", "services", {"spec": {"selector": Mark.LABELS}}),
+    CapturedKind("v1", "Service", "services", {"spec": {"selector": FieldMark.LABELS}}),
     CapturedKind("v1", "ReplicationController", "replicationcontrollers", {
-        "spec": {"selector": Mark.LABELS},
+        "spec": {"selector": FieldMark.LABELS},
     }),
     CapturedKind("apps/v1", "Deployment", "deployments", WORKLOAD),
     CapturedKind("apps/v1", "ReplicaSet", "replicasets", WORKLOAD),
@@ -114,9 +114,9 @@ CAPTURED: Final = (
     CapturedKind("batch/v1", "CronJob", "cronjobs", CRON_WORKLOAD),
     CapturedKind("v1", "ServiceAccount", "serviceaccounts", {}),
     CapturedKind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", {
-        "handler": Mark.SCALAR,
-        "overhead": {"podFixed": Mark.AMOUNTS},
-        "scheduling": {"nodeSelector": Mark.LABELS, "tolerations": Mark.KEYED},
+        "handler": FieldMark.SCALAR,
+        "overhead": {"podFixed": FieldMark.AMOUNTS},
+        "scheduling": {"nodeSelector": FieldMark.LABELS, "tolerations": FieldMark.KEYED},
     }, namespaced=False),
     *(
         CapturedKind(
@@ -139,21 +139,26 @@ CAPTURED: Final = (
         "admissionregistration.k8s.io/v1",
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
-        {"spec": {"policyName": Named("validatingadmissionpolicy"), "validationActions": Mark.SCALAR}},
+        {
+            "spec": {
+                "policyName": ObjectName("validatingadmissionpolicy"),
+                "validationActions": FieldMark.SCALAR,
+            }
+        },
         namespaced=False,
     ),
     CapturedKind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", {
-        "spec": {"selectors": Mark.WHOLE, "extendedResourceName": Mark.SCALAR},
+        "spec": {"selectors": FieldMark.WHOLE, "extendedResourceName": FieldMark.SCALAR},
     }, namespaced=False),
     CapturedKind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", {
         "spec": {
-            "driver": Mark.SCALAR,
+            "driver": FieldMark.SCALAR,
             "nodeName": NODE,
-            "allNodes": Mark.SCALAR,
+            "allNodes": FieldMark.SCALAR,
             "nodeSelector": NODE_SELECTOR,
-            "perDeviceNodeSelection": Mark.SCALAR,
-            "pool": {"name": NODE, "generation": Mark.SCALAR, "resourceSliceCount": Mark.SCALAR},
-            "sharedCounters": Mark.WHOLE,
+            "perDeviceNodeSelection": FieldMark.SCALAR,
+            "pool": {"name": NODE, "generation": FieldMark.SCALAR, "resourceSliceCount": FieldMark.SCALAR},
+            "sharedCounters": FieldMark.WHOLE,
             "devices": SLICE_DEVICE,
         },
     }, namespaced=False),
@@ -166,70 +171,70 @@ CAPTURED: Final = (
             "allocation": {
                 "devices": {"results": ALLOCATED},
                 "nodeSelector": NODE_SELECTOR,
-                "allocationTimestamp": Mark.SCALAR,
+                "allocationTimestamp": FieldMark.SCALAR,
             },
             "reservedFor": {
-                "apiGroup": Mark.SCALAR,
-                "resource": Mark.SCALAR,
-                "name": Named("pod"),
-                "uid": Mark.SCALAR,
+                "apiGroup": FieldMark.SCALAR,
+                "resource": FieldMark.SCALAR,
+                "name": ObjectName("pod"),
+                "uid": FieldMark.SCALAR,
             },
         },
     }),
     CapturedKind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", {
         "spec": {
-            "volumeName": Named("persistentvolume"),
-            "storageClassName": Named("storageclass"),
-            "accessModes": Mark.SCALAR,
-            "volumeMode": Mark.SCALAR,
-            "volumeAttributesClassName": Named("volumeattributesclass"),
+            "volumeName": ObjectName("persistentvolume"),
+            "storageClassName": ObjectName("storageclass"),
+            "accessModes": FieldMark.SCALAR,
+            "volumeMode": FieldMark.SCALAR,
+            "volumeAttributesClassName": ObjectName("volumeattributesclass"),
             "selector": SELECTOR,
             "resources": AMOUNTS,
         },
-        "status": {"phase": Mark.SCALAR},
+        "status": {"phase": FieldMark.SCALAR},
     }),
     CapturedKind("kueue.x-k8s.io/v1beta1", "Workload", "workloads", {
-        "spec": {"queueName": Named("queue")},
+        "spec": {"queueName": ObjectName("queue")},
         "status": {"conditions": CONDITION},
     }),
     CapturedKind("v1", "PersistentVolume", "persistentvolumes", {
         "spec": {
-            "capacity": Mark.AMOUNTS,
-            "accessModes": Mark.SCALAR,
-            "volumeMode": Mark.SCALAR,
-            "volumeAttributesClassName": Named("volumeattributesclass"),
-            "storageClassName": Named("storageclass"),
+            "capacity": FieldMark.AMOUNTS,
+            "accessModes": FieldMark.SCALAR,
+            "volumeMode": FieldMark.SCALAR,
+            "volumeAttributesClassName": ObjectName("volumeattributesclass"),
+            "storageClassName": ObjectName("storageclass"),
             "claimRef": {
-                "namespace": NAMESPACE, "name": Named("persistentvolumeclaim"), "uid": Mark.SCALAR
+                "namespace": NAMESPACE, "name": ObjectName("persistentvolumeclaim"), "uid": FieldMark.SCALAR
             },
             "nodeAffinity": {"required": NODE_SELECTOR},
-            "csi": {"driver": Mark.SCALAR},
+            "csi": {"driver": FieldMark.SCALAR},
             **{source: {} for source in KNOWN_SOURCES if source != "csi"},
         },
-        "status": {"phase": Mark.SCALAR},
+        "status": {"phase": FieldMark.SCALAR},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "StorageClass", "storageclasses", {
-        "provisioner": Mark.SCALAR,
-        "volumeBindingMode": Mark.SCALAR,
-        "allowedTopologies": {"matchLabelExpressions": Mark.KEYED},
+        "provisioner": FieldMark.SCALAR,
+        "volumeBindingMode": FieldMark.SCALAR,
+        "allowedTopologies": {"matchLabelExpressions": FieldMark.KEYED},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSINode", "csinodes", {
-        "spec": {"drivers": {"name": Mark.SCALAR, "allocatable": {"count": Mark.SCALAR}}},
+        "spec": {"drivers": {"name": FieldMark.SCALAR, "allocatable": {"count": FieldMark.SCALAR}}},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSIDriver", "csidrivers", {
-        "spec": {"storageCapacity": Mark.SCALAR, "preventPodSchedulingIfMissing": Mark.SCALAR},
+        "spec": {"storageCapacity": FieldMark.SCALAR, "preventPodSchedulingIfMissing": FieldMark.SCALAR},
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", {
-        "storageClassName": Named("storageclass"),
-        "capacity": Mark.SCALAR,
-        "maximumVolumeSize": Mark.SCALAR,
+        "storageClassName": ObjectName("storageclass"),
+        "capacity": FieldMark.SCALAR,
+        "maximumVolumeSize": FieldMark.SCALAR,
         "nodeTopology": SELECTOR,
     }),
     CapturedKind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", {
         "spec": {
-            "attacher": Mark.SCALAR,
-            "nodeName": Named("node"),
-            "source": {"persistentVolumeName": Named("persistentvolume")},
+            "attacher": FieldMark.SCALAR,
+            "nodeName": ObjectName("node"),
+            "source": {"persistentVolumeName": ObjectName("persistentvolume")},
         },
     }, namespaced=False),
     CapturedKind("v1", "Pod", "pods", {"spec": POD_SPEC, "status": POD_STATUS}),

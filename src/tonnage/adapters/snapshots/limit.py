@@ -28,8 +28,8 @@ _OFTEN: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """What one file may come to. `given`: the size that a person set; else each has its own."""
+class SizeLimit:
+    """What one file may come to. `chosen`: the size that a person set; else each has its own."""
 
     chosen: int | None = None
 
@@ -81,7 +81,7 @@ class Limit:
 class Meter:
     """What has come of a file so far."""
 
-    def __init__(self, limit: Limit, source: str) -> None:
+    def __init__(self, limit: SizeLimit, source: str) -> None:
         self._limit = limit
         self._source = source
         self._before = sys.getallocatedblocks()

@@ -14,7 +14,7 @@ from typing import IO, Any, Final, TypeVar, cast
 import msgspec
 
 from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADER, Footer, Header
-from tonnage.adapters.snapshots.limit import Limit, Meter
+from tonnage.adapters.snapshots.limit import Meter, SizeLimit
 from tonnage.adapters.snapshots.objects import (
     KindKey,
     ObjectReader,
@@ -70,7 +70,7 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
     return (kind, version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
 
 
-def load_captured(stream: io.BufferedReader, source: str, limit: Limit) -> tuple[Header, Snapshot]:
+def load_captured(stream: io.BufferedReader, source: str, limit: SizeLimit) -> tuple[Header, Snapshot]:
     """The first line of a snapshot, and the cluster out of the others.
 
     Raises:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Final, cast
 
 from tonnage.adapters.snapshots.component_messages import OWN_CONDITIONS, is_own
-from tonnage.adapters.snapshots.field_rules import Mark, Named, Rule
+from tonnage.adapters.snapshots.field_rules import FieldMark, ObjectName, Rule
 from tonnage.adapters.snapshots.fields import CONDITION
 from tonnage.adapters.snapshots.kinds import CapturedKind
 from tonnage.adapters.snapshots.quoting import without_values
@@ -87,22 +87,24 @@ class Redactor:
         self._names = level is Level.NAMES
         self._key = key
         self._replacements: dict[str, str] = {}
-        self._marks: Mapping[Mark, Callable[[JsonValue, Hide], JsonValue]] = {
-            Mark.SCALAR: lambda value, _: self._scalars(value),
-            Mark.WHOLE: lambda value, _: self._whole(value),
-            Mark.AMOUNTS: lambda value, _: {**_flat(value)},
-            Mark.BY_POD: lambda value, _: {self._name("pod", name): at for name, at in _flat(value).items()},
-            Mark.TEXT: self._text,
-            Mark.LAST_WORDS: self._last_words,
-            Mark.NOTES: lambda value, _: self._notes(value),
-            Mark.LABELS: lambda value, _: self._labels(value),
-            Mark.LABEL_KEY: lambda value, _: self._texts(value, self._label_key),
-            Mark.KEYED: lambda value, _: self._keyed(value),
-            Mark.NODE_FIELDS: lambda value, _: self._node_fields(value),
-            Mark.IMAGE: lambda value, _: self._texts(value, self._image),
-            Mark.VARIABLE: lambda value, _: self._texts(value, self._variable),
-            Mark.OWNER: lambda value, _: self._owner(value),
-            Mark.VOLUME: lambda value, _: self._volume(value),
+        self._marks: Mapping[FieldMark, Callable[[JsonValue, Hide], JsonValue]] = {
+            FieldMark.SCALAR: lambda value, _: self._scalars(value),
+            FieldMark.WHOLE: lambda value, _: self._whole(value),
+            FieldMark.AMOUNTS: lambda value, _: {**_flat(value)},
+            FieldMark.BY_POD: lambda value, _: {
+                self._name("pod", name): at for name, at in _flat(value).items()
+            },
+            FieldMark.TEXT: self._text,
+            FieldMark.LAST_WORDS: self._last_words,
+            FieldMark.NOTES: lambda value, _: self._notes(value),
+            FieldMark.LABELS: lambda value, _: self._labels(value),
+            FieldMark.LABEL_KEY: lambda value, _: self._texts(value, self._label_key),
+            FieldMark.KEYED: lambda value, _: self._keyed(value),
+            FieldMark.NODE_FIELDS: lambda value, _: self._node_fields(value),
+            FieldMark.IMAGE: lambda value, _: self._texts(value, self._image),
+            FieldMark.VARIABLE: lambda value, _: self._texts(value, self._variable),
+            FieldMark.OWNER: lambda value, _: self._owner(value),
+            FieldMark.VOLUME: lambda value, _: self._volume(value),
         }
 
     def redacted(self, obj: JsonObject, kind: CapturedKind) -> JsonObject:
@@ -131,13 +133,18 @@ class Redactor:
 
     def _permitted(self, value: JsonValue, rule: Rule, hide: Hide) -> JsonValue:
         """The part of a value that its rule keeps; None for nothing."""
-        if rule is Mark.SCALAR and not self._names and not isinstance(value, dict | list):
+        if rule is FieldMark.SCALAR and not self._names and not isinstance(value, dict | list):
             return value
-        if isinstance(rule, Mark):
-            if isinstance(value, list) and rule in (Mark.KEYED, Mark.NODE_FIELDS, Mark.OWNER, Mark.VOLUME):
+        if isinstance(rule, FieldMark):
+            if isinstance(value, list) and rule in (
+                FieldMark.KEYED,
+                FieldMark.NODE_FIELDS,
+                FieldMark.OWNER,
+                FieldMark.VOLUME,
+            ):
                 return _some(self._marks[rule](element, hide) for element in value)
             return self._marks[rule](value, hide)
-        if isinstance(rule, Named):
+        if isinstance(rule, ObjectName):
             return self._texts(value, lambda name: self._name(rule.prefix, name))
         if isinstance(value, list):
             return _some(self._permitted(element, rule, hide) for element in value)

@@ -62,7 +62,7 @@ class SecretValues:
 
 
 def secret_values(obj: JsonObject, public: Container[str]) -> SecretValues:
-    """The values of an object; what is `kept` of it elsewhere is no secret.
+    """The values of an object; what is `public` of it elsewhere is no secret.
 
     >>> found = secret_values({"env": [{"name": "DB", "value": "pg://joe:p%40ss@db/x"}]}, ())
     >>> "p@ss" in found.quoted, "joe" in found.quoted, found.bounded

@@ -319,9 +319,9 @@ class NvmlBackend:
                     raise
             except self._session.errors() as error:
                 raise self._refused(error) from None
-        from tonnage.adapters.vendors.nvml_child import Request
+        from tonnage.adapters.vendors.nvml_child import ReadRequest
 
-        answer = of_reply(await self._others().ask(Request(do, tuple(self._hung), fields)))
+        answer = of_reply(await self._others().ask(ReadRequest(do, tuple(self._hung), fields)))
         assert answer is not None
         return answer
 
@@ -345,7 +345,7 @@ class NvmlBackend:
 
     async def _try_hung(self) -> None:
         """Ask the devices that hang whether they answer again, each by a process of its own."""
-        from tonnage.adapters.vendors.nvml_child import Request
+        from tonnage.adapters.vendors.nvml_child import ReadRequest
 
         try:
             for index, hung in tuple(self._hung.items()):
@@ -354,7 +354,9 @@ class NvmlBackend:
                 others = tuple(other for other in range(self._last.count) if other != index)
                 try:
                     fields = tuple(self._sampled)
-                    await self._others().try_once(Request("scan", others), Request("sample", others, fields))
+                    await self._others().try_once(
+                        ReadRequest("scan", others), ReadRequest("sample", others, fields)
+                    )
                 except HardwareError:
                     hung.pause_s = min(2 * hung.pause_s, _TRY_MOST_S)
                     hung.try_at = time.monotonic() + hung.pause_s

@@ -1,6 +1,6 @@
 """NVML read by a process of its own: what its parent does when a call in the parent does not come back.
 
-`python -m tonnage.adapters.vendors.nvml_child ROOT DRIVER_ROOT` reads one `Request` a line from standard
+`python -m tonnage.adapters.vendors.nvml_child ROOT DRIVER_ROOT` reads one `ReadRequest` a line from standard
 input and writes `Reply`s to standard output, all JSON: steps as they are begun, events, and one answer for
 each request. It ends when its input does, or its parent.
 """
@@ -29,7 +29,7 @@ _PAUSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReadRequest:
     """What to read, about every device but those of the indices in `skip`; `fields` are those of a sample."""
 
     do: Literal["scan", "sample", "processes"]
@@ -61,7 +61,7 @@ def main() -> None:
     child = _Child(NvmlReader(session, Path(root)))
     threading.Thread(target=child.listen, daemon=True).start()
     for line in sys.stdin.buffer:
-        child.answer(msgspec.json.decode(line, type=Request))
+        child.answer(msgspec.json.decode(line, type=ReadRequest))
     os._exit(0)  # a thread may hang in the driver
 
 
@@ -70,7 +70,7 @@ class _Child:
         self._reader = reader
         self._lock = threading.Lock()
 
-    def answer(self, request: Request) -> None:
+    def answer(self, request: ReadRequest) -> None:
         skip = frozenset(request.skip)
         try:
             if request.do == "scan":

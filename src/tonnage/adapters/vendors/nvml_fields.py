@@ -25,7 +25,7 @@ _STRUCTURES: Final = frozenset(
 _Call = tuple[str, tuple[int, ...]]
 
 
-class Reading(NamedTuple):
+class FieldReading(NamedTuple):
     """A field's share of an answer: its `part`, times `factor` by `divisor`, whole unless `double`."""
 
     name: str
@@ -45,16 +45,16 @@ class FieldPlan:
     `values` are field values by (field, scope), `metrics` those of GPM by number.
     """
 
-    calls: tuple[tuple[_Call, tuple[Reading, ...]], ...] = ()
-    values: tuple[tuple[tuple[int, int], Reading], ...] = ()
-    metrics: tuple[tuple[int, Reading], ...] = ()
+    calls: tuple[tuple[_Call, tuple[FieldReading, ...]], ...] = ()
+    values: tuple[tuple[tuple[int, int], FieldReading], ...] = ()
+    metrics: tuple[tuple[int, FieldReading], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.calls or self.values or self.metrics)
 
 
 _IN_USE: Final = FieldPlan(
-    ((("nvmlDeviceGetMemoryInfo", ()), (Reading(MEMORY_IN_USE, "used", divisor=_MIB),)),)
+    ((("nvmlDeviceGetMemoryInfo", ()), (FieldReading(MEMORY_IN_USE, "used", divisor=_MIB),)),)
 )
 """As the catalogue has it, which an agent that publishes the memory in use alone need not load for it."""
 
@@ -71,13 +71,13 @@ def plans_of(names: tuple[str, ...]) -> tuple[FieldPlan, FieldPlan]:
 
 
 def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
-    calls: dict[_Call, tuple[Reading, ...]] = {}
-    values: list[tuple[tuple[int, int], Reading]] = []
-    metrics: list[tuple[int, Reading]] = []
+    calls: dict[_Call, tuple[FieldReading, ...]] = {}
+    values: list[tuple[tuple[int, int], FieldReading]] = []
+    metrics: list[tuple[int, FieldReading]] = []
     for field in fields:
         if not field.is_sampled:
             continue
-        reading = Reading(
+        reading = FieldReading(
             *(field.name, field.part, field.factor, field.divisor),
             *(field.double, field.most, field.is_text),
         )
@@ -129,7 +129,7 @@ def _part(answer: Any, part: str) -> Any:
     return getattr(answer, part, None) if part else answer
 
 
-def _converted(reading: Reading, value: Any) -> int | float | str | None:
+def _converted(reading: FieldReading, value: Any) -> int | float | str | None:
     if value is None or (reading.most is not None and value > reading.most):
         return None
     if reading.is_text:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
-from tonnage.adapters.vendors.nvml_child import Reply, Request
+from tonnage.adapters.vendors.nvml_child import ReadRequest, Reply
 from tonnage.model.devices.inventory import RawEvent
 from tonnage.model.errors import HardwareError, Problem
 
@@ -46,7 +46,7 @@ class Helper:
         """Whether the process has ended."""
         return self._process.returncode is not None
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ReadRequest) -> Reply:
         """The answer. Raises OverdueError; HardwareError: what the driver says, or the process ended."""
         async with self._turn:
             assert self._process.stdin is not None
@@ -124,7 +124,7 @@ class Helpers:
         self._all = [helper for helper in self._all if not helper.gone]
         return len(self._all)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ReadRequest) -> Reply:
         """What the one that stands answers; it is started when there is none.
 
         Raises OverdueError, after which it is replaced; HardwareError.
@@ -139,7 +139,7 @@ class Helpers:
             if helper.killed:
                 await helper.close()
 
-    async def try_once(self, *requests: Request) -> None:
+    async def try_once(self, *requests: ReadRequest) -> None:
         """Ask a process of its own, which ends then. Raises as `ask` does."""
         async with self._starting:
             helper = await self._start(_MOST - 1, lambda _: None)  # one place is for the one that stands

@@ -26,7 +26,7 @@ _FIRST: Final = 2.0
 """Deadlines that the first call about a GPU may take: without persistence mode it is started then."""
 
 
-class Step(Protocol):
+class CallHook(Protocol):
     """Told before calls about a device, or NODE; may raise to end the reading."""
 
     def __call__(self, subject: int, *, times: float = 1.0) -> None: ...
@@ -71,7 +71,7 @@ class NvmlReader:
         self._links: dict[str, int] = {}
         self._queried: tuple[int, set[int]] = (0, set())
 
-    def scan(self, step: Step, skip: AbstractSet[int] = frozenset()) -> Scan:
+    def scan(self, step: CallHook, skip: AbstractSet[int] = frozenset()) -> Scan:
         """Every device whose index is not in `skip`. Raises NVMLError, OSError: no device can be read."""
 
         def read(nvml: ModuleType) -> Scan:
@@ -80,7 +80,7 @@ class NvmlReader:
         return self._afresh(read, step)
 
     def sample(
-        self, fields: tuple[str, ...], step: Step, skip: AbstractSet[int] = frozenset()
+        self, fields: tuple[str, ...], step: CallHook, skip: AbstractSet[int] = frozenset()
     ) -> tuple[Sample, ...]:
         """Those fields of every device that can be read and is not in `skip`. Raises as `scan` does."""
 
@@ -90,7 +90,7 @@ class NvmlReader:
 
         return self._afresh(read, step)
 
-    def processes(self, step: Step, skip: AbstractSet[int] = frozenset()) -> tuple[GpuProcess, ...]:
+    def processes(self, step: CallHook, skip: AbstractSet[int] = frozenset()) -> tuple[GpuProcess, ...]:
         """Who computes on the devices that can be read and are not in `skip`. Raises as `scan` does."""
 
         def read(nvml: ModuleType) -> tuple[GpuProcess, ...]:
@@ -112,7 +112,7 @@ class NvmlReader:
         with self.session.held() as nvml:
             return self._watch.next(nvml, self.session.number, timeout_ms)
 
-    def _afresh(self, read: Callable[[ModuleType], T], step: Step) -> T:
+    def _afresh(self, read: Callable[[ModuleType], T], step: CallHook) -> T:
         """What `read` returns; after a failure of the node as a whole, once more with a new session.
 
         The driver was loaded anew, or replaced. Devices that came or went need a new session, too.
@@ -128,13 +128,13 @@ class NvmlReader:
             self.session.close()
             return read(self.session.open())
 
-    def _stepped(self, step: Step, indices: Iterable[int]) -> Iterator[int]:
+    def _stepped(self, step: CallHook, indices: Iterable[int]) -> Iterator[int]:
         """The same, and the step of each."""
         for index in indices:
             self._about(step, index)
             yield index
 
-    def _about(self, step: Step, index: int) -> None:
+    def _about(self, step: CallHook, index: int) -> None:
         """The step of a device, longer when it is the first of this session."""
         if self._queried[0] != self.session.number:
             self._queried = (self.session.number, set())
@@ -142,7 +142,7 @@ class NvmlReader:
         self._queried[1].add(index)
         step(index, times=_FIRST if first else 1.0)
 
-    def _scan(self, nvml: ModuleType, step: Step, skip: AbstractSet[int]) -> Scan:
+    def _scan(self, nvml: ModuleType, step: CallHook, skip: AbstractSet[int]) -> Scan:
         self._listen(nvml, step, skip)  # first: what happens from here on is heard
         devices: list[Device] = []
         vitals: list[Vitals] = []
@@ -191,7 +191,7 @@ class NvmlReader:
         return vitals
 
     def _listen(
-        self, nvml: ModuleType, step: Step, skip: AbstractSet[int], uuids: AbstractSet[str] | None = None
+        self, nvml: ModuleType, step: CallHook, skip: AbstractSet[int], uuids: AbstractSet[str] | None = None
     ) -> None:
         """A driver without events still has devices; `wait` fails for it now and then."""
         with suppress(nvml.NVMLError):

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tonnage.agent.config.reading import Reading
-from tonnage.decide.node.choose_config import Choice, Wishes
+from tonnage.decide.node.choose_config import ConfigChoice, Wishes
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject, JsonValue
 
@@ -36,7 +36,7 @@ READERS: Final = (
 """Every file of the package that says what a text means."""
 
 
-def mark_of(choice: Choice, reading: Reading) -> str:
+def mark_of(choice: ConfigChoice, reading: Reading) -> str:
     """Another text whenever this choice might be read otherwise: by other flags, or by another program."""
     anywhere = replace(reading, wishes=Wishes(""))
     return hashlib.sha256(repr((choice.text, choice.source, anywhere)).encode()).hexdigest()

@@ -15,15 +15,15 @@ from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
 from tonnage.agent.config.paths import HostOwners, open_paths
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.agent.world import World
-from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, ConfigInForce, choose
+from tonnage.agent.world import AgentWorld
+from tonnage.decide.node.choose_config import DEFAULT_KEY, ConfigChoice, ConfigInForce, choose
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
-from tonnage.ports.node import ConfigFile
+from tonnage.ports.node import AgentConfigFile
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 from tonnage.wire.objects import ConfigMap
 
@@ -43,13 +43,13 @@ class NodeConfig:
 
     def __init__(
         self,
-        world: World,
+        world: AgentWorld,
         board: NodeBoard,
         reading: Reading,
         lists: DeviceLists,
         *,
         host: HostOwners | None = None,
-        file: ConfigFile | None = None,
+        file: AgentConfigFile | None = None,
     ) -> None:
         self._board = board
         self._lists = lists
@@ -66,10 +66,10 @@ class NodeConfig:
         self._wishes = reading.wishes
         self._file = file
         self._dirty = asyncio.Event()
-        self._saved: Choice | None = None
-        self._read: dict[Choice, PluginConfig] = {}
+        self._saved: ConfigChoice | None = None
+        self._read: dict[ConfigChoice, PluginConfig] = {}
         """What was read last, so that nothing is read twice."""
-        self._refused: dict[Choice, str] = {}
+        self._refused: dict[ConfigChoice, str] = {}
         """The same of what cannot be used."""
         self._absent = "does not exist"
         self._unsettled: ConfigInForce | None = None
@@ -182,7 +182,7 @@ class NodeConfig:
             if payload is None:
                 return
             saved: Any = parsed_json(payload)
-            choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
+            choice = ConfigChoice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
             recalled_config = recalled(saved.get("read"), mark_of(choice, self._reading))
             if recalled_config is not None:
                 self._read = {choice: recalled_config}
@@ -201,14 +201,14 @@ class NodeConfig:
             label_value = current.choice.key  # as it was, until the Node object is there to say
         text = await self._file.read() if self._file else None
         problem = text if isinstance(text, Problem) else None
-        file = Choice(text, str(self._file)) if isinstance(text, str) else None
+        file = ConfigChoice(text, str(self._file)) if isinstance(text, str) else None
         found_data, where = configs(), self._wishes.config_map
         choice = choose(label_value, found_data, file, self._wishes, absent=self._absent)
         if self._lost_map(choice, found_data):
             why = f"ConfigMap {where} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
             choice = Problem("the device-plugin configuration is gone", where, why, remedy)
-        if problem and isinstance(choice, Choice) and not choice.key:
+        if problem and isinstance(choice, ConfigChoice) and not choice.key:
             choice = problem
         parsed = await self._parsed(choice)
         if isinstance(parsed, ConfigInForce):
@@ -218,23 +218,23 @@ class NodeConfig:
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
             fallback = await self._parsed(choose(None, found_data, file, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
-                built_in = Choice("", "built-in")
+                built_in = ConfigChoice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
             new = ConfigInForce(fallback.config, fallback.choice, parsed)
         await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
         self._board.config_asked.publish(value=True)
         await self._settle(new)
 
-    def _lost_map(self, choice: Choice | Problem, configs: Mapping[str, str] | None) -> bool:
+    def _lost_map(self, choice: ConfigChoice | Problem, configs: Mapping[str, str] | None) -> bool:
         """Whether the ConfigMap that the running configuration is from was deleted, key and all.
 
         Helm and `kubectl replace --force` delete and create; a fleet must not lose its sharing in between.
         """
         current = self._board.configuration.value
         running = current is not None and bool(current.choice.key)
-        return running and configs is None and isinstance(choice, Choice) and not choice.key
+        return running and configs is None and isinstance(choice, ConfigChoice) and not choice.key
 
-    async def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
+    async def _parsed(self, choice: ConfigChoice | Problem) -> ConfigInForce | str:
         """What the choice says, or in words why it cannot be used. To read nonsense may take a second."""
         if isinstance(choice, Problem):
             return str(choice)
@@ -252,7 +252,7 @@ class NodeConfig:
                 return str(ConfigError(*wrong))
         return ConfigInForce(meaning, choice)
 
-    def _meaning(self, choice: Choice) -> PluginConfig:
+    def _meaning(self, choice: ConfigChoice) -> PluginConfig:
         """What the choice says. Raises ConfigError."""
         if choice not in self._read:
             self._read = {choice: self._reading.parsed(choice.text, choice.source)}
@@ -285,7 +285,7 @@ class NodeConfig:
             )
             self._events.post("Normal", "DevicePluginConfigApplied", applied_text)
 
-    async def _save(self, choice: Choice, config: PluginConfig) -> None:
+    async def _save(self, choice: ConfigChoice, config: PluginConfig) -> None:
         """Keep what runs for the next start. A disk that refuses is tried again."""
         if choice == self._saved:
             return

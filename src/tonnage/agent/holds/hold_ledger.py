@@ -9,9 +9,18 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.ledger import Census, Entry, Evidence, Ledger, Living, Owner, holds_of, settle
+from tonnage.decide.node.ledger import (
+    Census,
+    Evidence,
+    IdOwner,
+    Ledger,
+    LedgerEntry,
+    Living,
+    holds_of,
+    settle,
+)
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import HardwareError
@@ -31,7 +40,7 @@ class HoldLedger:
     `boot` identifies the machine's boot: no container outlives one.
     """
 
-    def __init__(self, world: World, board: NodeBoard, *, boot: str = "") -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, *, boot: str = "") -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
@@ -40,7 +49,7 @@ class HoldLedger:
         self._board = board
         self._boot = boot
         self._lock = asyncio.Lock()
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], LedgerEntry] = {}
         self._complaint = ""
         self.evidence = Evidence()
         """What kubelet said last."""
@@ -48,7 +57,7 @@ class HoldLedger:
         """Held by who gives devices out, from the decision until it is noted here."""
 
     @property
-    def entries(self) -> Mapping[tuple[str, str], Entry]:
+    def entries(self) -> Mapping[tuple[str, str], LedgerEntry]:
         """Every entry by (resource, id)."""
         return self._entries
 
@@ -64,7 +73,7 @@ class HoldLedger:
         except (HardwareError, ValueError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
 
-    async def take(self, entries: Callable[[], Iterable[Entry]]) -> None:
+    async def take(self, entries: Callable[[], Iterable[LedgerEntry]]) -> None:
         """Note what is about to be given out, safe from our own end.
 
         `entries` are made once nothing else changes the ledger, so that their order is that of their writing.
@@ -118,7 +127,7 @@ class HoldLedger:
                 self._complaint = str(error)
                 _LOG.warning("ledger not written: node=%s error=%s", self._node, error)
 
-    def _report(self, entries: Sequence[Entry]) -> None:
+    def _report(self, entries: Sequence[LedgerEntry]) -> None:
         """Say whose devices kubelet forgot."""
         pods = sorted({_pod_name(entry.owner) for entry in entries})
         _LOG.warning("kubelet forgot holders: node=%s devices=%d pods=%s", self._node, len(entries), pods)
@@ -128,12 +137,12 @@ class HoldLedger:
         )
         self._events.post("Warning", "HoldersForgotten", text)
 
-    async def _save(self, entries: Iterable[Entry]) -> None:
+    async def _save(self, entries: Iterable[LedgerEntry]) -> None:
         # Nothing in it outlives the machine's boot: neither what kubelet did not write down, nor containers.
         ledger = ledger_bytes(entries, self._boot)
         await self._performer.perform(SaveCheckpoint(CHECKPOINT, ledger, lasting=False))
 
 
-def _pod_name(owner: Owner) -> str:
+def _pod_name(owner: IdOwner) -> str:
     pod = owner.pod or owner.uid
     return f"{owner.namespace}/{pod}" if pod else "a pod that it had not named yet"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tonnage.decide.node.ledger import Entry, Ledger, Owner
+from tonnage.decide.node.ledger import IdOwner, Ledger, LedgerEntry
 from tonnage.model.devices.sharing import HoldKind
 from tonnage.wire.decode import decoded_json
 
@@ -31,7 +31,7 @@ class _Row(msgspec.Struct, frozen=True):
     kind: HoldKind | msgspec.UnsetType = msgspec.UNSET
 
 
-def ledger_bytes(entries: Iterable[Entry], boot: str) -> bytes:
+def ledger_bytes(entries: Iterable[LedgerEntry], boot: str) -> bytes:
     """What `ledger_of` takes, in one line."""
     return msgspec.json.encode(
         [
@@ -69,13 +69,13 @@ def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()
     if later:
         rows = list({(row.resource, row.id): row for row in (*rows, *later)}.values())
     return tuple(
-        Entry(
+        LedgerEntry(
             row.resource,
             row.id,
             0,
             now,
             listed=row.seen,
-            owner=_owner(row) if row.boot == boot else Owner(),
+            owner=_owner(row) if row.boot == boot else IdOwner(),
             forgotten=row.forgotten and row.boot == boot,
             kind=HoldKind.DEVICE_PLUGIN if row.kind is msgspec.UNSET else row.kind,
         )
@@ -83,6 +83,6 @@ def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()
     )
 
 
-def _owner(row: _Row) -> Owner:
+def _owner(row: _Row) -> IdOwner:
     containers = row.containers or ((row.container,) if row.container else ())
-    return Owner(row.kubelet, row.uid, row.namespace, row.pod, containers)
+    return IdOwner(row.kubelet, row.uid, row.namespace, row.pod, containers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.labels.sinks import LabelSink, NodeLabels
 from tonnage.agent.retries import Retries
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory
@@ -34,7 +34,7 @@ class NodeFeatures:
 
     def __init__(
         self,
-        world: World,
+        world: AgentWorld,
         board: NodeBoard,
         machine: MachineFacts,
         sink_for: Callable[[FeatureSettings], LabelSink] | None,

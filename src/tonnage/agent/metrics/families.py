@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, AgentMetrics
-from tonnage.agent.metrics.probes import Facts
+from tonnage.agent.metrics.probes import ProbeFacts
 from tonnage.model.devices.mps import MpsState
 from tonnage.model.metric_families import Histogram, Metric, MetricFamily, MetricKind
 from tonnage.model.names import ResourceName
@@ -18,7 +18,9 @@ Samples = Iterable[tuple[tuple[str, ...], float]]
 """Values by those of the labels."""
 
 
-def agent_families(metrics: AgentMetrics, facts: Facts, build: Mapping[str, str]) -> Iterator[MetricFamily]:
+def agent_families(
+    metrics: AgentMetrics, facts: ProbeFacts, build: Mapping[str, str]
+) -> Iterator[MetricFamily]:
     """Every metric in the order of the page; `build` are the versions of which the agent is made."""
     yield _info_metric("build", "Version of the agent and of Python.", build)
     yield _gauge("ready", "Whether every resource of the offer is registered with kubelet.", facts.ready)
@@ -35,7 +37,7 @@ def agent_families(metrics: AgentMetrics, facts: Facts, build: Mapping[str, str]
     yield from _loops(metrics)
 
 
-def _devices(facts: Facts) -> Iterator[MetricFamily]:
+def _devices(facts: ProbeFacts) -> Iterator[MetricFamily]:
     devices: dict[tuple[str, ...], float] = {}
     for shown in facts.offer.advertised if facts.offer else ():
         devices[shown.resource, "advertised"] = len(shown.slots)
@@ -61,7 +63,7 @@ def _mps(states: Mapping[ResourceName, MpsState]) -> Iterator[MetricFamily]:
     )
 
 
-def _config(metrics: AgentMetrics, facts: Facts) -> Iterator[MetricFamily]:
+def _config(metrics: AgentMetrics, facts: ProbeFacts) -> Iterator[MetricFamily]:
     if facts.config is not None:
         choice = facts.config.choice
         labels = {"source": choice.source[:_LONGEST_LABEL], "key": choice.key[:_LONGEST_LABEL]}

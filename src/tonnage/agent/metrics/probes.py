@@ -18,7 +18,7 @@ _LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProbeFacts:
     """What is so at a moment, beside what was counted. `streams`: open ListAndWatch streams by resource."""
 
     ready: bool
@@ -51,9 +51,9 @@ class Probes:
         """What keeps the node's devices from being known or used, a line each; empty when ready."""
         return tuple(_line(subject, why) for subject, why in self._missing())
 
-    def facts(self, streams: Mapping[ResourceName, int]) -> Facts:
+    def facts(self, streams: Mapping[ResourceName, int]) -> ProbeFacts:
         """All that the metrics show beside the counts."""
-        return Facts(
+        return ProbeFacts(
             ready=not self.missing(),
             readable=self.board.inventory.value is not None and not self.board.devices_error.value,
             driver_stuck_s=self.backend.stuck_s(),

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import places
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.wanted_layout import MigWish, host_work_forbidden, unusable, wish_for
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
@@ -35,7 +35,7 @@ class NodeMigConfig:
     Nobody watches the ConfigMap before the node has a label.
     """
 
-    def __init__(self, world: World, board: NodeBoard, asks: MigOptions) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, asks: MigOptions) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import EvictPod
 from tonnage.model.errors import ApiError, ClusterError
@@ -19,7 +19,7 @@ EVICTED: Final = "evicted"
 class PodEvictions:
     """Evicts pods of this node. Disruption budgets are the API server's to keep."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AgentWorld) -> None:
         self._node = world.node
         self._api = world.api
         self._performer = world.performer

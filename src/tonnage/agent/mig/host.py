@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import words
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint
@@ -33,7 +33,7 @@ _RESTART_S: Final = 600.0
 class MigHost:
     """Remembers on disk which services it stopped, before it does: whoever comes after starts them again."""
 
-    def __init__(self, world: World, board: NodeBoard, programs: HostView) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, programs: HostView) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint
@@ -16,7 +16,7 @@ CHECKPOINT = "mig"
 class MigJournal:
     """Holds `change`, as it is on disk. None: no change is under way."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AgentWorld) -> None:
         self._checkpoints = world.checkpoints
         self._performer = world.performer
         self.change: MigChange | None = None

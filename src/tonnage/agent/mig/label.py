@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.retries import Retries
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
@@ -24,7 +24,7 @@ class MigLabel:
     Of a node that asks for no layout, and is not being changed, both are taken away.
     """
 
-    def __init__(self, world: World, board: NodeBoard) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock

@@ -14,7 +14,7 @@ from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.label import MigLabel
 from tonnage.agent.mig.manager import MigWays, NodeMig
 from tonnage.agent.mig.pause import NodePauses
-from tonnage.agent.world import MigPermits, World
+from tonnage.agent.world import AgentWorld, MigPermits
 from tonnage.model.mig.layouts import MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
 from tonnage.model.node.condition_report import ConditionReport
@@ -33,7 +33,7 @@ class NodeMigLayout:
 
     def __init__(
         self,
-        world: World,
+        world: AgentWorld,
         board: NodeBoard,
         hardware: DeviceReader,
         devices: NodeDevices,

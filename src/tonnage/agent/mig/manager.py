@@ -19,13 +19,13 @@ from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mig.state import what_stands, words
 from tonnage.agent.mig.steps import MigSteps, StepsEnd
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import MigChange, change_to
 from tonnage.decide.node.mig.steps import next_step
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
-    Event,
+    MigChangeEvent,
     Stage,
     next_stage,
     restart_obstacle,
@@ -76,7 +76,7 @@ class NodeMig:
 
     def __init__(
         self,
-        world: World,
+        world: AgentWorld,
         board: NodeBoard,
         hardware: DeviceReader,
         devices: NodeDevices,
@@ -242,7 +242,7 @@ class NodeMig:
 
     async def _carry_out(self, change: MigChange, stage: Stage) -> None:
         """Go from stage to stage, as `decide.node.mig.transitions` has it, and then say how it ended."""
-        end = StepsEnd(Event.REFUSED, change.why)
+        end = StepsEnd(MigChangeEvent.REFUSED, change.why)
         while stage in TRANSITIONS:
             match stage:
                 case Stage.WITHDRAWN:
@@ -250,7 +250,7 @@ class NodeMig:
                 case Stage.FORWARD:
                     end = await self._forward(change)
                 case Stage.RESTART:
-                    end = StepsEnd(Event.REFUSED, await self._restart(change, end.why))
+                    end = StepsEnd(MigChangeEvent.REFUSED, await self._restart(change, end.why))
                 case _:
                     end = await self._steps.take(change)
             stage = next_stage(stage, end.event)
@@ -268,16 +268,16 @@ class NodeMig:
             if why := await self._settled():
                 raise HardwareError(Problem(why))
             if await self._waits(change, await self._hardware.divided()):
-                return StepsEnd(Event.IN_USE)
+                return StepsEnd(MigChangeEvent.IN_USE)
             # On disk before the first step: whoever comes after knows that the GPUs may be half divided.
             await self._journal.write(replace(change, begun=True))
         except (HardwareError, ConfigError) as error:
-            return StepsEnd(Event.REFUSED, words(error))
-        return StepsEnd(Event.FREE)
+            return StepsEnd(MigChangeEvent.REFUSED, words(error))
+        return StepsEnd(MigChangeEvent.FREE)
 
     async def _forward(self, change: MigChange) -> StepsEnd:
         if (host := self._ways.host) is not None and (why := await host.prepare(change, self._journal.note)):
-            return StepsEnd(Event.REFUSED, why)
+            return StepsEnd(MigChangeEvent.REFUSED, why)
         return await self._steps.take(change)
 
     async def _entered(self, stage: Stage, change: MigChange, end: StepsEnd) -> MigChange:

@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ApiError, ClusterError
@@ -27,7 +27,7 @@ _MOST_NAMED: Final = 5
 class NodePauses:
     """Follows what is done to the GPUs. The Node itself says what is paused, over any crash."""
 
-    def __init__(self, world: World, board: NodeBoard, asks: MigOptions) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, asks: MigOptions) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock

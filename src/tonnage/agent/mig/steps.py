@@ -8,10 +8,10 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import words
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.steps import permitted_step
-from tonnage.decide.node.mig.transitions import Event, refusal_of
+from tonnage.decide.node.mig.transitions import MigChangeEvent, refusal_of
 from tonnage.model.actions.devices import MigStep
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
@@ -31,7 +31,7 @@ class StepsEnd:
     `stubborn`: GPUs that were found to want a reset together with their board.
     """
 
-    event: Event
+    event: MigChangeEvent
     why: str = ""
     stubborn: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ class StepsEnd:
 class MigSteps:
     """Takes them over the node's driver. `stubborn` are GPUs that took no other mode without a reset."""
 
-    def __init__(self, world: World, board: NodeBoard, hardware: DeviceReader) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, hardware: DeviceReader) -> None:
         self._clock = world.clock
         self._performer = world.performer
         self._board = board
@@ -55,7 +55,7 @@ class MigSteps:
                 gpus, sight = await self._performer.look(self._hardware.divided())
                 step = self._next(change, gpus)
                 if step is None:
-                    return StepsEnd(Event.REACHED)
+                    return StepsEnd(MigChangeEvent.REACHED)
                 if isinstance(step, MigBoardResetNeeded):
                     self.stubborn.add(step.uuid)
                     return StepsEnd(refusal_of(step), step.message, (step.uuid,))
@@ -70,7 +70,7 @@ class MigSteps:
                     return StepsEnd(refusal_of(step), words(error))
                 await self._clock.sleep(_TRY_AGAIN_S)
         return StepsEnd(
-            Event.REFUSED, "the GPUs do not stay as they are made: somebody else changes them, too"
+            MigChangeEvent.REFUSED, "the GPUs do not stay as they are made: somebody else changes them, too"
         )
 
     def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | MigObstacle | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.device_list import device_list
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
@@ -27,7 +27,7 @@ class DeviceLists:
     What it came to last is on disk: an agent that starts while the Node cannot be read stays with it.
     """
 
-    def __init__(self, world: World, files: RuntimeView) -> None:
+    def __init__(self, world: AgentWorld, files: RuntimeView) -> None:
         self._node = world.node
         self._started = world.started
         self._checkpoints = world.checkpoints

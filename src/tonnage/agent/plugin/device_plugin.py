@@ -13,13 +13,21 @@ from tonnage.agent.cdi import CdiSpecs
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.plugin.topologies import Topologies
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.allocate import allocate, not_offered
 from tonnage.decide.node.device_holds import DeviceHolds, Uses
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.decide.node.preference.prefer import prefer
-from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
+from tonnage.decide.node.serve import (
+    Action,
+    Publish,
+    Register,
+    RunningPluginServer,
+    Serve,
+    Withdraw,
+    reconcile,
+)
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import (
     Advertisement,
@@ -66,7 +74,7 @@ class DevicePlugin:
 
     def __init__(
         self,
-        world: World,
+        world: AgentWorld,
         board: NodeBoard,
         sockets: PluginSockets,
         ledger: HoldLedger,
@@ -235,7 +243,7 @@ class DevicePlugin:
     async def _act(self, offer: NodeOffer) -> None:
         kubelet = self._sockets.kubelet()
         served = {
-            name: Served(standing.advertised, self._sockets.present(name), standing.kubelet)
+            name: RunningPluginServer(standing.advertised, self._sockets.present(name), standing.kubelet)
             for name, standing in self._standing.items()
         }
         blocked: set[ResourceName] = set()

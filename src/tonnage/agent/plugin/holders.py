@@ -11,8 +11,8 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.plugin.kubelet_books import KubeletBooks
-from tonnage.agent.world import World
-from tonnage.decide.node.ledger import Entry, Living, entries_of, unconfirmed
+from tonnage.agent.world import AgentWorld
+from tonnage.decide.node.ledger import LedgerEntry, Living, entries_of, unconfirmed
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import Allocation
 from tonnage.ports.node import KubeletHolds
@@ -27,7 +27,9 @@ _LIVELY_S: Final = 3.0
 class Holders:
     """Notes in the ledger what kubelet is given, and asks kubelet again and again what it has."""
 
-    def __init__(self, world: World, board: NodeBoard, kubelet: KubeletHolds, ledger: HoldLedger) -> None:
+    def __init__(
+        self, world: AgentWorld, board: NodeBoard, kubelet: KubeletHolds, ledger: HoldLedger
+    ) -> None:
         self._clock = world.clock
         self._metrics = world.metrics
         self._board = board
@@ -61,7 +63,7 @@ class Holders:
     async def take(self, allocations: Sequence[Allocation]) -> None:
         """Note allocations, safe from our own end. Raises HardwareError: do not answer."""
 
-        def entries() -> Iterator[Entry]:
+        def entries() -> Iterator[LedgerEntry]:
             kubelet = self._kubelet.identity() if self._pods.can_be_asked else ""
             now = self._clock.monotonic()
             for allocation in allocations:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.agent.node_pods import NodePods
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.ledger import Evidence, gather
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ClusterError, HardwareError
@@ -21,7 +21,7 @@ _SETTLE_S: Final = 10.0
 class KubeletBooks:
     """Reads both, and judges what they are worth: a kubelet that has just started has read nothing yet."""
 
-    def __init__(self, world: World, kubelet: KubeletHolds, pods: NodePods) -> None:
+    def __init__(self, world: AgentWorld, kubelet: KubeletHolds, pods: NodePods) -> None:
         self._node = world.node
         self._clock = world.clock
         self._kubelet = kubelet

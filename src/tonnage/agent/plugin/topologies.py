@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.decide.node.preference.links import link_matrix
-from tonnage.decide.node.preference.whole_devices import Topology, slowest_pair, topology_of, worked_out
+from tonnage.decide.node.preference.whole_devices import DeviceTopology, slowest_pair, topology_of, worked_out
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.links import Link
 from tonnage.model.devices.sharing import NodePlan
@@ -25,7 +25,7 @@ class _Entry:
     """`facts` is all that the topology follows from, `work` what there is still to do."""
 
     facts: tuple[tuple[Device, ...], tuple[Link, ...]]
-    topology: Topology
+    topology: DeviceTopology
     work: Iterator[None] = field(default_factory=lambda: iter(()))
 
 
@@ -37,7 +37,7 @@ class Topologies:
         self._entries: dict[ResourceName, _Entry] = {}
         self._changed = asyncio.Event()
 
-    def of(self, resource: ResourceName) -> Topology | None:
+    def of(self, resource: ResourceName) -> DeviceTopology | None:
         """The resource's topology as far as it is known; None for shared devices and parts of devices."""
         entry = self._entries.get(resource)
         return entry.topology if entry is not None else None

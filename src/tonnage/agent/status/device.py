@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.decide.node.offer import NodeOffer
-from tonnage.documents.node.gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
+from tonnage.documents.node.gpu_status import DeviceStatus, LinkStatus, MigPlacement, MigStatus, StatusHolder
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Device, MigDevice, Sample
 from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link, PciLevel
-from tonnage.model.devices.sharing import Hold, PlannedResource, Slot
+from tonnage.model.devices.sharing import DeviceSlot, Hold, PlannedResource
 from tonnage.model.names import parse_device_id
 
 _MOST_HOLDERS: Final = 2048
@@ -38,8 +38,8 @@ def devices_of(offer: NodeOffer, samples: Iterable[Sample] = ()) -> list[DeviceS
 def _device(
     device: Device,
     used_mib: int | None,
-    slots: Mapping[str, tuple[PlannedResource, Slot]],
-    holders: list[Holder],
+    slots: Mapping[str, tuple[PlannedResource, DeviceSlot]],
+    holders: list[StatusHolder],
     links: list[LinkStatus],
 ) -> DeviceStatus:
     uuids = (device.uuid, *(mig.uuid for mig in device.migs))
@@ -65,7 +65,7 @@ def _device(
     )
 
 
-def _mig(mig: MigDevice, device: Device, offered: tuple[PlannedResource, Slot] | None) -> MigStatus:
+def _mig(mig: MigDevice, device: Device, offered: tuple[PlannedResource, DeviceSlot] | None) -> MigStatus:
     """One on a device that is not healthy is not healthy either."""
     resource, slot = offered or (None, None)
     reason = device.reason if not device.healthy else mig.reason or (slot.reason if slot else "")
@@ -113,9 +113,11 @@ def _link(kind: tuple[bool, int, PciLevel | None], peers: list[int]) -> LinkStat
     return LinkStatus.model_construct(peers=sorted(peers), switches=switches, nvlinks=nvlinks, path=path)
 
 
-def _holders(holds: Iterable[Hold], whole_of: Mapping[str, str], *, most: int) -> dict[str, list[Holder]]:
+def _holders(
+    holds: Iterable[Hold], whole_of: Mapping[str, str], *, most: int
+) -> dict[str, list[StatusHolder]]:
     """By physical device, each hold with the ids of that device and of its parts."""
-    by_uuid: dict[str, list[Holder]] = {}
+    by_uuid: dict[str, list[StatusHolder]] = {}
     for hold in holds:
         by_device: dict[str, list[str]] = {}
         for slot in hold.ids:
@@ -125,7 +127,7 @@ def _holders(holds: Iterable[Hold], whole_of: Mapping[str, str], *, most: int) -
             listed = by_uuid.setdefault(uuid, [])
             if len(listed) < most:
                 listed.append(
-                    Holder.model_construct(
+                    StatusHolder.model_construct(
                         resource=hold.resource,
                         ids=cut(ids, _MOST_IDS),
                         namespace=hold.namespace,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.retries import Retries
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
@@ -83,7 +83,7 @@ class NodeConditions:
     When each last changed is on disk: the agent may not read its Node for that.
     """
 
-    def __init__(self, world: World, board: NodeBoard) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock

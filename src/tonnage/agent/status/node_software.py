@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.ticks import next_beat
 from tonnage.ports.node import SoftwareView
@@ -19,7 +19,7 @@ _BEATS: Final = 60
 class SoftwareWatch:
     """Publishes it."""
 
-    def __init__(self, world: World, board: NodeBoard, files: SoftwareView) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, files: SoftwareView) -> None:
         self._world = world
         self._board = board
         self._files = files

@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import World
+from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
@@ -26,7 +26,7 @@ _RETRY_S: Final = 5.0
 class StatusPublisher:
     """Keeps the object like the offer; what somebody deleted or changed comes back in five minutes."""
 
-    def __init__(self, world: World, board: NodeBoard, backend: DeviceReader) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, backend: DeviceReader) -> None:
         self._board = board
         self._backend = backend
         self._node = world.node

@@ -8,7 +8,7 @@ from typing import Final, Unpack
 
 import click
 
-from tonnage.cli.cdi.generate import Asked
+from tonnage.cli.cdi.generate import CdiRequest
 from tonnage.cli.options import Common, Words, common_options, examples
 from tonnage.cli.output import emit, say
 from tonnage.model.devices.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
@@ -130,7 +130,7 @@ def command() -> None:
     help="[default: by the ending of --output, else yaml]",
 )
 @common_options()
-def generate(common: Common, target: Path | None, style: str | None, **arguments: Unpack[Asked]) -> int:
+def generate(common: Common, target: Path | None, style: str | None, **arguments: Unpack[CdiRequest]) -> int:
     from tonnage.cli.cdi.generate import checked, made, yaml_bytes
     from tonnage.decide.node.cdi.spec import spec_bytes
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tonnage.model.json import JsonObject, JsonValue
 
 
-class Asked(TypedDict):
+class CdiRequest(TypedDict):
     """What devices and under which names, whose driver, and with what hooks."""
 
     mode: str
@@ -40,7 +40,7 @@ class Asked(TypedDict):
     features: tuple[tuple[str, ...], ...]
 
 
-async def made(arguments: Asked) -> tuple[CdiSpec, tuple[str, ...]]:
+async def made(arguments: CdiRequest) -> tuple[CdiSpec, tuple[str, ...]]:
     """The spec, and what to say of it. Raises HardwareError, ConfigError: the devices cannot be read."""
     from tonnage.adapters.cdi.device_nodes import read_device_nodes
     from tonnage.decide.node.cdi.modes import mode_spec
@@ -62,7 +62,7 @@ async def made(arguments: Asked) -> tuple[CdiSpec, tuple[str, ...]]:
     return gpu_spec(inventory, files, options), (*inventory.problems, *files.problems)
 
 
-def _check_plain(arguments: Asked, mode: CdiMode) -> None:
+def _check_plain(arguments: CdiRequest, mode: CdiMode) -> None:
     """Raises UsageError: something is said of GPUs, and the mode is of other nodes."""
     of_gpus = {
         "--devices": arguments["devices"] != "nvml",
@@ -102,7 +102,7 @@ def yaml_bytes(document: JsonValue) -> bytes:
     return f"---\n{yaml_text(document)}".encode()
 
 
-def _options(arguments: Asked, mode: CdiMode) -> CdiOptions:
+def _options(arguments: CdiRequest, mode: CdiMode) -> CdiOptions:
     root = str(arguments["driver_root"] or _found_root(arguments))
     vendor, _, sort = mode.kind.partition("/")
     if arguments["kind"] and (arguments["vendor"] or arguments["sort"]):
@@ -124,7 +124,7 @@ def _options(arguments: Asked, mode: CdiMode) -> CdiOptions:
     )
 
 
-def _found_root(arguments: Asked) -> str:
+def _found_root(arguments: CdiRequest) -> str:
     """Where the driver is on the host; behind a mount point that is named it is the host's own."""
     if arguments["driver_root_ctr_path"] is not None:
         return "/"
@@ -137,7 +137,7 @@ def _below(root: Path) -> Path | None:
     return None if root == Path("/") else root
 
 
-async def _files(arguments: Asked, options: CdiOptions, root: Path | None, version: str) -> DriverFiles:
+async def _files(arguments: CdiRequest, options: CdiOptions, root: Path | None, version: str) -> DriverFiles:
     """The driver's; the hooks' program is looked for on this machine, unless it is the host's container."""
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.model.devices.sharing import PluginConfig

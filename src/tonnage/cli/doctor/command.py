@@ -24,7 +24,7 @@ from tonnage.model.json import JsonValue
 
 if TYPE_CHECKING:
     from tonnage.adapters.node_facts.gather import Looking
-    from tonnage.diagnose.doctor.finding import Report
+    from tonnage.diagnose.doctor.finding import DoctorReport
     from tonnage.model.node.facts import ClusterFacts, DriverAnswer, NodeFacts
 
 LAYERS: Final = (
@@ -34,7 +34,7 @@ LAYERS: Final = (
 _SLOW_S: Final = 1.0
 
 
-class Asked(TypedDict):
+class DoctorOptions(TypedDict):
     """Which machine, and whom to ask about it."""
 
     root: Path
@@ -100,7 +100,9 @@ class Asked(TypedDict):
     help="Where the node's agent serves its metrics [default: as its process was told].",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
-def command(common: Common, layers: tuple[str, ...], workload: str, **arguments: Unpack[Asked]) -> int:
+def command(
+    common: Common, layers: tuple[str, ...], workload: str, **arguments: Unpack[DoctorOptions]
+) -> int:
     """Exit status 0: nothing wrong was found; 1: something was; 2: it cannot be looked at."""
     from tonnage.diagnose.doctor.examine import examine
     from tonnage.model.layer import NodeLayer
@@ -113,7 +115,7 @@ def command(common: Common, layers: tuple[str, ...], workload: str, **arguments:
     return 0 if report.healthy else 1
 
 
-def _looking(arguments: Asked) -> Looking:
+def _looking(arguments: DoctorOptions) -> Looking:
     """Where to look. Raises ConfigError."""
     from tonnage.adapters.node_facts.gather import Looking
 
@@ -141,7 +143,7 @@ def _pretended(devices: str) -> Callable[[], Awaitable[DriverAnswer]] | None:
     return partial(pretended_answer, Path(devices.removeprefix("scenario:")), SystemClock())
 
 
-def _show(report: Report, common: Common) -> None:
+def _show(report: DoctorReport, common: Common) -> None:
     if common.output != "text":
         emit(_encodable(report.to_json()), common.output)
         return
@@ -182,7 +184,7 @@ def _host_name(root: Path) -> str:
 
 
 async def _gathered(looking: Looking, common: Common) -> NodeFacts:
-    from tonnage.adapters.node_facts.gather import Gathering
+    from tonnage.adapters.node_facts.gather import NodeLook
 
     progress: list[str] = []
 
@@ -193,7 +195,7 @@ async def _gathered(looking: Looking, common: Common) -> NodeFacts:
             gathering.cluster_silent(error.problems[0].what)
             return None
 
-    gathering = Gathering(looking, cluster, progress.append)
+    gathering = NodeLook(looking, cluster, progress.append)
     async with _telling(progress):
         return await gathering.facts()
 

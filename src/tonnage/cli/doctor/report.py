@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.cli.output import SafeText, indented, line, lines, styled, table
-from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, Report, State, counted
+from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, NodeFinding, State, counted
 from tonnage.model.severity import Severity
 
 _WORDS: Final = {State.OK: "ok", State.FAILS: "FAILS", State.WARNS: "warns", State.UNKNOWN: "not judged"}
@@ -16,7 +16,7 @@ _MARKS: Final = {Severity.ERROR: "âœ—", Severity.WARNING: "!", Severity.NOTE: "Â
 _MARK_COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def rendered(report: Report, *, verbose: bool = False, colour: bool = False) -> SafeText:
+def rendered(report: DoctorReport, *, verbose: bool = False, colour: bool = False) -> SafeText:
     """The whole answer. Notes are counted, and shown when `verbose`."""
     rows = [_headline(report), ""]
     shown = [entry for entry in report.findings if verbose or entry.severity is not Severity.NOTE]
@@ -31,7 +31,7 @@ def rendered(report: Report, *, verbose: bool = False, colour: bool = False) -> 
     return lines(rows)
 
 
-def _headline(report: Report) -> str:
+def _headline(report: DoctorReport) -> str:
     node = report.node or "this machine"
     unjudged = [layer.layer.value for layer in report.layers if layer.state is State.UNKNOWN]
     first = report.first
@@ -58,7 +58,7 @@ def _finding(finding: NodeFinding, *, colour: bool) -> Iterator[str]:
             yield line(f"    {label:<6}", indented(text, _MARGIN))
 
 
-def _layers(report: Report, *, colour: bool) -> SafeText:
+def _layers(report: DoctorReport, *, colour: bool) -> SafeText:
     rows = [(layer.layer.value, _WORDS[layer.state], _words(layer)) for layer in report.layers]
     text = table(("LAYER", "STATE", "WHAT"), rows)
     if not colour:

@@ -21,14 +21,14 @@ from tonnage.cli.lab.report import (
     render_outcome,
     render_summary,
 )
-from tonnage.cli.lab.runner import Listener, run_lab
+from tonnage.cli.lab.runner import RunListener, run_lab
 from tonnage.cli.lab.servers import lab_servers
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, examples
 from tonnage.cli.output import emit, line, say, shell_word
 from tonnage.cli.state import StateFolder
 from tonnage.cli.up.options import Serving
-from tonnage.documents.lab.steps import Step
+from tonnage.documents.lab.steps import LabStep
 from tonnage.model.json import JsonValue
 
 
@@ -167,7 +167,7 @@ async def run_on(
                 lab_folder.lab,
                 place,
                 SystemClock(),
-                listener=Listener() if quiet else Listener(_show_command, _show_outcome),
+                listener=RunListener() if quiet else RunListener(_show_command, _show_outcome),
                 keep=keep,
                 variables=variables,
             )
@@ -178,7 +178,7 @@ async def run_on(
     return 0 if report.passed else 1
 
 
-def _show_command(step: Step, number: int, total: int) -> None:
+def _show_command(step: LabStep, number: int, total: int) -> None:
     say(render_command(step, number, total))
 
 

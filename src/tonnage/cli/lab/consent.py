@@ -12,7 +12,7 @@ import click
 from tonnage.cli.library import FoundLab, read_text
 from tonnage.cli.output import lines, say
 from tonnage.documents.lab.review import review
-from tonnage.documents.lab.steps import Step
+from tonnage.documents.lab.steps import LabStep
 from tonnage.documents.yaml.reader import parse_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 
@@ -51,7 +51,7 @@ def changes_of(lab_folder: FoundLab) -> Iterator[str]:
             yield from _changes(f"{part} {number}", step, lab_folder.folder)
 
 
-def _changes(place: str, step: Step, folder: Path) -> Iterator[str]:
+def _changes(place: str, step: LabStep, folder: Path) -> Iterator[str]:
     reviewed = review(step.command)
     if not reviewed.changes:
         return

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.cli.lab.checks import Check
 from tonnage.cli.output import SafeText, indented, line, lines, printable, styled
-from tonnage.documents.lab.steps import Lab, Step
+from tonnage.documents.lab.steps import Lab, LabStep
 from tonnage.model.json import JsonObject
 
 _LONGEST_LINES: Final = 32
@@ -100,7 +100,7 @@ def render_head(lab: Lab, folder: str, where: str) -> SafeText:
     return lines(row for row in rows if row)
 
 
-def render_command(step: Step, number: int, total: int) -> SafeText:
+def render_command(step: LabStep, number: int, total: int) -> SafeText:
     """What stands above a step while it runs: title, reason, and the command to paste."""
     title = styled(f"[{number}/{total}] {step.title}".rstrip(), bold=True)
     reason = [f"  {row}" for row in step.explain.strip().splitlines()]

@@ -14,8 +14,8 @@ from tonnage.cli.lab.checks import Check, Observation, checks_of
 from tonnage.cli.lab.environment import Surroundings
 from tonnage.cli.lab.report import LabReport, StepReport
 from tonnage.documents.lab.review import MAX_VALUE
-from tonnage.documents.lab.steps import Lab, Step
-from tonnage.documents.yaml.source import FieldError
+from tonnage.documents.lab.steps import Lab, LabStep
+from tonnage.documents.yaml.source import DocumentFieldError
 from tonnage.ports.clock import Clock
 
 MAX_OUTPUT_BYTES: Final = 1 << 20
@@ -24,10 +24,10 @@ _TIMED_OUT: Final = 124
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class RunListener:
     """Who hears how the run goes."""
 
-    before: Callable[[Step, int, int], None] = lambda _step, _number, _total: None
+    before: Callable[[LabStep, int, int], None] = lambda _step, _number, _total: None
     after: Callable[[StepReport], None] = lambda _report: None
 
 
@@ -36,13 +36,13 @@ async def run_lab(
     surroundings: Surroundings,
     clock: Clock,
     *,
-    listener: Listener,
+    listener: RunListener,
     keep: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> LabReport:
     """Run the steps until one fails, then the clean-up unless `keep`; also when the run is interrupted.
 
-    `given` are values of variables that no step assigns.
+    `variables` are values of variables that no step assigns.
     """
     values: dict[str, str] = {**(variables or {})}
     began = clock.monotonic()
@@ -73,7 +73,7 @@ async def run_lab(
 
 
 async def _clean_up(
-    lab: Lab, values: dict[str, str], surroundings: Surroundings, clock: Clock, listener: Listener
+    lab: Lab, values: dict[str, str], surroundings: Surroundings, clock: Clock, listener: RunListener
 ) -> tuple[StepReport, ...]:
     """Every clean-up step, whatever the ones before did; one that lacks a variable has no work."""
     reports = []
@@ -87,12 +87,12 @@ async def _clean_up(
 
 
 async def run_step(
-    step: Step, values: dict[str, str], surroundings: Surroundings, clock: Clock
+    step: LabStep, values: dict[str, str], surroundings: Surroundings, clock: Clock
 ) -> StepReport:
     """Run a step, again until all its expectations come true or their time is up; may add to `values`."""
     try:
         argv, expect = surroundings.argv(step.command, values), step.expect.filled(values)
-    except FieldError as error:
+    except DocumentFieldError as error:
         refused = Check("runs what a lab may run", str(error), False)
         return StepReport(step.title, step.run, attempts=1, checks=(refused,))
     began = clock.monotonic()

@@ -12,8 +12,8 @@ from tonnage.cli.options import Common, common_options, examples
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tonnage.cli.lint.files import Files, Text
-    from tonnage.diagnose.lint.lint import Report
+    from tonnage.cli.lint.files import Files, ReadableFile
+    from tonnage.diagnose.lint.lint import LintReport
     from tonnage.diagnose.lint.sheet import Sheet
     from tonnage.model.json import JsonValue
 
@@ -86,7 +86,7 @@ def _sheets(read: Files) -> Sequence[Sheet]:
     return [Sheet(text.name, text.content) for text in read.texts]
 
 
-def _diff(text: Text, new: str) -> str:
+def _diff(text: ReadableFile, new: str) -> str:
     import difflib
 
     before, after = (content.splitlines(keepends=True) for content in (text.content, new))
@@ -97,7 +97,7 @@ def _diff(text: Text, new: str) -> str:
 
 
 def _answered(
-    report: Report, read: Files, common: Common, diffs: dict[str, str] | None = None, repaired: int = 0
+    report: LintReport, read: Files, common: Common, diffs: dict[str, str] | None = None, repaired: int = 0
 ) -> int:
     """The exit status, after everything is said. `diffs`: what repairs would change; `repaired`: files."""
     from tonnage.diagnose.lint.fix import repairs
@@ -111,7 +111,7 @@ def _answered(
     return 1 if report.count(Severity.ERROR) + report.count(Severity.WARNING) else 0
 
 
-def _show(report: Report, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
+def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
     from tonnage import __version__
     from tonnage.cli.failure import render_problem
     from tonnage.cli.lint.report import answer, rendered

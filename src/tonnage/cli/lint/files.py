@@ -22,7 +22,7 @@ _CHART: Final = "Chart.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ReadableFile:
     """A readable file; `path` None for stdin."""
 
     name: str
@@ -34,14 +34,14 @@ class Text:
 class Files:
     """What was read, what could not be, and what was left out on purpose."""
 
-    texts: tuple[Text, ...]
+    texts: tuple[ReadableFile, ...]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def read_files(names: tuple[str, ...], *, recursive: bool) -> Files:
     """Every file that the names stand for, once, in their order; whatever cannot be read is a problem."""
-    texts: dict[str, Text] = {}
+    texts: dict[str, ReadableFile] = {}
     problems: list[Problem] = []
     notes: list[str] = []
     total = 0
@@ -53,7 +53,7 @@ def read_files(names: tuple[str, ...], *, recursive: bool) -> Files:
             problems.append(Problem("too much at once", name, why, "give fewer folders a time"))
             break
         try:
-            text = Text(name, path, _content(name, path))
+            text = ReadableFile(name, path, _content(name, path))
         except ConfigError as error:
             problems.extend(error.problems)
             continue
@@ -121,7 +121,7 @@ def _content(name: str, path: Path | None) -> str:
         raise ConfigError(Problem("no UTF-8 text", name, why)) from None
 
 
-def write_text(text: Text, new: str) -> None:
+def write_text(text: ReadableFile, new: str) -> None:
     """Put a repaired text in the place of a file, at once, with the same mode; through a symbolic link.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.cli.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.lint.finding import LintFinding
-from tonnage.diagnose.lint.lint import Report
+from tonnage.diagnose.lint.lint import LintReport
 from tonnage.documents.yaml.reader import field_path
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
@@ -18,7 +18,7 @@ _MARGIN: Final = 9
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def answer(report: Report, problems: Sequence[Problem], files: int, repaired: int) -> JsonObject:
+def answer(report: LintReport, problems: Sequence[Problem], files: int, repaired: int) -> JsonObject:
     """The whole answer for programs."""
     return {
         "findings": [finding.to_json() for finding in report.located],
@@ -39,7 +39,7 @@ def answer(report: Report, problems: Sequence[Problem], files: int, repaired: in
 
 
 def rendered(
-    report: Report, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool, colour: bool
+    report: LintReport, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool, colour: bool
 ) -> SafeText:
     """The whole answer; notes are counted, and shown when `verbose`. `counts`: files read, files repaired."""
     rows: list[str] = []
@@ -63,7 +63,7 @@ def _finding(finding: LintFinding, *, colour: bool) -> Iterator[SafeText]:
             yield line(f"    {label:<5}", indented(text, _MARGIN))
 
 
-def _sum(report: Report, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool) -> str:
+def _sum(report: LintReport, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool) -> str:
     files, repaired = counts
     looked_at = f"{counted(report.objects, 'object')} in {counted(files, 'file')}"
     bad = {severity: report.count(severity) for severity in Severity}

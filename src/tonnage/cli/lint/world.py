@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.items import items_of
-from tonnage.diagnose.lint.lint import Given
-from tonnage.diagnose.lint.world import Cluster, Shapes
+from tonnage.diagnose.lint.lint import LintContext
+from tonnage.diagnose.lint.world import KindFields, LintCluster
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
-    from tonnage.diagnose.lint.items import Item
+    from tonnage.diagnose.lint.items import ManifestObject
     from tonnage.diagnose.lint.sheet import Sheet
     from tonnage.model.kubernetes.cluster import Snapshot
     from tonnage.reading.object_names import Name, ObjectNames
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MINOR: Final = 35
 
 
-async def given_for(common: Common, sheets: Sequence[Sheet]) -> Given:
+async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
     """What a person asked to lint with. Of a live cluster only what is named is asked, one by one.
 
     Raises:
@@ -38,7 +38,7 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> Given:
 
             minor = profile_for(common.server_version).minor
         namespace = common.namespace or "default"
-        return Given(shapes(), read_pod, None, minor, namespace, server=api_server())
+        return LintContext(shapes(), read_pod, None, minor, namespace, server=api_server())
     from tonnage.diagnose.lint.named_objects import named_objects
 
     if common.snapshot is not None:
@@ -61,19 +61,19 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> Given:
         return _context(common, items, await read_live(api), existing, namespace)
 
 
-def _items(sheets: Sequence[Sheet], namespace: str) -> list[Item]:
+def _items(sheets: Sequence[Sheet], namespace: str) -> list[ManifestObject]:
     """The objects of the texts that everybody can read."""
     return [entry for sheet in sheets if not sheet.problems for entry in items_of(sheet, namespace)]
 
 
 def _context(
     common: Common,
-    items: Sequence[Item],
+    items: Sequence[ManifestObject],
     snapshot: Snapshot,
     existing: dict[Name, bool],
     namespace: str,
     names: ObjectNames | None = None,
-) -> Given:
+) -> LintContext:
     """The cluster as if the claims, templates and classes of the texts were there, as far as they are any."""
     from tonnage.diagnose.cluster_view import ground_of
     from tonnage.reading.documents import with_readable_claims
@@ -81,15 +81,15 @@ def _context(
     snapshot = with_readable_claims([entry.value for entry in items], snapshot, namespace=namespace)
     ground = ground_of(snapshot, version=common.server_version or "")
     kinds, only = (names.kinds, names.namespace) if names is not None else (None, "")
-    cluster = Cluster(ground, existing, kinds, only)
+    cluster = LintCluster(ground, existing, kinds, only)
     minor = ground.view.profile.minor
-    return Given(shapes(), read_pod, cluster, minor, namespace, server=api_server())
+    return LintContext(shapes(), read_pod, cluster, minor, namespace, server=api_server())
 
 
-def shapes() -> Shapes:
+def shapes() -> KindFields:
     """The tables of built-in kinds."""
     schema = load_schema()
-    return Shapes(
+    return KindFields(
         {key: row.type for key, row in schema.index.items()},
         {name: row.fields for name, row in schema.types.items()},
         int(schema.source["k8s.io/kubernetes"].split(".")[1]),

@@ -27,7 +27,7 @@ _DEMAND: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,7})(Mi|Gi)?B?")
 _MOST_GPUS: Final = 64
 
 
-class Asked(TypedDict):
+class MigRequest(TypedDict):
     """What is wanted, and of which GPUs."""
 
     config: str | None
@@ -84,7 +84,7 @@ command.add_command(layouts)
     help="Ask the API server, in a dry run, of whoever must go whether it could be evicted now.",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
-def plan(common: Common, file: str | None, **arguments: Unpack[Asked]) -> int:
+def plan(common: Common, file: str | None, **arguments: Unpack[MigRequest]) -> int:
     """Exit status 1 when it cannot be done, or somebody must go first."""
     layout, demand, config = arguments["layout"], arguments["demand"], arguments["config"]
     if sum((file is not None, layout is not None, bool(demand))) != 1:

@@ -41,7 +41,7 @@ _ENDING_S = 5.0
 """Sockets are closed in a fraction of this; a thread that waits for a dead disk would never end."""
 
 
-class Told(TypedDict):
+class NodeArguments(TypedDict):
     """What the command line says about the agent: every field of its `AgentOptions`."""
 
     node_name: str
@@ -285,7 +285,7 @@ async def _client(common: Common, metrics: AgentMetrics) -> AsyncIterator[Kubern
         yield api
 
 
-def told_by(context: click.Context) -> Told:
+def told_by(context: click.Context) -> NodeArguments:
     """What a command line says about the agent, apart from how it is run.
 
     Raises click.UsageError: it does not say which node this is, or says something that would have no effect.
@@ -300,7 +300,7 @@ def told_by(context: click.Context) -> Told:
         problem = f"Labels cannot be published as {labels} with --standalone: that takes an API server."
         raise click.UsageError(f"{problem} Write --labels nfd-file.", context)
     visible = values["driver_root_ctr_path"]
-    return Told(
+    return NodeArguments(
         node_name=name,
         devices=values["devices"],
         root=values["root"],

@@ -21,14 +21,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CommandEnvironment:
     """The environment of a command that does not run in this process's own; a click context's `obj`."""
 
     environment: Mapping[str, str]
 
 
 class EnvironmentOption(click.Option):
-    """An option whose variables are those of the `Surroundings`, if there are any."""
+    """An option whose variables are those of the `CommandEnvironment`, if there are any."""
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         name = self.variable(ctx)
@@ -112,4 +112,4 @@ def _reader(flag: PluginFlag) -> Callable[[click.Context, click.Parameter, Any],
 
 
 def _environment(ctx: click.Context) -> Mapping[str, str]:
-    return ctx.obj.environment if isinstance(ctx.obj, Surroundings) else os.environ
+    return ctx.obj.environment if isinstance(ctx.obj, CommandEnvironment) else os.environ

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DETECTED: Final = "found"
 
 
-class Asked(TypedDict, total=False):
+class RuntimeOptions(TypedDict, total=False):
     """Which machine, what is known of its runtime, and what is wanted: a handler, else CDI."""
 
     root: Path
@@ -85,7 +85,7 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change,
 @_node_options
 @_HANDLER
 @common_options(output=("text", "json", "yaml"))
-def plan(common: Common, **arguments: Unpack[Asked]) -> int:
+def plan(common: Common, **arguments: Unpack[RuntimeOptions]) -> int:
     _, state, planned = _planned(arguments)
     return _show(common, state, planned)
 
@@ -105,7 +105,7 @@ def plan(common: Common, **arguments: Unpack[Asked]) -> int:
 @_DRY_RUN
 @_RESTART
 @common_options(output=("text", "json", "yaml"))
-def apply(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[Asked]) -> int:
+def apply(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[RuntimeOptions]) -> int:
     _check_restart(arguments["root"], restart=restart)
     files, state, planned = _planned(arguments)
     return _show(common, state, planned) if dry_run else _done(common, files, state, planned, restart=restart)
@@ -121,7 +121,7 @@ def apply(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[A
 @_DRY_RUN
 @_RESTART
 @common_options(output=("text", "json", "yaml"))
-def undo(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[Asked]) -> int:
+def undo(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[RuntimeOptions]) -> int:
     from tonnage.decide.node.runtime.change import undo_plan
 
     _check_restart(arguments["root"], restart=restart)
@@ -138,7 +138,7 @@ def undo(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[As
 )
 @_node_options
 @common_options(output=("text", "json", "yaml"))
-def nri(common: Common, **arguments: Unpack[Asked]) -> int:
+def nri(common: Common, **arguments: Unpack[RuntimeOptions]) -> int:
     from tonnage.decide.node.runtime.nri import nri_answer
 
     _, state, facts = _runtime_state(arguments)
@@ -162,18 +162,18 @@ def _done(
 ) -> int:
     """Carry the plan out and show it. Raises HardwareError."""
     from tonnage.adapters.units import restart_unit
-    from tonnage.model.node.runtime_change import Standing
+    from tonnage.model.node.runtime_change import ChangeState
 
-    changes = plan.standing is Standing.CHANGE
+    changes = plan.standing is ChangeState.CHANGE
     if changes:
         files.apply(plan.edits)
     if changes and restart:
         restart_unit(state.unit)
     _show(common, state, plan, restarted=changes and restart)
-    return 1 if plan.standing is Standing.REFUSED else 0
+    return 1 if plan.standing is ChangeState.REFUSED else 0
 
 
-def _planned(arguments: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
+def _planned(arguments: RuntimeOptions) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
     """Raises ConfigError."""
     from tonnage.decide.node.runtime.change import cdi_plan
     from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
@@ -188,7 +188,7 @@ def _planned(arguments: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, Runtime
     return files, state, handler_plan(state, program, facts.programs)
 
 
-def _runtime_state(arguments: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
+def _runtime_state(arguments: RuntimeOptions) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     """Raises ConfigError."""
     from dataclasses import replace
 
@@ -216,10 +216,10 @@ def _runtime_state(arguments: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, R
 
 def _show(common: Common, state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
     """The plan, and the exit status that belongs to it while it is one."""
-    from tonnage.model.node.runtime_change import Standing
+    from tonnage.model.node.runtime_change import ChangeState
 
     if common.output != "text":
         emit(plan_json(state, plan, restarted=restarted), common.output)
     else:
         tell(state, plan, restarted=restarted)
-    return 0 if plan.standing is Standing.NOTHING else 1
+    return 0 if plan.standing is ChangeState.NOTHING else 1

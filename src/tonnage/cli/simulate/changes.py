@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
+class ChangeFlags:
     """The flags as they were given; each may be repeated."""
 
     add_nodes: Sequence[str] = ()
@@ -34,7 +34,7 @@ class Flags:
     replay: bool = False
 
 
-def alternatives_of(flags: Flags, filename: Path | None, namespace: str) -> tuple[m.Alternative, ...]:
+def alternatives_of(flags: ChangeFlags, filename: Path | None, namespace: str) -> tuple[m.Alternative, ...]:
     """What is tried: the alternatives of the file, each after the changes of the flags; or those alone.
 
     Raises:
@@ -89,7 +89,7 @@ def with_manifests(
     ), snapshot
 
 
-def _changes(flags: Flags, namespace: str, problems: list[Problem]) -> list[m.Change]:
+def _changes(flags: ChangeFlags, namespace: str, problems: list[Problem]) -> list[m.Change]:
     """The flags' changes: nodes come, are set, are cordoned and go; then workloads."""
     changes: list[m.Change] = []
 
@@ -105,9 +105,9 @@ def _changes(flags: Flags, namespace: str, problems: list[Problem]) -> list[m.Ch
     add_each("set-mig", flags.set_mig, _set_mig, "'a100-*=all-1g.10gb' or 'pool=a100=3g.40gb:1,1g.10gb:3'")
     add_each("set-sharing", flags.set_sharing, _set_sharing, "'t4-*=4' or 't4-*=4,rename'")
     add_each(
-        "uncordon", flags.uncordon, lambda v, w: m.Cordon(chosen_nodes(v), undo=True, where=w), "'a100-*'"
+        "uncordon", flags.uncordon, lambda v, w: m.CordonNode(chosen_nodes(v), undo=True, where=w), "'a100-*'"
     )
-    add_each("cordon", flags.cordon, lambda v, w: m.Cordon(chosen_nodes(v), where=w), "'a100-*'")
+    add_each("cordon", flags.cordon, lambda v, w: m.CordonNode(chosen_nodes(v), where=w), "'a100-*'")
     add_each("drain", flags.drain, lambda v, w: m.Drain(chosen_nodes(v), w), "'a100-*'")
     add_each("remove-nodes", flags.remove_nodes, lambda v, w: m.RemoveNodes(chosen_nodes(v), w), "'a100-*'")
     add_each("add-workload", flags.add_workload, _add_workload, "train.yaml or train.yaml=4")
@@ -183,4 +183,4 @@ def _scale(text: str, where: str, namespace: str) -> m.Change:
         raise ValueError("a workload is NAME, KIND/NAME or NAMESPACE/KIND/NAME")
     kind = before[-1] if before else ""
     space = before[0] if len(before) == 2 else namespace
-    return m.Scale(kind, space, last, _number(number, "pods"), where)
+    return m.ScaleWorkload(kind, space, last, _number(number, "pods"), where)

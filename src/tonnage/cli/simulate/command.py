@@ -11,7 +11,7 @@ import click
 
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.output import emit, progress, say, table
-from tonnage.cli.simulate.changes import Flags, alternatives_of, with_manifests
+from tonnage.cli.simulate.changes import ChangeFlags, alternatives_of, with_manifests
 from tonnage.cli.simulate.trace import command as trace
 from tonnage.model.errors import ConfigError, Problem
 
@@ -73,7 +73,7 @@ def command(
         return None
     if filename is None and not any(flags.values()):
         raise click.UsageError("nothing is to be changed: give a change (--set-mig, --drain …) or -f FILE")
-    answer = _answer(common, Flags(**flags), filename, scheduler_config)
+    answer = _answer(common, ChangeFlags(**flags), filename, scheduler_config)
     _show(answer, common.output)
     return 1 if answer.worse else 0
 
@@ -81,7 +81,7 @@ def command(
 command.add_command(trace)
 
 
-def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path | None) -> WhatIf:
+def _answer(common: Common, flags: ChangeFlags, filename: Path | None, profiles: Path | None) -> WhatIf:
     from tonnage.adapters.snapshots.objects import collector_paused
     from tonnage.cli.cluster import snapshot_of, with_profiles
 

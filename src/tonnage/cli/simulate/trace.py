@@ -14,11 +14,11 @@ from tonnage.cli.output import emit, progress, say, table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tonnage.adapters.snapshots.limit import Limit
-    from tonnage.decide.cluster.packing.experiment import Outcome, Trace
+    from tonnage.adapters.snapshots.limit import SizeLimit
+    from tonnage.decide.cluster.packing.experiment import PackingOutcome, Trace
     from tonnage.model.json import JsonValue
 
-    Runs = Mapping[str, list[tuple[Outcome, float]]]
+    Runs = Mapping[str, list[tuple[PackingOutcome, float]]]
 
 _FIRST_SEED: Final = 42
 _MARKS: Final = (90, 95, 100, 130)
@@ -72,7 +72,7 @@ def command(
     return 0
 
 
-def _trace(nodes: Path, jobs: Path, arrivals: int, limit: Limit) -> Trace:
+def _trace(nodes: Path, jobs: Path, arrivals: int, limit: SizeLimit) -> Trace:
     from tonnage.decide.cluster.packing.experiment import Trace
     from tonnage.documents.trace import jobs_from, machines_from
 
@@ -80,7 +80,7 @@ def _trace(nodes: Path, jobs: Path, arrivals: int, limit: Limit) -> Trace:
     return Trace(machines, jobs_from(_text(jobs, limit), str(jobs)), arrivals)
 
 
-def _text(path: Path, limit: Limit) -> str:
+def _text(path: Path, limit: SizeLimit) -> str:
     """The file's text. Raises ConfigError: it is too large, damaged or no text."""
     import zlib
 
@@ -112,7 +112,7 @@ def _runs(trace: Trace, policies: tuple[str, ...], marks: list[int], seeds: int)
     from tonnage.decide.cluster.packing.experiment import carry_out
     from tonnage.model.errors import ConfigError, Problem
 
-    outcomes: dict[str, list[tuple[Outcome, float]]] = {policy: [] for policy in policies}
+    outcomes: dict[str, list[tuple[PackingOutcome, float]]] = {policy: [] for policy in policies}
     for done, (policy, seed) in enumerate(_turns(policies, seeds)):
         progress(f"{policy}, order {seed}: {done} of {len(policies) * seeds} done")
         dice = random.Random(seed)  # noqa: S311 an order of arrival that can be had again

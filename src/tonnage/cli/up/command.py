@@ -30,7 +30,7 @@ _COLLECT_AFTER: Final = (10_000, 10, 50)
 """Of new objects, young ones are looked at after so many; all of them after the product."""
 
 
-class Asked(TypedDict):
+class UpFlags(TypedDict):
     """The options of the command line, as click hands them over."""
 
     scenario: str | None
@@ -100,7 +100,7 @@ class Asked(TypedDict):
     help="Run this lab once the fleet is up; without a terminal end after it.",
 )
 @common_options()
-def command(common: Common, detach: bool, **arguments: Unpack[Asked]) -> int:
+def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
     """Foreground: until Ctrl-C or SIGTERM. `--detach`: the same in a process of its own."""
     lab = arguments["lab"]
     if detach and lab:

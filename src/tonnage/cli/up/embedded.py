@@ -44,7 +44,7 @@ _OTHERS_WRITE: Final = 0o022
 _TLS_BUFFER_BYTES: Final = 32 << 10
 
 
-class Engine(Protocol):
+class ClusterEngine(Protocol):
     """A cluster that this process starts and ends: first `serve`, then `populate`."""
 
     @property
@@ -138,7 +138,7 @@ def _prepare_process(nodes: int) -> None:
     os.umask(os.umask(_OTHERS_WRITE) | _OTHERS_WRITE)
 
 
-async def _populate(cluster: Engine, kubeconfig: Path) -> None:
+async def _populate(cluster: ClusterEngine, kubeconfig: Path) -> None:
     """Start what lives on the cluster; its server answers while the agent is loaded."""
     await asyncio.to_thread(import_module, "tonnage.cli.up.programs")
     await cluster.populate(kubeconfig)
@@ -168,7 +168,7 @@ class _Programs(Mapping[str, "Program"]):
 
 def _twin(
     scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
-) -> Engine:
+) -> ClusterEngine:
     from tonnage.twin.cluster import Cluster, ClusterFiles
 
     return Cluster(
@@ -183,7 +183,7 @@ def _twin(
 
 def _genuine(
     scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
-) -> Engine:
+) -> ClusterEngine:
     from tonnage.cli.binaries import find_binaries
     from tonnage.cli.up.genuine import GenuineCluster
 

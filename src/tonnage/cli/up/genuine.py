@@ -23,7 +23,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
-from tonnage.twin.fleet import Fleet, Loops
+from tonnage.twin.fleet import Loops, TwinNodes
 from tonnage.twin.platform import platform_objects
 
 _NODES_A_CLIENT: Final = 50
@@ -66,7 +66,7 @@ class GenuineCluster:
         self._folder = ControlPlaneFolder(folder)
         self._plane = ControlPlane(binaries, self._folder, os.environ, port=serving.port or 0)
         self._loops = Loops()
-        self._fleet: Fleet | None = None
+        self._fleet: TwinNodes | None = None
         self._clients = AsyncExitStack()
         self._api: KubernetesApi | None = None
 
@@ -103,7 +103,7 @@ class GenuineCluster:
         ]
         self._api = clients[0]
         version = cast("dict[str, str]", await clients[0].get_raw("/version"))["gitVersion"]
-        self._fleet = Fleet(
+        self._fleet = TwinNodes(
             self._scenario,
             self._clock,
             lambda number: clients[number // _NODES_A_CLIENT],

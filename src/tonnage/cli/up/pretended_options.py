@@ -19,9 +19,9 @@ import click
 from click.core import ParameterSource
 
 from tonnage.adapters.http.address import parse_address
-from tonnage.cli.node.command import Told, command, told_by
+from tonnage.cli.node.command import NodeArguments, command, told_by
 from tonnage.cli.node.nvidia_flags import REFUSED_FLAGS
-from tonnage.cli.node.plugin_flags import Surroundings
+from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.model.errors import Problem
 from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.spec import NodePaths
@@ -74,7 +74,7 @@ SIDES: Final[Mapping[str, Side]] = MappingProxyType(
 """By what click calls the option. One that is not here is refused."""
 
 
-def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> Told:
+def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArguments:
     """What the container's command line says to the agent, seen from outside the container.
 
     Its paths are below the node's root, and so are pretended devices in place of NVML's. Its pods have no
@@ -87,7 +87,9 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> Told:
         if words[:1] == [name]:
             del words[0]
     # Without names of its own the option --help is unknown: it would print to the terminal of the twin.
-    parsed = command.make_context("tonnage node", words, obj=Surroundings(context.env), help_option_names=[])
+    parsed = command.make_context(
+        "tonnage node", words, obj=CommandEnvironment(context.env), help_option_names=[]
+    )
     _refuse_what_is_elsewhere(parsed, context.env.get("KUBECONFIG", ""), kubeconfig)
     arguments = told_by(parsed)
     root = below(context.node_root, arguments["root"])

@@ -15,7 +15,7 @@ import click
 
 from tonnage.adapters.logging import LineFormatter
 from tonnage.adapters.mps import shared_memory
-from tonnage.agent.main import Host, run_agent
+from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.cli.failure import USAGE
@@ -48,7 +48,7 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     from tonnage.adapters.kubernetes.client import connect
 
     clock, metrics = context.clock, AgentMetrics(context.clock)
-    host = Host(PretendedPrograms(), _ContainerOutput(context.stdio))
+    host = AgentHost(PretendedPrograms(), _ContainerOutput(context.stdio))
     with _logged_to(context.stdio):
         try:
             options = AgentOptions(**told_on_the_twin(context, kubeconfig))

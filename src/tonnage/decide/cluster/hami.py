@@ -54,7 +54,7 @@ class SharedGpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HamiRequest:
     """What a container asks of each of `gpus` GPUs; `percentage` of the memory where `memory_mib` is 0."""
 
     gpus: int
@@ -80,7 +80,7 @@ def devices_of(notes: Labels, pods: Iterable[Pod]) -> tuple[SharedGpu, ...] | No
     return tuple(_with(gpu, used.get(gpu.id, [0, 0, 0])) for gpu in listed)
 
 
-def parts_of(pod: Pod) -> Iterator[Part]:
+def parts_of(pod: Pod) -> Iterator[HamiRequest]:
     """What each container asks."""
     for container in pod.containers:
         part = _part(container)
@@ -104,7 +104,7 @@ def without_parts(pod: Pod) -> tuple[Container, ...]:
     )
 
 
-def refused_by(gpu: SharedGpu, part: Part, wishes: Labels) -> str:
+def refused_by(gpu: SharedGpu, part: HamiRequest, wishes: Labels) -> str:
     """HAMi's word for why a GPU cannot take a part; empty: it can. `wishes` are the pod's annotations."""
     if not gpu.healthy:
         return "CardNotHealth"
@@ -123,7 +123,7 @@ def refused_by(gpu: SharedGpu, part: Part, wishes: Labels) -> str:
     return "CardComputeUnitsExhausted" if part.cores == 0 and gpu.used_cores >= gpu.cores > 0 else ""
 
 
-def refused_on(gpus: tuple[SharedGpu, ...], part: Part, wishes: Labels) -> Mapping[str, int]:
+def refused_on(gpus: tuple[SharedGpu, ...], part: HamiRequest, wishes: Labels) -> Mapping[str, int]:
     """How many GPUs of a node cannot take a part, by HAMi's word; empty: the node has enough that can."""
     if len(gpus) < part.gpus:
         return {"NodeInsufficientDevice": len(gpus)}
@@ -173,10 +173,10 @@ def _with(gpu: SharedGpu, usage: list[int]) -> SharedGpu:
     return SharedGpu(gpu.id, gpu.count, gpu.memory_mib, gpu.cores, gpu.type, gpu.healthy, used, memory, cores)
 
 
-def _part(container: Container) -> Part:
+def _part(container: Container) -> HamiRequest:
     amounts = {**container.requests, **container.limits}
     named = amounts.get(PERCENTAGE, 0)
-    return Part(amounts.get(COUNT, 0), amounts.get(MEMORY, 0), named or 100, amounts.get(CORES, 0))
+    return HamiRequest(amounts.get(COUNT, 0), amounts.get(MEMORY, 0), named or 100, amounts.get(CORES, 0))
 
 
 def _is_of_type(gpu: SharedGpu, wishes: Labels) -> bool:

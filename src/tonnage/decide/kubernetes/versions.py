@@ -12,7 +12,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SchedulerRelease:
     """How one release of kube-scheduler decides and speaks. `verified`: held against its own answers."""
 
     release: str
@@ -45,8 +45,8 @@ class Profile:
         return int(self.release.split(".")[1])
 
 
-def _before_claims(release: str) -> Profile:
-    return Profile(
+def _before_claims(release: str) -> SchedulerRelease:
+    return SchedulerRelease(
         release,
         hides_taints=False,
         speaks_of_claims=False,
@@ -61,10 +61,10 @@ _RELEASES: Final = {
     "1.31": _before_claims("1.31"),
     "1.32": _before_claims("1.32"),
     "1.33": _before_claims("1.33"),
-    "1.34": Profile("1.34", scores_claims=False, overlooks_namespaces=True, verified=True),
-    "1.35": Profile("1.35", overlooks_namespaces=True, verified=True),
-    "1.36": Profile("1.36", overlooks_namespaces=True, rates_change_of_balance=True, verified=True),
-    "1.37": Profile(
+    "1.34": SchedulerRelease("1.34", scores_claims=False, overlooks_namespaces=True, verified=True),
+    "1.35": SchedulerRelease("1.35", overlooks_namespaces=True, verified=True),
+    "1.36": SchedulerRelease("1.36", overlooks_namespaces=True, rates_change_of_balance=True, verified=True),
+    "1.37": SchedulerRelease(
         "1.37",
         speaks_of_claims=False,
         rates_change_of_balance=True,
@@ -79,7 +79,7 @@ _TAINTS_NAMED_IN_134: Final = ("0", "1")
 _VERSION: Final = re.compile(r"v?(?P<release>1\.[0-9]{1,3})(?:\.(?P<patch>[0-9]{1,4}))?(?:[-+].*)?")
 
 
-def profile_for(version: str) -> Profile:
+def profile_for(version: str) -> SchedulerRelease:
     """The profile of `1.35`, `1.34.1`, `v1.36.2+k3s1`; empty means the default.
 
     A release outside the table gets the nearest one, marked as unverified.

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
-from tonnage.decide.kubernetes.versions import Profile, profile_for
+from tonnage.decide.kubernetes.versions import SchedulerRelease, profile_for
 from tonnage.model.kubernetes.cluster import Node, Pod, Requests, Snapshot
 from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
 from tonnage.model.kubernetes.selectors import Labels
@@ -125,13 +125,13 @@ class _Replaced(Mapping[str, NodeView]):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ClusterView:
     """All nodes by name, in name order; `nominated` are waiting pods for which a node is being cleared."""
 
     nodes: Mapping[str, NodeView]
     nominated: Mapping[str, tuple[Pod, ...]]
     snapshot: Snapshot
-    profile: Profile
+    profile: SchedulerRelease
     shy: bool = True
     """Whether some pod may want to be away from others."""
     allocator: Allocator = field(default_factory=lambda: Allocator(supply_of((), (), (), gates_of(35))))
@@ -144,7 +144,7 @@ class View:
         """What resource slices offer, and what of it claims have."""
         return self.allocator.supply
 
-    def with_node(self, node: NodeView) -> View:
+    def with_node(self, node: NodeView) -> ClusterView:
         """The same cluster with one node replaced."""
         return replace(self, nodes=_Replaced.over(self.nodes, node), shy=self.shy or bool(node.shy))
 
@@ -174,14 +174,14 @@ class View:
         return self.snapshot.namespaces.get(namespace, {})
 
 
-def allocator_of(snapshot: Snapshot, profile: Profile) -> Allocator:
+def allocator_of(snapshot: Snapshot, profile: SchedulerRelease) -> Allocator:
     """What gives devices to claims, and what of them is taken."""
     gates = gates_of(profile.minor)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
     return Allocator(supply_of(slices, snapshot.device_classes, snapshot.claims, gates))
 
 
-def view_of(snapshot: Snapshot, *, version: str = "") -> View:
+def view_of(snapshot: Snapshot, *, version: str = "") -> ClusterView:
     """The view of a snapshot. Finished pods hold nothing; terminating ones still do.
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
@@ -204,10 +204,12 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
     views = {node.name: NodeView(node, by_pod=by_pod).plus(by_node[node.name], ask) for node in nodes}
     shy = any(node.shy for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}
-    return View(views, waiting, snapshot, profile, shy, allocator_of(snapshot, profile), asking_order(nodes))
+    return ClusterView(
+        views, waiting, snapshot, profile, shy, allocator_of(snapshot, profile), asking_order(nodes)
+    )
 
 
-def as_kept(pod: Pod, profile: Profile) -> Pod:
+def as_kept(pod: Pod, profile: SchedulerRelease) -> Pod:
     """The pod as the API server of a release keeps it: without `spec.resources` where it drops that.
 
     Source: feature gate PodLevelResources (1.32 alpha, off; 1.34 beta, on).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tonnage.decide.node.units import Unit, index_of, parts_of
+from tonnage.decide.node.units import DeviceUnit, index_of, parts_of
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig
@@ -39,7 +39,9 @@ def access_to(inventory: Inventory, config: PluginConfig) -> Access:
     )
 
 
-def obstacle(unit: Unit, config: PluginConfig, inventory: Inventory, access: Access) -> OfferReason | None:
+def obstacle(
+    unit: DeviceUnit, config: PluginConfig, inventory: Inventory, access: Access
+) -> OfferReason | None:
     """Why no container can work with a device that is well itself; None when one can."""
     subject = f"Device {unit.uuid}"
     if config.imex.required:

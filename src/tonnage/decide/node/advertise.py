@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tonnage.decide.node.device_holds import DeviceHolds, Use, Uses
-from tonnage.model.devices.sharing import Advertisement, Hold, HoldKind, NodePlan, PlannedResource, Slot
+from tonnage.model.devices.sharing import Advertisement, DeviceSlot, Hold, HoldKind, NodePlan, PlannedResource
 from tonnage.model.names import parse_device_id
 
 
-def conflict(resource: PlannedResource, slot: Slot, uses: Uses) -> Hold | None:
+def conflict(resource: PlannedResource, slot: DeviceSlot, uses: Uses) -> Hold | None:
     """A hold that forbids the slot: its device is held under another name, exclusively while it is shared, or
     as a whole while it is offered in parts; or the other way round.
 
@@ -34,7 +34,7 @@ def advertise(plan: NodePlan, holds: Iterable[Hold], uses: Uses | None = None) -
     return tuple(Advertisement(resource.name, _shown(resource, uses)) for resource in plan.resources)
 
 
-def _shown(resource: PlannedResource, uses: Uses) -> tuple[Slot, ...]:
+def _shown(resource: PlannedResource, uses: Uses) -> tuple[DeviceSlot, ...]:
     """The resource's own slots where nothing is in the way: that is what nodes are nearly all of the time."""
     first = {slot.uuid: slot for slot in resource.first_slots if (slot.part_of or slot.uuid) in uses}
     conflicts = {uuid: conflict(resource, slot, uses) for uuid, slot in first.items()}

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.advertise import conflict, describe
 from tonnage.decide.node.device_holds import DeviceHolds, Uses
-from tonnage.model.devices.sharing import Allocation, PlannedResource, Slot
+from tonnage.model.devices.sharing import Allocation, DeviceSlot, PlannedResource
 from tonnage.model.reasons.allocation import (
     CdiNamesMissing,
     DeviceReason,
@@ -89,7 +89,9 @@ def without_spec(names: Sequence[str], problems: Sequence[str]) -> CdiNamesMissi
     )
 
 
-def _refusal_of(resource: PlannedResource, slot: Slot, uses: Uses, held: DeviceHolds) -> DeviceReason | None:
+def _refusal_of(
+    resource: PlannedResource, slot: DeviceSlot, uses: Uses, held: DeviceHolds
+) -> DeviceReason | None:
     """What stands against one device."""
     name, subject = resource.name, f"Resource {resource.name}"
     if not slot.healthy:
@@ -115,9 +117,9 @@ def _invalid(resource: str, text: str) -> str:
     return f'invalid allocation request for "{resource}": invalid request: {text}'
 
 
-def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:
+def _of_one_device(slots: Sequence[DeviceSlot]) -> tuple[DeviceSlot, DeviceSlot] | None:
     """The first slot whose device an earlier one has too, after that one."""
-    by_uuid: dict[str, Slot] = {}
+    by_uuid: dict[str, DeviceSlot] = {}
     for slot in slots:
         if slot.uuid in by_uuid:
             return by_uuid[slot.uuid], slot
@@ -125,7 +127,7 @@ def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:
     return None
 
 
-def _not_distinct(resource: PlannedResource, first: Slot, other: Slot) -> str:
+def _not_distinct(resource: PlannedResource, first: DeviceSlot, other: DeviceSlot) -> str:
     devices = len({slot.uuid for slot in resource.slots})
     return (
         f"{first.id} and {other.id} are replicas of one GPU, and the policy spread-strict gives a container"

@@ -17,7 +17,7 @@ _MOST_KEYS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ConfigChoice:
     """A configuration as text; `source` says where it is from, `key` is the ConfigMap's key."""
 
     text: str
@@ -30,7 +30,7 @@ class ConfigInForce:
     """What the node runs, and why it is not what was asked for (empty when it is)."""
 
     config: PluginConfig
-    choice: Choice
+    choice: ConfigChoice
     error: str = ""
     device_list: str = ""
     """What `deviceListStrategy: auto` came to, and why; empty where it is not asked for."""
@@ -62,14 +62,14 @@ def unknown_fallbacks(fallbacks: Iterable[str]) -> Problem | None:
 def choose(
     label_value: str | None,
     configs: Mapping[str, str] | None,
-    file: Choice | None,
+    file: ConfigChoice | None,
     wishes: Wishes,
     *,
     absent: str = "does not exist",
-) -> Choice | Problem:
+) -> ConfigChoice | Problem:
     """The configuration that a node asks for with its label's value, or why there is none.
 
-    `data` is None when there is no ConfigMap, `absent` says why. Source: NVIDIA/k8s-device-plugin v0.20,
+    `configs` is None when there is no ConfigMap, `absent` says why. Source: NVIDIA/k8s-device-plugin v0.20,
     cmd/config-manager; a file is Tonnage's own.
     """
     if label_value:
@@ -83,7 +83,7 @@ def choose(
         if fallback == "single" and len(keys) == 1:
             return _of(next(iter(keys)), keys, wishes)
         if fallback == "empty":
-            return file or Choice("", "built-in")
+            return file or ConfigChoice("", "built-in")
     return file or Problem(
         "no config was set, no default was provided, and all fallbacks failed",
         "--fallback-strategies",
@@ -94,7 +94,7 @@ def choose(
 
 def _keyed(
     key: str, configs: Mapping[str, str] | None, wishes: Wishes, where: str, absent: str
-) -> Choice | Problem:
+) -> ConfigChoice | Problem:
     if configs is not None and key in configs:
         return _of(key, configs, wishes)
     return Problem(
@@ -109,5 +109,5 @@ def _listed(configs: Mapping[str, str]) -> str:
     return f"its keys: {', '.join(sorted(configs)[:_MOST_KEYS]) or 'none'}"
 
 
-def _of(key: str, configs: Mapping[str, str], wishes: Wishes) -> Choice:
-    return Choice(configs[key], f"{wishes.config_map}[{key}]", key)
+def _of(key: str, configs: Mapping[str, str], wishes: Wishes) -> ConfigChoice:
+    return ConfigChoice(configs[key], f"{wishes.config_map}[{key}]", key)

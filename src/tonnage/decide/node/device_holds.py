@@ -28,7 +28,7 @@ Uses = dict[str, dict[Use, Hold]]
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolds:
-    """Every hold of every kind, by newest knowledge; `known` once kubelet was asked, even if it is silent.
+    """Every hold of every kind, by newest knowledge; `settled` once kubelet was asked, even if it is silent.
 
     Before that, `holds` are those that the ledger has from before. `by_id` is the hold of each
     (resource, id) that is held; of an id that is in several, the last.

@@ -28,7 +28,7 @@ was stopped in between answers no question either.
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class IdOwner:
     """Who had an id in which kubelet's books, or only which kubelet got it. `uid` is the pod's.
 
     What is empty is not known. A container takes what ordinary init containers before it had, so one id may
@@ -43,10 +43,10 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One answered device id; `order` is the next question when it was answered, `since` is monotonic.
 
-    Once `seen` in kubelet's books it has an `owner` with a pod; `forgotten` when a later kubelet does not
+    Once `listed` in kubelet's books it has an `owner` with a pod; `forgotten` when a later kubelet does not
     know of it, or may not.
     """
 
@@ -55,7 +55,7 @@ class Entry:
     order: int
     since: float
     listed: bool = False
-    owner: Owner = Owner()
+    owner: IdOwner = IdOwner()
     forgotten: bool = False
     kind: HoldKind = HoldKind.DEVICE_PLUGIN
 
@@ -109,7 +109,7 @@ class Census:
     claims: tuple[Claim, ...] = ()
 
 
-Ledger = tuple[Entry, ...]
+Ledger = tuple[LedgerEntry, ...]
 _Lacking = Counter[tuple[str, str]]
 """How many of a resource pods lack, by (namespace, name)."""
 
@@ -148,13 +148,15 @@ def gather(
     )
 
 
-def entries_of(allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> tuple[Entry, ...]:
+def entries_of(
+    allocation: Allocation, *, order: int, now: float, kubelet: str = ""
+) -> tuple[LedgerEntry, ...]:
     """The entries of an allocation, to be written before the answer. Older ones of these ids are over.
 
     `kubelet` is the one that asks, empty where nobody could say later which pods live.
     """
-    owner = Owner(kubelet)
-    return tuple(Entry(allocation.resource, slot, order, now, owner=owner) for slot in allocation.ids)
+    owner = IdOwner(kubelet)
+    return tuple(LedgerEntry(allocation.resource, slot, order, now, owner=owner) for slot in allocation.ids)
 
 
 def settle(
@@ -178,7 +180,7 @@ def settle(
     uids = {name: uid for uid, name in living.names.items()} if living else {}
     earlier = _by_slot(evidence.reserved)
     books = {**(earlier if evidence.read else {}), **_by_slot(evidence.shown)}
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     for entry in ledger:
         slot = entry.resource, entry.id
         if evidence.order < entry.order:
@@ -212,7 +214,9 @@ def settle(
     )
 
 
-def _doubted(entry: Entry, evidence: Evidence, lost: bool, lacking: _Lacking, unseen: int) -> Entry:
+def _doubted(
+    entry: LedgerEntry, evidence: Evidence, lost: bool, lacking: _Lacking, unseen: int
+) -> LedgerEntry:
     """An answer to an earlier kubelet may be in use and unknown to this one, if this one `lost` its books.
 
     It is named after the pod that has it where that can be only one.
@@ -220,7 +224,7 @@ def _doubted(entry: Entry, evidence: Evidence, lost: bool, lacking: _Lacking, un
     if not _is_of_earlier(entry, evidence.kubelet):
         return replace(entry, forgotten=False)
     only = next(iter(lacking)) if len(lacking) == 1 and lacking.total() == unseen else ("", "")
-    owner = Owner(entry.owner.kubelet, namespace=only[0], pod=only[1])
+    owner = IdOwner(entry.owner.kubelet, namespace=only[0], pod=only[1])
     return replace(
         entry, forgotten=entry.forgotten or lost, owner=owner
     )  # who tells of a loss may end before
@@ -243,7 +247,7 @@ def _lacking(resource: str, evidence: Evidence, census: Census, forgotten: Ledge
     return lacking
 
 
-def _is_of_earlier(entry: Entry, kubelet: str) -> bool:
+def _is_of_earlier(entry: LedgerEntry, kubelet: str) -> bool:
     return entry.owner.kubelet not in ("", kubelet)
 
 
@@ -271,7 +275,7 @@ def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     return (*proven, *(_noted(entry) for slot, entry in noted.items() if slot not in slots))
 
 
-def _noted(entry: Entry) -> Hold:
+def _noted(entry: LedgerEntry) -> Hold:
     """Of an answer whose pod kubelet has not said; who has a device otherwise is known when it is given."""
     if entry.kind is HoldKind.DEVICE_PLUGIN:
         return Hold(entry.resource, (entry.id,))
@@ -279,7 +283,7 @@ def _noted(entry: Entry) -> Hold:
 
 
 def unconfirmed(
-    ledger: Iterable[Entry], kubelet: str, living: Living | None = None
+    ledger: Iterable[LedgerEntry], kubelet: str, living: Living | None = None
 ) -> frozenset[tuple[str, str]]:
     """(resource, id) of what an earlier kubelet got, and this one has not in its books, or not yet.
 
@@ -292,31 +296,31 @@ def unconfirmed(
     )
 
 
-def _is_over(owner: Owner, living: Living | None) -> bool:
+def _is_over(owner: IdOwner, living: Living | None) -> bool:
     """Whether it is known that no container which had it runs any more."""
     if living is None or not owner.uid:
         return False
     return owner.uid not in living.names or _all(owner, lambda name: (owner.uid, name) in living.idle)
 
 
-def _all(owner: Owner, is_so: Callable[[str], bool]) -> bool:
+def _all(owner: IdOwner, is_so: Callable[[str], bool]) -> bool:
     """Whether it is so of all its containers, which must be known."""
     return bool(owner.containers) and all(is_so(name) for name in owner.containers)
 
 
 def _owner(
-    entry: Entry, book: tuple[Hold, tuple[str, ...]], kubelet: str, uids: Mapping[tuple[str, str], str]
-) -> Owner:
+    entry: LedgerEntry, book: tuple[Hold, tuple[str, ...]], kubelet: str, uids: Mapping[tuple[str, str], str]
+) -> IdOwner:
     """Whom that kubelet's books name. A pod that nobody could name yet stands there by its uid."""
     hold, containers = book
     if not hold.namespace:
-        return Owner(kubelet, uid=hold.pod, containers=containers)
+        return IdOwner(kubelet, uid=hold.pod, containers=containers)
     same = (entry.owner.namespace, entry.owner.pod) == (hold.namespace, hold.pod)
     uid = uids.get((hold.namespace, hold.pod), entry.owner.uid if same else "")
-    return Owner(kubelet, uid, hold.namespace, hold.pod, containers)
+    return IdOwner(kubelet, uid, hold.namespace, hold.pod, containers)
 
 
-def _remembered(entry: Entry) -> Hold:
+def _remembered(entry: LedgerEntry) -> Hold:
     owner = entry.owner
     container = owner.containers[0] if len(owner.containers) == 1 else ""
     return Hold(
@@ -326,7 +330,7 @@ def _remembered(entry: Entry) -> Hold:
     )
 
 
-def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
+def _forgotten(entry: LedgerEntry, evidence: Evidence, living: Living | None) -> bool:
     """Whether an entry that is not in kubelet's books is missing there because kubelet lost them.
 
     It is when an earlier kubelet had it and a container of it runs: a kubelet asks anew for one that it
@@ -356,7 +360,7 @@ def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
     return current_name is not None or name in evidence.pods
 
 
-def _lost(entry: Entry, evidence: Evidence, census: Census, lacking: _Lacking, now: float) -> bool:
+def _lost(entry: LedgerEntry, evidence: Evidence, census: Census, lacking: _Lacking, now: float) -> bool:
     """Whether an answer that is in none of kubelet's books is too old to get there, or nobody's.
 
     It is nobody's when every container that asks for the resource has been given all of it otherwise. An

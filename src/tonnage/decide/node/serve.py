@@ -11,7 +11,7 @@ from tonnage.model.names import ResourceName
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunningPluginServer:
     """A running plugin server; `kubelet` identifies the kubelet socket it registered at, else empty."""
 
     advertised: Advertisement
@@ -51,7 +51,7 @@ Action: TypeAlias = Serve | Publish | Register | Withdraw
 
 
 def reconcile(
-    desired: tuple[Advertisement, ...], served: Mapping[ResourceName, Served], kubelet: str
+    desired: tuple[Advertisement, ...], served: Mapping[ResourceName, RunningPluginServer], kubelet: str
 ) -> tuple[Action, ...]:
     """Steps from what stands to what should, withdrawals first so that no device is offered twice.
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from tonnage.decide.node.access import access_to, missing_channels, obstacle
 from tonnage.decide.node.mps.daemons import unshareable, uses_mps
-from tonnage.decide.node.units import Unit, parts_of, units_of
+from tonnage.decide.node.units import DeviceUnit, parts_of, units_of
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import (
     Access,
+    DeviceSlot,
     NodePlan,
     PlannedResource,
     PluginConfig,
     SharedPolicy,
     SharedResource,
-    Slot,
 )
 from tonnage.model.names import ResourceName
 
@@ -30,7 +30,7 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     units, withheld = units_of(inventory, config)
     problems = [*config.remarks, *missing_channels(config, access), *withheld]
     free = {unit.uuid: unit for unit in units}
-    chosen: list[tuple[SharedResource, tuple[Unit, ...]]] = []
+    chosen: list[tuple[SharedResource, tuple[DeviceUnit, ...]]] = []
     for shared in config.shared:
         candidates = tuple(unit for unit in free.values() if unit.name == shared.name)
         selected, missing = _selected(shared, candidates)
@@ -46,7 +46,7 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
             selected = tuple(unit for unit in selected if unit.uuid not in refused)
         if selected:
             chosen.append((shared, selected))
-    exclusive: dict[ResourceName, list[Unit]] = {}
+    exclusive: dict[ResourceName, list[DeviceUnit]] = {}
     for unit in free.values():
         exclusive.setdefault(unit.name, []).append(unit)
     slots = _Slots(inventory, config, access)
@@ -62,7 +62,9 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     return NodePlan(tuple(offered), tuple(problems), whole_of, access)
 
 
-def _selected(shared: SharedResource, units: tuple[Unit, ...]) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+def _selected(
+    shared: SharedResource, units: tuple[DeviceUnit, ...]
+) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
     """(devices that the selector names, selectors that name none); both in a stable order."""
     if shared.devices is None:
         return units, ()
@@ -82,12 +84,14 @@ class _Slots:
         self._config = config
         self._access = access
 
-    def exclusive(self, name: ResourceName, units: Sequence[Unit]) -> PlannedResource:
+    def exclusive(self, name: ResourceName, units: Sequence[DeviceUnit]) -> PlannedResource:
         return PlannedResource(name, tuple(map(self._slot, units)))
 
-    def replicated(self, shared: SharedResource, units: Sequence[Unit]) -> PlannedResource:
+    def replicated(self, shared: SharedResource, units: Sequence[DeviceUnit]) -> PlannedResource:
         slots = tuple(  # there may be tens of thousands
-            Slot(f"{slot.uuid}::{number}", slot.uuid, slot.healthy, slot.reason, slot.numa_node, slot.part_of)
+            DeviceSlot(
+                f"{slot.uuid}::{number}", slot.uuid, slot.healthy, slot.reason, slot.numa_node, slot.part_of
+            )
             for slot in map(self._slot, units)
             for number in range(shared.replicas)
         )
@@ -99,10 +103,10 @@ class _Slots:
             self._config.shared_policy is SharedPolicy.SPREAD_STRICT,
         )
 
-    def _slot(self, unit: Unit) -> Slot:
+    def _slot(self, unit: DeviceUnit) -> DeviceSlot:
         device, mig = unit.device, unit.mig
         own = device if mig is None or not device.healthy else mig
         withheld = obstacle(unit, self._config, self._inventory, self._access) if own.healthy else None
         reason = own.reason if not own.healthy else withheld.message if withheld is not None else ""
         healthy = own.healthy and withheld is None
-        return Slot(unit.uuid, unit.uuid, healthy, reason, device.numa_node, device.uuid if mig else "")
+        return DeviceSlot(unit.uuid, unit.uuid, healthy, reason, device.numa_node, device.uuid if mig else "")

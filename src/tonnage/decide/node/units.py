@@ -17,7 +17,7 @@ _WHOLE: Final = "whole devices"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DeviceUnit:
     """A whole device (`mig` is None) or a MIG device of it, and its name before it is shared."""
 
     name: ResourceName
@@ -55,7 +55,7 @@ class _Kind:
     odd: str = ""
 
 
-def units_of(inventory: Inventory, config: PluginConfig) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+def units_of(inventory: Inventory, config: PluginConfig) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
     """(what can be given out, in device order; what is withheld and why).
 
     - none: every device whole, also a divided one: a container computes on one part of it then.
@@ -111,11 +111,13 @@ def _renamed(text: str, rules: Sequence[NamePattern]) -> ResourceName | None:
     return next((rule.name for rule in rules if fits(rule.pattern, text)), None)
 
 
-def _whole(device: Device, config: PluginConfig) -> Unit:
-    return Unit(_renamed(device.product, config.gpu_names) or GPU, device)
+def _whole(device: Device, config: PluginConfig) -> DeviceUnit:
+    return DeviceUnit(_renamed(device.product, config.gpu_names) or GPU, device)
 
 
-def _undivided(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+def _undivided(
+    devices: Sequence[Device], config: PluginConfig
+) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
     ignored = "has MIG enabled, which MIG strategy none ignores: containers compute on one of its MIG devices"
     return (
         tuple(_whole(device, config) for device in devices if device.migs or not device.mig_enabled),
@@ -138,8 +140,8 @@ def _empty(device: Device) -> str:
     )
 
 
-def _mixed(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
-    units: list[Unit] = []
+def _mixed(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
+    units: list[DeviceUnit] = []
     problems: list[str] = []
     for device in devices:
         if not device.mig_enabled:
@@ -153,15 +155,17 @@ def _mixed(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit,
                 why = f"MIG profile '{mig.profile[:63]}' does not match any resource patterns"
                 problems.append(f"{why}, so {mig.uuid} is withheld: {error}")
             else:
-                units.append(Unit(name, device, mig))
+                units.append(DeviceUnit(name, device, mig))
     return tuple(units), tuple(problems)
 
 
-def _single(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+def _single(
+    devices: Sequence[Device], config: PluginConfig
+) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
     kinds = [_kind(device) for device in devices]
     count = Counter(kind.name for kind in kinds if kind.name)
     chosen = max(count, key=lambda name: count[name], default="")
-    units: list[Unit] = []
+    units: list[DeviceUnit] = []
     problems: list[str] = []
     for device, kind in zip(devices, kinds, strict=True):
         if kind.odd:
@@ -172,7 +176,7 @@ def _single(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[Unit
             units.append(_whole(device, config))
         else:
             units += [
-                Unit(_renamed(mig.profile, config.mig_names) or GPU, device, mig) for mig in device.migs
+                DeviceUnit(_renamed(mig.profile, config.mig_names) or GPU, device, mig) for mig in device.migs
             ]
     return tuple(units), tuple(problems)
 

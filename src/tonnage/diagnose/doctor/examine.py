@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.diagnose.doctor.cdi_specs import judge_cdi
 from tonnage.diagnose.doctor.device_nodes import judge_device_nodes
 from tonnage.diagnose.doctor.driver import for_containers, judge_driver, loaded
-from tonnage.diagnose.doctor.finding import Judgement, Report, State
+from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, State
 from tonnage.diagnose.doctor.hardware import judge_hardware
 from tonnage.diagnose.doctor.kubelet import judge_kubelet
 from tonnage.diagnose.doctor.labels import judge_labels
@@ -27,12 +27,14 @@ _UNSEEN: Final = "it could not be looked at"
 _IN_A_POD: Final = "this is a pod's own: mount the host's / in it and give --root"
 
 
-def examine(facts: NodeFacts, layers: Iterable[NodeLayer] = tuple(NodeLayer), workload: str = "") -> Report:
+def examine(
+    facts: NodeFacts, layers: Iterable[NodeLayer] = tuple(NodeLayer), workload: str = ""
+) -> DoctorReport:
     """A judgement of each of `layers`, in their order; `workload` is a pod or container to look at alone."""
     examination = _Examination(facts, workload)
     chosen = set(layers)
     judged = {layer: examination.judged(layer, judge) for layer, judge in examination.judges()}
-    return Report(facts.node, tuple(judged[layer] for layer in NodeLayer if layer in chosen))
+    return DoctorReport(facts.node, tuple(judged[layer] for layer in NodeLayer if layer in chosen))
 
 
 @dataclass(slots=True)

@@ -74,7 +74,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DoctorReport:
     """Every layer that was looked at, in their order."""
 
     node: str

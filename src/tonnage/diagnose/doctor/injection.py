@@ -13,7 +13,7 @@ from tonnage.decide.node.runtime.versions import (
     cdi_said,
 )
 from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
-from tonnage.diagnose.doctor.versions import CONFIGURE, NodeRuntime, unit_of
+from tonnage.diagnose.doctor.versions import CONFIGURE, ExaminedRuntime, unit_of
 from tonnage.model.node.facts import NodeFacts
 from tonnage.model.node.runtime_config import CDI_FOLDER
 from tonnage.model.reasons.node.runtime import (
@@ -25,14 +25,14 @@ from tonnage.model.reasons.node.runtime import (
 )
 
 
-def injection_findings(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def injection_findings(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     """What keeps GPUs out although they are there."""
     yield from _cdi(runtime, facts)
     yield from _nri(runtime)
     yield from _no_way(runtime, facts)
 
 
-def _cdi(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def _cdi(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     config = facts.plugin.config if facts.plugin is not None else None
     if config is None or not wants_cdi(config) or runtime.cdi is not False:
         return
@@ -70,7 +70,7 @@ def _cdi(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
         )
 
 
-def _nri(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+def _nri(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
     """RUN-3."""
     plugins = runtime.facts.nri_plugins
     if not plugins:
@@ -98,7 +98,7 @@ def _nri(runtime: NodeRuntime) -> Iterator[NodeFinding]:
         )
 
 
-def _no_way(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def _no_way(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     """RUN-2: a container starts, and nvidia-smi is not found."""
     handlers = [handler for handler in runtime.config.handlers.values() if handler.is_nvidia]
     specs = [

@@ -14,7 +14,7 @@ from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, finding, lis
 from tonnage.diagnose.doctor.injection import injection_findings
 from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
-from tonnage.diagnose.doctor.versions import CONFIGURE, NodeRuntime, runtime_of, unit_of
+from tonnage.diagnose.doctor.versions import CONFIGURE, ExaminedRuntime, runtime_of, unit_of
 from tonnage.model.devices.sharing import DeviceListStrategy
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts, RuntimeFacts
@@ -43,7 +43,7 @@ def judge_runtime(facts: NodeFacts, runtime: RuntimeFacts, *, gpus: bool) -> Jud
         why = "no container runtime is seen here" if not runtime.configs else "two runtimes are configured"
         hint = ": in a pod, mount the host's / and give --root" if contained else ""
         return Judgement(_LAYER, tuple(general), because=f"{why}{hint}")
-    node_runtime = NodeRuntime(runtime, kind, version, version_of(version), config or RuntimeConfig(kind))
+    node_runtime = ExaminedRuntime(runtime, kind, version, version_of(version), config or RuntimeConfig(kind))
     findings = [
         *general,
         *_programs(node_runtime),
@@ -56,7 +56,7 @@ def judge_runtime(facts: NodeFacts, runtime: RuntimeFacts, *, gpus: bool) -> Jud
     return Judgement(_LAYER, tuple(findings), _summary(node_runtime))
 
 
-def _summary(runtime: NodeRuntime) -> str:
+def _summary(runtime: ExaminedRuntime) -> str:
     words = {True: "on", False: "off", None: "not known"}
     handlers = [handler.name for handler in runtime.config.handlers.values() if handler.is_nvidia]
     parts = [runtime.name, f"CDI {words[runtime.cdi]}", f"NRI {words[runtime.nri]}"]
@@ -108,7 +108,7 @@ def _toolkit(facts: NodeFacts, runtime: RuntimeFacts) -> Iterator[NodeFinding]:
         yield from toolkit_findings(runtime.toolkit, runtime.existing, by_variable=by_variable)
 
 
-def _programs(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+def _programs(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
     for handler in runtime.config.handlers.values():
         if handler.program and handler.program not in runtime.facts.existing:
             yield finding(
@@ -125,7 +125,7 @@ def _programs(runtime: NodeRuntime) -> Iterator[NodeFinding]:
             )
 
 
-def _twice(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+def _twice(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
     for config in runtime.facts.configs:
         read = {
             path: config.templates[path]
@@ -148,7 +148,7 @@ def _twice(runtime: NodeRuntime) -> Iterator[NodeFinding]:
         )
 
 
-def _default(runtime: NodeRuntime) -> Iterator[NodeFinding]:
+def _default(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
     handler = runtime.config.handlers.get(runtime.config.default)
     if handler is not None and handler.is_nvidia:
         yield finding(
@@ -162,7 +162,7 @@ def _default(runtime: NodeRuntime) -> Iterator[NodeFinding]:
         )
 
 
-def _classes(runtime: NodeRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
+def _classes(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     classes = facts.cluster.runtime_classes if facts.cluster is not None else {}
     used = {pod.runtime_class for pod in facts.cluster.pods} if facts.cluster is not None else set()
     handlers = {*runtime.config.handlers, *(("runc",) if not runtime.config.handlers else ())}

@@ -21,7 +21,7 @@ CONFIGURE: Final = "tonnage runtime apply --nvidia-runtime --restart"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRuntime:
+class ExaminedRuntime:
     """kubelet's runtime. `cdi` and `nri`: whether it does so, None where that cannot be told."""
 
     facts: RuntimeFacts

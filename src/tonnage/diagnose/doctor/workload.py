@@ -29,7 +29,7 @@ _SCREENS: Final = frozenset({"void", "none", ""})
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ContainerDevices:
     """A container that runs, what it is called here, and the devices that kubelet gave it, in order."""
 
     container: GpuContainer
@@ -38,7 +38,7 @@ class Given:
 
 
 def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, target: str = "") -> Judgement:
-    """Every container that has GPUs or seems to; `wanted`: those of a pod (name, uid), or one by its id."""
+    """Every container that has GPUs or seems to; `target`: those of a pod (name, uid), or one by its id."""
     if facts.holds is None:
         return Judgement(_LAYER, because=f"who was given which GPU is not known: {facts.trouble}")
     named = {container.pod_uid for container in facts.containers if container.container}
@@ -57,7 +57,7 @@ def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, target: str = "")
     )
 
 
-def _grant(container: GpuContainer, facts: WorkloadFacts) -> Given | None:
+def _grant(container: GpuContainer, facts: WorkloadFacts) -> ContainerDevices | None:
     """The container with its devices; None for one that cannot be told from others of its pod.
 
     In a pod whose containers have names the one without is the sandbox, which has no log.
@@ -74,7 +74,7 @@ def _grant(container: GpuContainer, facts: WorkloadFacts) -> Given | None:
     uuids = dict.fromkeys(parse_device_id(device_id).uuid for hold in of_pod for device_id in hold.ids)
     pod = f"{container.namespace}/{container.pod}" if container.pod else f"pod {container.pod_uid}"
     name = f"{pod} ({container.container or container.container_id[:12]})"
-    return Given(container, name, tuple(uuids))
+    return ContainerDevices(container, name, tuple(uuids))
 
 
 def _is_gpu(hold: Hold) -> bool:
@@ -87,13 +87,13 @@ def _same_pod(hold: Hold, container: GpuContainer, *, by_uid: bool) -> bool:
     return (hold.namespace, hold.pod) == (container.namespace, container.pod)
 
 
-def _is(grant: Given, target: str) -> bool:
+def _is(grant: ContainerDevices, target: str) -> bool:
     container = grant.container
     names = (container.pod_uid, container.pod, f"{container.namespace}/{container.pod}")
     return target in names or (len(target) >= 8 and container.container_id.startswith(target))
 
 
-def _findings(grant: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
+def _findings(grant: ContainerDevices, inventory: Inventory | None) -> Iterator[NodeFinding]:
     if grant.container.privileged:
         return  # it has every device by right
     yield from _nodes(grant, inventory)
@@ -107,11 +107,11 @@ def _findings(grant: Given, inventory: Inventory | None) -> Iterator[NodeFinding
         )
 
 
-def _where(grant: Given) -> str:
+def _where(grant: ContainerDevices) -> str:
     return f"/proc/{grant.container.pid}/environ"
 
 
-def _of(grant: Given, inventory: Inventory | None) -> tuple[str, ...]:
+def _of(grant: ContainerDevices, inventory: Inventory | None) -> tuple[str, ...]:
     """Compute capabilities of the GPUs that it was given."""
     devices = inventory.devices if inventory is not None else ()
     return tuple(
@@ -121,7 +121,7 @@ def _of(grant: Given, inventory: Inventory | None) -> tuple[str, ...]:
     )
 
 
-def _nodes(grant: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
+def _nodes(grant: ContainerDevices, inventory: Inventory | None) -> Iterator[NodeFinding]:
     """Device nodes are what counts in the end, whatever variables say."""
     minors_there, devices = grant.container.minors, inventory.devices if inventory is not None else ()
     minors = {device.minor: device for device in devices if device.minor is not None}
@@ -160,12 +160,12 @@ def _nodes(grant: Given, inventory: Inventory | None) -> Iterator[NodeFinding]:
         )
 
 
-def _variable_text(grant: Given, name: str) -> str:
+def _variable_text(grant: ContainerDevices, name: str) -> str:
     value = (grant.container.env or {}).get(name)
     return "not set" if value is None else repr(value[:100])
 
 
-def _visible(grant: Given) -> Iterator[NodeFinding]:
+def _visible(grant: ContainerDevices) -> Iterator[NodeFinding]:
     """What NVIDIA's runtime was told. With CDI it is `void`, on purpose."""
     value = (grant.container.env or {}).get("NVIDIA_VISIBLE_DEVICES")
     entries = [part.strip() for part in (value or "").split(",") if part.strip() not in _SCREENS]
@@ -198,7 +198,7 @@ def _visible(grant: Given) -> Iterator[NodeFinding]:
         )
 
 
-def _cuda_visible(grant: Given, value: str | None) -> Iterator[NodeFinding]:
+def _cuda_visible(grant: ContainerDevices, value: str | None) -> Iterator[NodeFinding]:
     """CUDA stops at the first entry that is no device of the container, and ignores those behind it."""
     if value is None or not value.strip():
         return
@@ -229,7 +229,7 @@ def _is_own(entry: str, uuids: tuple[str, ...]) -> bool:
 
 
 def _crowded(
-    facts: WorkloadFacts, answer: DriverAnswer, grants: list[Given], target: str
+    facts: WorkloadFacts, answer: DriverAnswer, grants: list[ContainerDevices], target: str
 ) -> Iterator[NodeFinding]:
     """APP-1: memory is full, and not by one alone."""
     holders: dict[str, list[str]] = {}
@@ -264,7 +264,9 @@ def _crowded(
         )
 
 
-def _parts(facts: WorkloadFacts, answer: DriverAnswer, grants: list[Given], uuid: str) -> list[str]:
+def _parts(
+    facts: WorkloadFacts, answer: DriverAnswer, grants: list[ContainerDevices], uuid: str
+) -> list[str]:
     """Who has how much of a device's memory, most first; nothing where the driver does not say."""
     names = {grant.container.container_id: grant.name for grant in grants}
     used: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.scheduler.sampling import candidates as may_be_ch
 from tonnage.decide.kubernetes.scheduler.sampling import sample_size
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import as_kept
-from tonnage.diagnose.case import Case, FieldError, device_needs
+from tonnage.diagnose.case import Case, ManifestFieldError, device_needs
 from tonnage.diagnose.cluster_view import Ground, Grounds, SharedGround, ground_of
 from tonnage.diagnose.explain.admission.outcome import (
     Attempt,
@@ -159,7 +159,7 @@ def _explain_new(
     return with_claim_limits(let_in, admission.claims)
 
 
-def _ruled(manifest: Manifest) -> list[FieldError]:
+def _ruled(manifest: Manifest) -> list[ManifestFieldError]:
     """What the rules about manifests say against one."""
     return [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
 

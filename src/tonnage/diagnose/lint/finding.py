@@ -28,40 +28,40 @@ LintFinding: TypeAlias = Finding[ManifestReason, TextPlace]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TextRepair:
     """A repair that is certain, as a change of the text: what to do at a path of the document."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class RenameKey(Change):
+class RenameKey(TextRepair):
     """Give the entry another key."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class SetText(Change):
+class SetText(TextRepair):
     """Replace a scalar by a text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class SetBare(Change):
+class SetBare(TextRepair):
     """Replace a scalar by a word without quotes, such as true."""
 
     word: str
 
 
 @dataclass(frozen=True, slots=True)
-class QuoteText(Change):
+class QuoteText(TextRepair):
     """Put a scalar in quotes as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class WrapEntries(Change):
+class WrapEntries(TextRepair):
     """Move the entries `keys` of the mapping one level down, under `into`."""
 
     keys: tuple[str, ...]
@@ -69,12 +69,12 @@ class WrapEntries(Change):
 
 
 @dataclass(frozen=True, slots=True)
-class UnwrapEntry(Change):
+class UnwrapEntry(TextRepair):
     """Put the only entry of a mapping in the mapping's place."""
 
 
 @dataclass(frozen=True, slots=True)
-class MoveToLimits(Change):
+class MoveToLimits(TextRepair):
     """Ask for a resource of the mapping `resources` under `limits`."""
 
     resource: str
@@ -91,7 +91,7 @@ class Draft:
     reason: ManifestReason
     path: Path
     why: str = ""
-    change: Change | None = None
+    change: TextRepair | None = None
     severity: Severity | None = None
     on_key: bool = False
     at: tuple[int, int] | None = None

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.lint.finding import (
-    Change,
     MoveToLimits,
     QuoteText,
     RenameKey,
     SetBare,
     SetText,
+    TextRepair,
     UnwrapEntry,
     WrapEntries,
 )
-from tonnage.diagnose.lint.items import Item, at_path, mapping
-from tonnage.diagnose.lint.lint import Located, Report
-from tonnage.diagnose.lint.sheet import Edit
+from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping
+from tonnage.diagnose.lint.lint import LintReport, LocatedFinding
+from tonnage.diagnose.lint.sheet import TextEdit
 from tonnage.documents.yaml.reader import Path
-from tonnage.documents.yaml.spans import Part, Span
+from tonnage.documents.yaml.spans import Span, ValueSpan
 
 _STEP: Final = 2
 
@@ -32,10 +32,10 @@ class Repair:
 
     index: int
     file: str
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
 
 
-def repairs(report: Report) -> Iterator[Repair]:
+def repairs(report: LintReport) -> Iterator[Repair]:
     """The repairs that can be written, one for a finding at most. Of two that touch one place, the first.
 
     Of two entries that would have the same key neither: which of them is meant is not certain.
@@ -73,12 +73,12 @@ def repaired(text: str, repair_list: Sequence[Repair]) -> str:
     return text
 
 
-def _new_key(change: RenameKey, manifest: Item) -> Hashable:
+def _new_key(change: RenameKey, manifest: ManifestObject) -> Hashable:
     """Where an entry stands once it has its new key."""
     return id(manifest.sheet), manifest.document, *change.path[:-1], change.key
 
 
-def _edits(located: Located) -> tuple[Edit, ...]:
+def _edits(located: LocatedFinding) -> tuple[TextEdit, ...]:
     change, manifest = located.draft.change, located.manifest
     if change is None or not _is_own(change, manifest):
         return ()
@@ -90,7 +90,9 @@ def _edits(located: Located) -> tuple[Edit, ...]:
         case SetBare():
             part = _part(manifest, change)
             inner = (
-                [Edit(part.value.start, part.value.end, change.word)] if part.style in ("", "'", '"') else []
+                [TextEdit(part.value.start, part.value.end, change.word)]
+                if part.style in ("", "'", '"')
+                else []
             )
         case QuoteText():
             inner = _quoted(change, manifest)
@@ -106,29 +108,29 @@ def _edits(located: Located) -> tuple[Edit, ...]:
     return tuple(edit for edit in moved if edit is not None) if None not in moved else ()
 
 
-def _is_own(change: Change, manifest: Item) -> bool:
+def _is_own(change: TextRepair, manifest: ManifestObject) -> bool:
     """Whether nothing else of the document has the same text, through an alias or a merge."""
     part = manifest.sheet.parts.part(manifest.document, change.path)
     return part is not None and not part.shared
 
 
-def _part(manifest: Item, change: Change) -> Part:
+def _part(manifest: ManifestObject, change: TextRepair) -> ValueSpan:
     part = manifest.sheet.parts.part(manifest.document, change.path)
     assert part is not None
     return part
 
 
-def _renamed(change: RenameKey, manifest: Item) -> list[Edit]:
+def _renamed(change: RenameKey, manifest: ManifestObject) -> list[TextEdit]:
     key = _part(manifest, change).key
     there = manifest.sheet.parts.entries(manifest.document, change.path[:-1])
     if key is None or any(name == change.key for name, _ in there):
         return []
     written = manifest.sheet.text[key.start : key.end]
     quote = written[:1] if written[:1] in "'\"" else ""
-    return [Edit(key.start, key.end, f"{quote}{change.key}{quote}")]
+    return [TextEdit(key.start, key.end, f"{quote}{change.key}{quote}")]
 
 
-def _set(change: SetText, manifest: Item) -> list[Edit]:
+def _set(change: SetText, manifest: ManifestObject) -> list[TextEdit]:
     part = _part(manifest, change)
     if part.style not in ("", "'", '"'):
         return []
@@ -138,10 +140,10 @@ def _set(change: SetText, manifest: Item) -> list[Edit]:
         new = '"' + change.text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     else:
         new = change.text
-    return [Edit(part.value.start, part.value.end, new)]
+    return [TextEdit(part.value.start, part.value.end, new)]
 
 
-def _quoted(change: QuoteText, manifest: Item) -> list[Edit]:
+def _quoted(change: QuoteText, manifest: ManifestObject) -> list[TextEdit]:
     part = _part(manifest, change)
     written = manifest.sheet.text[part.value.start : part.value.end]
     if (
@@ -153,10 +155,10 @@ def _quoted(change: QuoteText, manifest: Item) -> list[Edit]:
         or written[0] in "&*!"
     ):
         return []
-    return [Edit(part.value.start, part.value.end, f'"{written}"')]
+    return [TextEdit(part.value.start, part.value.end, f'"{written}"')]
 
 
-def _unwrapped(change: UnwrapEntry, manifest: Item) -> list[Edit]:
+def _unwrapped(change: UnwrapEntry, manifest: ManifestObject) -> list[TextEdit]:
     part, text = _part(manifest, change), manifest.sheet.text
     entries = manifest.sheet.parts.entries(manifest.document, change.path)
     if part.key is None or len(entries) != 1:
@@ -165,10 +167,10 @@ def _unwrapped(change: UnwrapEntry, manifest: Item) -> list[Edit]:
     before, after = text[part.key.end : key.start], text[value.end : part.value.end]
     if not re.fullmatch(r"\s*:\s*\{?\s*", before) or not re.fullmatch(r"\s*\}?", after):
         return []  # a comment between
-    return [Edit(part.key.start, key.start, ""), Edit(value.end, part.value.end, "")]
+    return [TextEdit(part.key.start, key.start, ""), TextEdit(value.end, part.value.end, "")]
 
 
-def _wrapped(change: WrapEntries, manifest: Item) -> list[Edit]:
+def _wrapped(change: WrapEntries, manifest: ManifestObject) -> list[TextEdit]:
     part = _part(manifest, change)
     entries = manifest.sheet.parts.entries(manifest.document, change.path)
     if not {key for key, _ in entries} >= set(change.keys):
@@ -179,8 +181,8 @@ def _wrapped(change: WrapEntries, manifest: Item) -> list[Edit]:
 
 
 def _wrapped_flow(
-    change: WrapEntries, manifest: Item, part: Part, entries: list[tuple[str, Part]]
-) -> list[Edit]:
+    change: WrapEntries, manifest: ManifestObject, part: ValueSpan, entries: list[tuple[str, ValueSpan]]
+) -> list[TextEdit]:
     text = manifest.sheet.text
     written = text[part.value.start : part.value.end]
     if "#" in written:
@@ -190,15 +192,17 @@ def _wrapped_flow(
     moved = ", ".join(pieces[key] for key in pieces if key in change.keys)
     remaining = [piece for key, piece in pieces.items() if key not in change.keys]
     new = ", ".join([*remaining, f"{quote}{change.into}{quote}: {{{moved}}}"])
-    return [Edit(part.value.start, part.value.end, f"{{{new}}}")]
+    return [TextEdit(part.value.start, part.value.end, f"{{{new}}}")]
 
 
-def _key(part: Part) -> Span:
+def _key(part: ValueSpan) -> Span:
     assert part.key is not None
     return part.key
 
 
-def _wrapped_block(change: WrapEntries, manifest: Item, entries: list[tuple[str, Part]]) -> list[Edit]:
+def _wrapped_block(
+    change: WrapEntries, manifest: ManifestObject, entries: list[tuple[str, ValueSpan]]
+) -> list[TextEdit]:
     """The entries' lines anew: those that move stand together, at the place of the first of them."""
     text = manifest.sheet.text
     indent = _key(entries[0][1]).column - 1
@@ -224,7 +228,7 @@ def _wrapped_block(change: WrapEntries, manifest: Item, entries: list[tuple[str,
                         "\n".join(" " * _STEP + line if line.strip() else line for line in whole.split("\n"))
                     )
     new = "\n".join(lines).removeprefix(blanks)
-    return [Edit(begin, begin + len(text[begin:end].removesuffix("\n")), new)]
+    return [TextEdit(begin, begin + len(text[begin:end].removesuffix("\n")), new)]
 
 
 def _line_start(text: str, offset: int) -> int:
@@ -239,7 +243,7 @@ def _line_end(text: str, value: Span) -> int:
     return len(text) if end < 0 else end
 
 
-def _limited(change: MoveToLimits, manifest: Item) -> list[Edit]:
+def _limited(change: MoveToLimits, manifest: ManifestObject) -> list[TextEdit]:
     """A resource under limits: in those that are there, by renaming requests, or in a block before them."""
     parts, text = manifest.sheet.parts, manifest.sheet.text
     requests = parts.part(manifest.document, (*change.path, "requests"))
@@ -258,17 +262,17 @@ def _limited(change: MoveToLimits, manifest: Item) -> list[Edit]:
     key = requests.key
     if _part(manifest, change).style == "flow":
         quote = text[key.start] if text[key.start] in "'\"" else ""
-        return [Edit(key.start, key.start, f"{quote}limits{quote}: {{{entry}}}, ")]
+        return [TextEdit(key.start, key.start, f"{quote}limits{quote}: {{{entry}}}, ")]
     blanks = " " * (key.column - 1)
-    return [Edit(key.start, key.start, f"limits:\n{blanks}{' ' * _STEP}{entry}\n{blanks}")]
+    return [TextEdit(key.start, key.start, f"limits:\n{blanks}{' ' * _STEP}{entry}\n{blanks}")]
 
 
-def _added(entry: str, limits: Part, manifest: Item, change: MoveToLimits) -> list[Edit]:
+def _added(entry: str, limits: ValueSpan, manifest: ManifestObject, change: MoveToLimits) -> list[TextEdit]:
     """The entry as the first of the limits that are there."""
     entries = manifest.sheet.parts.entries(manifest.document, (*change.path, "limits"))
     if not entries:
         return []
     first = _key(entries[0][1])
     if limits.style == "flow":
-        return [Edit(first.start, first.start, f"{entry}, ")]
-    return [Edit(first.start, first.start, f"{entry}\n{' ' * (first.column - 1)}")]
+        return [TextEdit(first.start, first.start, f"{entry}, ")]
+    return [TextEdit(first.start, first.start, f"{entry}\n{' ' * (first.column - 1)}")]

@@ -22,7 +22,7 @@ _NO_PODS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ManifestObject:
     """One object at its place, or a document without a kind."""
 
     sheet: Sheet
@@ -68,7 +68,7 @@ class Item:
 class PodSite:
     """A pod's spec in an object. `metadata` is the pod's own; `path` that of the spec in the document."""
 
-    manifest: Item
+    manifest: ManifestObject
     path: Path
     spec: JsonObject
     metadata: JsonObject
@@ -103,7 +103,7 @@ def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
             yield index, element
 
 
-def resources_of(manifest: Item) -> Iterator[tuple[Path, JsonObject]]:
+def resources_of(manifest: ManifestObject) -> Iterator[tuple[Path, JsonObject]]:
     """What an object asks for outside of any pod's spec: each `resources` with devices, and its path."""
     pods = {site.path for site in pods_of(manifest)}
     yield from _resources(manifest.path, manifest.value, pods)
@@ -146,7 +146,7 @@ def at_path(value: JsonValue, path: Path) -> JsonValue:
     return value
 
 
-def items_of(sheet: Sheet, namespace: str) -> Iterator[Item]:
+def items_of(sheet: Sheet, namespace: str) -> Iterator[ManifestObject]:
     """Every object of a readable sheet. `namespace` is that of objects which do not say."""
     for number, document in enumerate(sheet.documents):
         yield from _opened(sheet, number, (), document.value, namespace, 0)
@@ -154,7 +154,7 @@ def items_of(sheet: Sheet, namespace: str) -> Iterator[Item]:
 
 def _opened(
     sheet: Sheet, number: int, path: Path, value: JsonValue, namespace: str, depth: int
-) -> Iterator[Item]:
+) -> Iterator[ManifestObject]:
     if not isinstance(value, dict):
         return
     items = value.get("items")
@@ -163,10 +163,10 @@ def _opened(
             yield from _opened(sheet, number, (*path, "items", index), element, namespace, depth + 1)
         return
     own = mapping(value.get("metadata")).get("namespace")
-    yield Item(sheet, number, path, value, own if isinstance(own, str) and own else namespace)
+    yield ManifestObject(sheet, number, path, value, own if isinstance(own, str) and own else namespace)
 
 
-def pods_of(manifest: Item) -> Iterator[PodSite]:
+def pods_of(manifest: ManifestObject) -> Iterator[PodSite]:
     """The pods that an object makes: itself, or whatever in it has the shape of a pod template.
 
     So a CronJob's, a RayCluster's and those of kinds that nobody has heard of are found alike. A kind may
@@ -185,7 +185,7 @@ def pods_of(manifest: Item) -> Iterator[PodSite]:
     yield from _templates(manifest, manifest.path, manifest.value)
 
 
-def _templates(manifest: Item, path: Path, value: JsonValue) -> Iterator[PodSite]:
+def _templates(manifest: ManifestObject, path: Path, value: JsonValue) -> Iterator[PodSite]:
     if isinstance(value, dict):
         for key, child in value.items():
             if key in ("status", "metadata"):

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, LintFinding, TextPlace, WrapEntries
-from tonnage.diagnose.lint.items import Item, items_of, mapping, pods_of
+from tonnage.diagnose.lint.items import ManifestObject, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.diagnose.lint.world import Cluster, Shapes, World
+from tonnage.diagnose.lint.world import KindFields, LintCluster, LintWorld
 from tonnage.documents.mig.layouts import MigParted
 from tonnage.documents.yaml.reader import Path, field_path, only_one
 from tonnage.documents.yaml.source import validate
@@ -38,12 +38,12 @@ _SHORT: Final = ("version", "mig-configs", "sharing")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What is linted with, beside the texts: see `World`. `mig_parted`: files that shall be such."""
+class LintContext:
+    """What is linted with, beside the texts: see `LintWorld`. `mig_parted`: files that shall be such."""
 
-    shapes: Shapes
+    shapes: KindFields
     read_pod: Callable[[JsonObject], Manifest | None]
-    cluster: Cluster | None = None
+    cluster: LintCluster | None = None
     minor: int = 35
     namespace: str = "default"
     mig_parted: frozenset[str] = frozenset()
@@ -51,12 +51,12 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedFinding:
     """A finding, the draft it comes from and the sheet that its path is in; whether `--fix` repairs it."""
 
     finding: LintFinding
     draft: Draft
-    manifest: Item
+    manifest: ManifestObject
     fixable: bool = False
 
     @property
@@ -86,10 +86,10 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LintReport:
     """Everything found. `unreadable`: why texts could not be read, `objects`: how many were looked at."""
 
-    located: tuple[Located, ...]
+    located: tuple[LocatedFinding, ...]
     unreadable: tuple[Problem, ...] = ()
     objects: int = 0
 
@@ -103,18 +103,20 @@ class Report:
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def lint(sheets: Iterable[Sheet], context: Given) -> Report:
+def lint(sheets: Iterable[Sheet], context: LintContext) -> LintReport:
     """The findings on texts, each with the name of its file."""
     readable, unreadable = _read(sheets, context.mig_parted)
     items = tuple(manifest for sheet in readable for manifest in items_of(sheet, context.namespace))
     items = (*items, *(inner for manifest in items for inner in _inner(manifest)))
     cluster, minor = context.cluster, context.minor
-    world = World(items, context.shapes, context.read_pod, cluster, minor, context.mig_parted, context.server)
+    world = LintWorld(
+        items, context.shapes, context.read_pod, cluster, minor, context.mig_parted, context.server
+    )
     located = [entry for manifest in items for entry in _of_item(manifest, world)]
     objects = sum(
         bool(manifest.kind or manifest.sheet.host or "mig-configs" in manifest.value) for manifest in items
     )
-    return Report(_bounded(located), unreadable, objects)
+    return LintReport(_bounded(located), unreadable, objects)
 
 
 def _read(sheets: Iterable[Sheet], mig_parted: frozenset[str]) -> tuple[list[Sheet], tuple[Problem, ...]]:
@@ -152,7 +154,7 @@ def _template(problem: Problem) -> Problem:
     return Problem("no YAML yet but a template", problem.where, "it has {{ in it", remedy)
 
 
-def _inner(manifest: Item) -> Iterator[Item]:
+def _inner(manifest: ManifestObject) -> Iterator[ManifestObject]:
     """Configurations in the data of a ConfigMap, or of a patch of one, which has no kind."""
     if manifest.kind not in ("ConfigMap", ""):
         return
@@ -167,12 +169,12 @@ def _inner(manifest: Item) -> Iterator[Item]:
                 yield inner
 
 
-def _of_item(manifest: Item, world: World) -> Iterator[Located]:
+def _of_item(manifest: ManifestObject, world: LintWorld) -> Iterator[LocatedFinding]:
     for draft in _without_doubles([*islice(_drafts(manifest, world), MOST_FINDINGS)]):
         yield _located(draft, manifest)
 
 
-def _drafts(manifest: Item, world: World) -> Iterator[Draft]:
+def _drafts(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     for rule in ITEM_RULES:
         yield from rule.of_manifest(manifest, world)
     for site in pods_of(manifest):
@@ -221,7 +223,7 @@ def _same_matter(path: Path, other: Path) -> bool:
     return shorter >= _LEAST and path[:shorter] == other[:shorter]
 
 
-def _located(draft: Draft, manifest: Item) -> Located:
+def _located(draft: Draft, manifest: ManifestObject) -> LocatedFinding:
     sheet = manifest.sheet
     if draft.at is not None:
         line, column = sheet.in_file(*draft.at)
@@ -229,20 +231,22 @@ def _located(draft: Draft, manifest: Item) -> Located:
         line, column = sheet.place(manifest.document, draft.path, on_key=draft.on_key)
     reason = _placed(draft.reason, draft.path, manifest)
     place = TextPlace(sheet.name, line, column, draft.path)
-    return Located(Finding(reason, draft.severity or reason.severity, place, draft.why), draft, manifest)
+    return LocatedFinding(
+        Finding(reason, draft.severity or reason.severity, place, draft.why), draft, manifest
+    )
 
 
-def _placed(reason: ManifestReason, path: Path, manifest: Item) -> ManifestReason:
+def _placed(reason: ManifestReason, path: Path, manifest: ManifestObject) -> ManifestReason:
     """The reason with what the place says: the object that it is about, and the field's path."""
     if isinstance(reason, FieldReason | ConfigurationReason) and reason.field is None:
         reason = replace(reason, field=field_path(path))
     return replace(reason, subject=manifest.subject, source=reason.rule.source)
 
 
-def _bounded(located: list[Located]) -> tuple[Located, ...]:
+def _bounded(located: list[LocatedFinding]) -> tuple[LocatedFinding, ...]:
     """In order, each once; of one file no more than a person would ever read."""
     counts: dict[str, int] = {}
-    bounded: list[Located] = []
+    bounded: list[LocatedFinding] = []
     once = {entry.order: entry for entry in reversed(located)}  # an alias stands where its anchor does
     for _, entry in sorted(once.items()):
         file = entry.finding.place.file
@@ -252,7 +256,7 @@ def _bounded(located: list[Located]) -> tuple[Located, ...]:
     return tuple(bounded)
 
 
-def with_fixable(report: Report, fixable: Iterable[int]) -> Report:
+def with_fixable(report: LintReport, fixable: Iterable[int]) -> LintReport:
     """The report with the findings at those places marked as such that `--fix` repairs."""
     marked = set(fixable)
     return replace(

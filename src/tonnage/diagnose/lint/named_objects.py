@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tonnage.diagnose.lint.items import Item, at_path, mapping, pods_of
+from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping, pods_of
 from tonnage.diagnose.lint.rules.names import references
 from tonnage.model.catalog.cluster_policy import policy_fields
 
 
-def named_objects(items: Iterable[Item]) -> Iterator[tuple[str, str, str]]:
+def named_objects(items: Iterable[ManifestObject]) -> Iterator[tuple[str, str, str]]:
     """(kind, namespace or empty, name) of each."""
     for manifest in items:
         for site in pods_of(manifest):

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from pydantic import BaseModel
 
 from tonnage.diagnose.lint.finding import Draft, RenameKey
-from tonnage.diagnose.lint.items import Item, at_path, mapping
+from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.documents.yaml.source import unknown_fields
 from tonnage.model.errors import ConfigError, Problem
@@ -21,7 +21,7 @@ PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
 
 
 def refused(
-    error: ConfigError, manifest: Item, model: type[BaseModel], kind: type[Invalid]
+    error: ConfigError, manifest: ManifestObject, model: type[BaseModel], kind: type[Invalid]
 ) -> Iterator[Draft]:
     """A finding for each problem of a whole document that was read as `model`."""
     located = manifest.sheet.documents[manifest.document]
@@ -35,7 +35,7 @@ def _draft(
     problem: Problem,
     places: Mapping[str, Path],
     unknown: Mapping[Path, tuple[str, ...]],
-    manifest: Item,
+    manifest: ManifestObject,
     kind: type[Invalid],
 ) -> Draft:
     """The problem at the path that it names, or else at the line that it says."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.lint.fix import Repair, repaired, repairs
-from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.diagnose.lint.lint import LintContext, LintReport, lint
 from tonnage.diagnose.lint.sheet import Sheet
 
 _MOST_ROUNDS: Final = 4
@@ -19,11 +19,11 @@ class Repaired:
     """The texts that change, by their names, and what is found before and after."""
 
     sheets: Mapping[str, Sheet]
-    before: Report
-    after: Report
+    before: LintReport
+    after: LintReport
 
 
-def repaired_texts(sheets: Sequence[Sheet], context: Given) -> Repaired:
+def repaired_texts(sheets: Sequence[Sheet], context: LintContext) -> Repaired:
     """What repairs make of texts. A file that is no better for it stays as it was."""
     now = {sheet.name: sheet for sheet in sheets}
     before = report = lint(sheets, context)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
 from tonnage.diagnose.lint.finding import Draft, SetText
 from tonnage.diagnose.lint.items import mapping, mappings
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
-from tonnage.model.kubernetes.resource_claims import Device
+from tonnage.model.kubernetes.resource_claims import SliceDevice
 from tonnage.model.reasons.manifests import SelectorDoubtful, SelectorRefused
 from tonnage.model.severity import Severity
 
@@ -27,7 +27,7 @@ _MOST_TRIED: Final = 4096
 
 
 def drafts(
-    selectors: JsonValue, at: Path, world: World, before: tuple[str, ...] | None = None
+    selectors: JsonValue, at: Path, world: LintWorld, before: tuple[str, ...] | None = None
 ) -> Iterator[Draft]:
     """Findings on the `cel.expression` of each selector.
 
@@ -71,13 +71,13 @@ def _on_devices(
         try:
             if not all(supply.selects(expression, driver, device) for expression in before):
                 continue
-        except (CelError, UnsupportedError):
+        except (CelError, CelUnsupportedError):
             return
         for place, expression in expressions:
             try:
                 if not supply.selects(expression, driver, device):
                     break
-            except UnsupportedError:
+            except CelUnsupportedError:
                 return
             except CelError as error:
                 yield _fails(place, expression, str(error), f"{driver} {pool}/{device.name}", supply)
@@ -112,7 +112,7 @@ def _fails(place: Path, expression: str, error: str, device: str, supply: Supply
     return Draft(reason, place, why, severity=Severity.WARNING)
 
 
-def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], Device]]:
+def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], SliceDevice]]:
     for pool, slices in supply.by_pool.items():
         for resource_slice in slices:
             for device in resource_slice.devices:
@@ -121,17 +121,17 @@ def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], Device]]:
 
 def _error(expression: str, minor: int) -> str:
     """The API server's refusal; empty when it takes the expression, or when that cannot be known here."""
-    from tonnage.decide.kubernetes.claims.expressions import LONGEST, Selector
+    from tonnage.decide.kubernetes.claims.expressions import LONGEST, CelSelector
 
     if len(expression) > LONGEST:
         return f"Too long: may not be more than {LONGEST} bytes"
     try:
-        return Selector(expression, minor).error
-    except UnsupportedError:
+        return CelSelector(expression, minor).error
+    except CelUnsupportedError:
         return ""
 
 
-def _refused(expression: str, error: str, place: Path, world: World) -> Draft:
+def _refused(expression: str, error: str, place: Path, world: LintWorld) -> Draft:
     advice = advised(expression, "", _supply(world))
     sure = bool(advice) and _NVIDIA.search(expression) is not None and "capacity['gpu.nvidia.com']" in advice
     reason = SelectorRefused(
@@ -154,7 +154,7 @@ def _is_plain(text: str) -> bool:
     return ": " not in text and " #" not in text and "\n" not in text and len(text) < _ONE_LINE
 
 
-def _supply(world: World) -> Supply:
+def _supply(world: LintWorld) -> Supply:
     if world.cluster is not None:
         return world.cluster.ground.view.supply
     return supply_of((), (), (), gates_of(world.minor))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.documents.yaml.reader import Located, Path, read_yaml_all
+from tonnage.documents.yaml.reader import MarkedDocument, Path, read_yaml_all
 from tonnage.documents.yaml.spans import Parts, Span
 from tonnage.model.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class TextEdit:
     """Replace the characters from `start` to `end` of a file's text."""
 
     start: int
@@ -34,7 +34,7 @@ class Sheet:
         self.host = host
         self._at = (document, path)
         self._inner: dict[tuple[int, Path], Sheet] = {}
-        self.documents: tuple[Located, ...] = ()
+        self.documents: tuple[MarkedDocument, ...] = ()
         self.problems: tuple[Problem, ...] = ()
         self.readable = True
         try:
@@ -70,7 +70,7 @@ class Sheet:
         first, indent = block
         return self.host.in_file(first + line - 1, indent + column)
 
-    def edit_in_file(self, edit: Edit) -> Edit | None:
+    def edit_in_file(self, edit: TextEdit) -> TextEdit | None:
         """The same edit in the file's text; None where this text is not written there as it is."""
         if self.host is None:
             return edit
@@ -91,7 +91,7 @@ class Sheet:
         there = self.host.text[begin:end].replace("\r\n", "\n").replace(f"\n{blanks}", "\n")
         if there != self.text[edit.start : edit.end]:
             return None  # other line breaks than these: leave it alone
-        return self.host.edit_in_file(Edit(begin, end, new))
+        return self.host.edit_in_file(TextEdit(begin, end, new))
 
     @cached_property
     def _block(self) -> tuple[int, int] | None:

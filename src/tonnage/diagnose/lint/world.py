@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import Item, PodSite
+from tonnage.diagnose.lint.items import ManifestObject, PodSite
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiServer
 from tonnage.model.kubernetes.cluster import Manifest
@@ -26,7 +26,7 @@ class FieldShape(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class KindFields:
     """The fields of built-in kinds: the type of a kind by (group, version, kind), the fields of a type.
 
     `minor` is the version of Kubernetes whose they are.
@@ -47,7 +47,7 @@ ExistingNames = Mapping[tuple[str, str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class LintCluster:
     """A cluster that manifests would meet."""
 
     ground: Ground
@@ -67,23 +67,23 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class LintWorld:
     """Everything beside the object: the other objects, the cluster (None: nothing is known of it).
 
     `mig_parted` are the files that are meant to be such configurations, whatever they look like.
     """
 
-    items: tuple[Item, ...]
-    shapes: Shapes
+    items: tuple[ManifestObject, ...]
+    shapes: KindFields
     read_pod: Callable[[JsonObject], Manifest | None]
-    cluster: Cluster | None = None
+    cluster: LintCluster | None = None
     minor: int = 35
     mig_parted: frozenset[str] = frozenset()
     server: ApiServer | None = None
     """The API server's own rules, where they are at hand."""
-    _own: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
+    _own: dict[tuple[str, str], list[ManifestObject]] = field(default_factory=dict)
 
-    def own(self, kind: str, namespace: str, name: str) -> Item | None:
+    def own(self, kind: str, namespace: str, name: str) -> ManifestObject | None:
         """The object of the files by that name; `namespace` empty for kinds without."""
         if not self._own:
             for manifest in self.items:
@@ -97,10 +97,10 @@ class World:
 class ItemRule(Protocol):
     """A rule about objects, or documents without a kind."""
 
-    def of_manifest(self, manifest: Item, world: World, /) -> Iterable[Draft]: ...
+    def of_manifest(self, manifest: ManifestObject, world: LintWorld, /) -> Iterable[Draft]: ...
 
 
 class PodRule(Protocol):
     """A rule about pods, wherever they are."""
 
-    def of_pod(self, site: PodSite, world: World, /) -> Iterable[Draft]: ...
+    def of_pod(self, site: PodSite, world: LintWorld, /) -> Iterable[Draft]: ...

@@ -25,8 +25,8 @@ _NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What a demand takes on GPUs of a product. `seen`: the memory of its profiles is not an estimate."""
+class MigDemand:
+    """What a demand takes on GPUs of a product. `measured`: the memory of its profiles is not an estimate."""
 
     product: Product
     services: Mapping[int, int]
@@ -46,7 +46,7 @@ def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
     return tuple(MigGpu(index, family.name, device=family.device) for index in range(count))
 
 
-def demand_on(product: str, services: Mapping[int, int]) -> Demand:
+def demand_on(product: str, services: Mapping[int, int]) -> MigDemand:
     """The fewest GPUs of a product for services by the MiB that each needs.
 
     Raises:
@@ -55,7 +55,7 @@ def demand_on(product: str, services: Mapping[int, int]) -> Demand:
     family = product_named(product)
     board = board_of(family)
     memory, measured = usable_mib(board, family.key, family.memory_mib)
-    return Demand(family, services, memory, pack(board, memory, services), measured)
+    return MigDemand(family, services, memory, pack(board, memory, services), measured)
 
 
 def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:
@@ -109,7 +109,7 @@ def goal_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterato
         yield f"  must go  {', '.join(goal.evicts)}"
 
 
-def demand_json(demand: Demand) -> JsonObject:
+def demand_json(demand: MigDemand) -> JsonObject:
     """The answer for scripts."""
     answer: JsonObject = {
         "product": demand.product.name,
@@ -128,7 +128,7 @@ def demand_json(demand: Demand) -> JsonObject:
     }
 
 
-def demand_lines(demand: Demand) -> Iterator[str]:
+def demand_lines(demand: MigDemand) -> Iterator[str]:
     """The same for a person."""
     packing = demand.packing
     if isinstance(packing, MigMemoryShort):
@@ -145,7 +145,7 @@ def demand_lines(demand: Demand) -> Iterator[str]:
         yield "The memory of its profiles is estimated; ask a node for what it has."
 
 
-def _missed(demand: Demand, mib: int) -> str:
+def _missed(demand: MigDemand, mib: int) -> str:
     """MIG-6: the next smaller profile, where it is only just too small."""
     smaller = {name: has for name, has in demand.memory_mib.items() if mib * 0.9 <= has < mib}
     if not smaller:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class RemedyEdit:
     """One change. `cost` orders: words of the manifest before changes of the cluster, those before waiting.
 
     Two edits with the same `key` are the same. `on_pod` and `on_view` return the changed pod and cluster.
@@ -24,4 +24,4 @@ class Edit:
     shape: str = ""
     """Changes of one shape can be made one: they differ only in the values that they accept."""
     on_pod: Callable[[Pod], Pod] = lambda pod: pod
-    on_view: Callable[[View], View] = lambda view: view
+    on_view: Callable[[ClusterView], ClusterView] = lambda view: view

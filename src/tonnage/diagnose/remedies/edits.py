@@ -9,12 +9,12 @@ from typing import Final
 
 from tonnage.decide.kubernetes.matching import failing_requirements
 from tonnage.decide.kubernetes.requests import is_extended, written_apart
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.blocking_pods import wait_for, wait_for_one
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.nodes.state import CORDONED
 from tonnage.diagnose.related_resources import is_same_device, misspelt
-from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.diagnose.remedies.labelling import label_node
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
@@ -41,12 +41,12 @@ _COMPARING: Final = ("Gt", "Lt")
 
 def edits_for(
     pod: Pod, node: NodeView, reasons: tuple[Reason, ...], now: datetime | None, *, less: bool = False
-) -> tuple[Edit, ...] | None:
+) -> tuple[RemedyEdit, ...] | None:
     """The edits that together would answer every reason of a node; None when some reason has no answer.
 
     `less`: rather ask for less than wait.
     """
-    edits: list[Edit] = []
+    edits: list[RemedyEdit] = []
     for reason in reasons:
         edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason, now)
         if edit is None:
@@ -56,7 +56,7 @@ def edits_for(
     return tuple(edits)
 
 
-def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
+def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> RemedyEdit | None:
     match reason:
         case TaintNotTolerated() if reason.lasting:
             return tolerate(pod, Taint(reason.key, reason.value, reason.effect))
@@ -80,7 +80,7 @@ def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edi
             return None
 
 
-def fewer(pod: Pod, reason: TopologyAffinity) -> Edit | None:
+def fewer(pod: Pod, reason: TopologyAffinity) -> RemedyEdit | None:
     """Ask for as many devices as one NUMA node has, in a pod that asks for one kind."""
     if reason.most is None or len(reason.most) != 1:
         return None
@@ -96,7 +96,7 @@ def could_ask_less(reasons: Iterable[Reason]) -> bool:
     )
 
 
-def _less(pod: Pod, reason: Reason) -> Edit | None:
+def _less(pod: Pod, reason: Reason) -> RemedyEdit | None:
     """As much CPU, memory or disk as is free, where one container asks for it; spreading as a wish."""
     if isinstance(reason, TopologySkew):
         return spread_softly(pod, reason)
@@ -121,29 +121,31 @@ def _less(pod: Pod, reason: Reason) -> Edit | None:
     key = f"request {written} {resource}"
     lost = 4 * (asking[0].requests[resource] - free) // asking[0].requests[resource]
     action = f"{key}, which is free, not {requested_text}"
-    return Edit(key, action, 6 + max(0, lost), on_pod=on_pod)
+    return RemedyEdit(key, action, 6 + max(0, lost), on_pod=on_pod)
 
 
-def spread_wider(pod: Pod, reason: TopologySkew) -> Edit | None:
+def spread_wider(pod: Pod, reason: TopologySkew) -> RemedyEdit | None:
     """Allow as uneven a spreading as one more pod makes."""
     key, skew = reason.key, reason.skew
     key_text = f"raise maxSkew over {key} to {skew}"
     cost = 4 + skew - reason.max_skew
     return _spread(
-        pod, key, Edit(key_text, key_text, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew))
+        pod, key, RemedyEdit(key_text, key_text, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew))
     )
 
 
-def spread_softly(pod: Pod, reason: TopologySkew) -> Edit | None:
+def spread_softly(pod: Pod, reason: TopologySkew) -> RemedyEdit | None:
     """Make a rule of spreading a wish; minDomains is refused of wishes."""
     key = reason.key
     key_text = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
-    return _spread(pod, key, Edit(key_text, key_text, 7), lambda c: replace(c, hard=False, min_domains=1))
+    return _spread(
+        pod, key, RemedyEdit(key_text, key_text, 7), lambda c: replace(c, hard=False, min_domains=1)
+    )
 
 
 def _spread(
-    pod: Pod, key: str, edit: Edit, change: Callable[[SpreadConstraint], SpreadConstraint]
-) -> Edit | None:
+    pod: Pod, key: str, edit: RemedyEdit, change: Callable[[SpreadConstraint], SpreadConstraint]
+) -> RemedyEdit | None:
     """The edit as a change of the pod's one constraint over `key`: patches know them by it."""
     if sum(c.topology_key == key for c in pod.spread) != 1:
         return None
@@ -154,7 +156,7 @@ def _spread(
     return replace(edit, on_pod=on_pod)
 
 
-def tolerate(asking: Pod, taint: Taint) -> Edit:
+def tolerate(asking: Pod, taint: Taint) -> RemedyEdit:
     """Tolerate one taint, by its value where it has one.
 
     Tolerations by comparison go: where their gate is off the API server refuses the whole pod for them.
@@ -169,10 +171,10 @@ def tolerate(asking: Pod, taint: Taint) -> Edit:
         tolerations = (t for t in pod.tolerations if t.operator not in _COMPARING)
         return replace(pod, tolerations=(*tolerations, toleration))
 
-    return Edit(f"tolerate {taint}", f"tolerate the taint {taint}{instead}", 1, on_pod=on_pod)
+    return RemedyEdit(f"tolerate {taint}", f"tolerate the taint {taint}{instead}", 1, on_pod=on_pod)
 
 
-def widen(pod: Pod, node: Node, *others: Node) -> Edit | None:
+def widen(pod: Pod, node: Node, *others: Node) -> RemedyEdit | None:
     """Let nodeSelector and required affinity take the node's values too, where the node has the labels.
 
     With `others` also theirs, where they differ from what is wanted in the same labels.
@@ -195,28 +197,28 @@ def widen(pod: Pod, node: Node, *others: Node) -> Edit | None:
         return _widened(other, more, selected, failing)
 
     key, shape = f"widen {'; '.join(changes)}", f"widen {', '.join(keys)}"
-    return Edit(key, f"accept {'; '.join(changes)}", 2, shape=shape, on_pod=on_pod)
+    return RemedyEdit(key, f"accept {'; '.join(changes)}", 2, shape=shape, on_pod=on_pod)
 
 
 def _values(key: str, nodes: Iterable[Node]) -> Iterator[str]:
     return (node.labels[key] for node in nodes if key in node.labels)
 
 
-def uncordon(node: NodeView) -> Edit:
+def uncordon(node: NodeView) -> RemedyEdit:
     """Open a cordoned node: the cluster takes its taint away then."""
 
-    def on_view(view: View) -> View:
+    def on_view(view: ClusterView) -> ClusterView:
         current = view.nodes[node.name]
         taints = tuple(taint for taint in current.node.taints if taint.key != CORDONED)
         opened = replace(current.node, unschedulable=False, taints=taints)
         return view.with_node(replace(current, node=opened))
 
-    return Edit(
+    return RemedyEdit(
         f"uncordon {node.name}", f"uncordon {node.name}: kubectl uncordon {node.name}", 20, on_view=on_view
     )
 
 
-def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
+def rename(pod: Pod, node: Node, resource: str) -> RemedyEdit | None:
     """Ask for the device by the name under which the node offers it; for a whole one instead of a part."""
     there = [name for name, amount in sorted(node.allocatable.items()) if amount > 0]
     same = next((name for name in there if is_same_device(name, resource)), None)
@@ -235,7 +237,7 @@ def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
     difference = f": a {'share of a' if shares else 'whole'} GPU instead of a part" if name == larger else ""
     difference = ": a share of a GPU instead of a whole one" if shares and not difference else difference
     action = f"ask for {name} instead of {resource}{difference}"
-    return Edit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
+    return RemedyEdit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
 
 
 def _is_shared(node: Node) -> bool:
@@ -247,7 +249,7 @@ def _most_asked(pod: Pod, resource: str) -> int:
     return max(c.requests.get(resource, 0) for c in (*pod.containers, *pod.init_containers))
 
 
-def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
+def shrink(pod: Pod, resource: str, most: int) -> RemedyEdit | None:
     """Ask for fewer devices: as many as are free, in a pod whose one container asks for them."""
     asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
     if most < 1 or len(asking) != 1 or resource not in device_needs(pod):
@@ -258,7 +260,7 @@ def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
             other, lambda amounts: {n: most if n == resource else a for n, a in amounts.items()}
         )
 
-    return Edit(
+    return RemedyEdit(
         f"shrink {resource} {most}",
         f"ask for {most} {resource}",
         5 + asking[0].requests[resource] - most,
@@ -266,7 +268,7 @@ def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
     )
 
 
-def single(resource: str) -> Edit:
+def single(resource: str) -> RemedyEdit:
     """Ask for one of a resource in every container that asks for more."""
 
     def on_pod(pod: Pod) -> Pod:
@@ -274,7 +276,7 @@ def single(resource: str) -> Edit:
             pod, lambda amounts: {n: min(a, 1) if n == resource else a for n, a in amounts.items()}
         )
 
-    return Edit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
+    return RemedyEdit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
 
 
 def _can_widen(requirement: Requirement, node: Node) -> bool:

@@ -21,7 +21,12 @@ from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Quota, Sna
 from tonnage.model.kubernetes.policies import RuntimeClass
 from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.admission import LimitRange, NameMissing, PodSecurity, PriorityNotOfClass
+from tonnage.model.reasons.admission import (
+    LimitRangeViolation,
+    NameMissing,
+    PodSecurityViolation,
+    PriorityNotOfClass,
+)
 from tonnage.model.reasons.quota import QuotaNotTakenOver, QuotaRowsReason, QuotaUndeclared
 from tonnage.model.reasons.reason import Reason
 
@@ -47,9 +52,9 @@ def fixes_for(reason: Reason, manifest: Manifest, snapshot: Snapshot) -> Iterato
     match reason:
         case NameMissing():
             yield from _make_or_rename(reason, manifest, snapshot)
-        case LimitRange():
+        case LimitRangeViolation():
             yield from _within(reason, manifest, snapshot)
-        case PodSecurity():
+        case PodSecurityViolation():
             yield from _secure(reason, manifest, snapshot)
         case QuotaRowsReason():
             yield from _free_or_raise(reason, manifest, snapshot)
@@ -103,7 +108,7 @@ def _naming(reason: NameMissing, manifest: Manifest, name: str) -> Manifest:
     return replace(manifest, pod=pod)
 
 
-def _within(reason: LimitRange, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+def _within(reason: LimitRangeViolation, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """Amounts as far as the bounds of containers go; or without the limit range."""
     amounts = manifest.amounts
     for breach in reason.breaches:
@@ -148,7 +153,7 @@ def _asking(amounts: tuple[WrittenAmounts, ...], manifest: Manifest, snapshot: S
     )
 
 
-def _secure(reason: PodSecurity, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
+def _secure(reason: PodSecurityViolation, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """What can be set without knowing the program; else the namespace's label."""
     template, patch = _secured(manifest.written, reason)
     yield Fix("set in the pod what is asked for", replace(manifest, written=template), snapshot, patch)
@@ -160,7 +165,7 @@ def _secure(reason: PodSecurity, manifest: Manifest, snapshot: Snapshot) -> Iter
         yield Fix(action, manifest, there, {})
 
 
-def _secured(template: JsonObject, reason: PodSecurity) -> tuple[JsonObject, JsonObject]:
+def _secured(template: JsonObject, reason: PodSecurityViolation) -> tuple[JsonObject, JsonObject]:
     """The template with a security context that asks for no privilege, and the patch that makes it so."""
     spec = mapping(template.get("spec"))
     strict = reason.policy.startswith("restricted:")

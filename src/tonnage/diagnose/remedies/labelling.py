@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import failing_requirements, node_is_selected
-from tonnage.decide.kubernetes.view import View
-from tonnage.diagnose.remedies.edit import Edit
+from tonnage.decide.kubernetes.view import ClusterView
+from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement
 
@@ -25,7 +25,7 @@ _OWN_DOMAIN: Final = "kubernetes.io/"
 _COST: Final = 18
 
 
-def label_node(pod: Pod, node: Node) -> Edit | None:
+def label_node(pod: Pod, node: Node) -> RemedyEdit | None:
     """The labels with which the node is one that the pod selects; None where labels alone do not do it."""
     terms = [failing_requirements(term, node) for term in pod.affinity.node or ()]
     failing = min(terms, key=len) if terms and all(terms) else ()
@@ -33,7 +33,7 @@ def label_node(pod: Pod, node: Node) -> Edit | None:
     if not more or any(key in node.labels or not _free(key) for key in more):
         return None
 
-    def on_view(view: View) -> View:
+    def on_view(view: ClusterView) -> ClusterView:
         current = view.nodes[node.name]
         labelled = replace(current.node, labels={**current.node.labels, **more})
         return view.with_node(replace(current, node=labelled))
@@ -42,7 +42,7 @@ def label_node(pod: Pod, node: Node) -> Edit | None:
         return None
     pairs = " ".join(f"{key}={value}" for key, value in sorted(more.items()))
     action = f"label the nodes that are meant: kubectl label node {node.name} {pairs}"
-    return Edit(f"label {pairs}", action, _COST, on_view=on_view)
+    return RemedyEdit(f"label {pairs}", action, _COST, on_view=on_view)
 
 
 def _free(key: str) -> bool:

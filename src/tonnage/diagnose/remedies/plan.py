@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Pod
 
 _TOGETHER_COST: Final = 10
@@ -16,10 +16,10 @@ _TOGETHER_COST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RemedyPlan:
     """Edits, and the node that they are for."""
 
-    edits: tuple[Edit, ...]
+    edits: tuple[RemedyEdit, ...]
     node: str
 
     @property
@@ -33,12 +33,12 @@ class Plan:
         return frozenset(e.key for e in self.edits)
 
     @property
-    def changes(self) -> tuple[Edit, ...]:
+    def changes(self) -> tuple[RemedyEdit, ...]:
         """What is to be done beside waiting."""
         return tuple(e for e in self.edits if not e.waits_for)
 
     @property
-    def waits(self) -> tuple[Edit, ...]:
+    def waits(self) -> tuple[RemedyEdit, ...]:
         """What only takes time."""
         return tuple(e for e in self.edits if e.waits_for)
 
@@ -48,7 +48,7 @@ class Plan:
         return frozenset(e.shape or e.key for e in self.changes)
 
 
-def applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:
+def applied(edits: Iterable[RemedyEdit], case: Case) -> tuple[Pod, ClusterView]:
     """The pod and the cluster after all of them."""
     pod, view = case.pod, case.view
     for edit in edits:

@@ -14,7 +14,7 @@ from tonnage.diagnose.explain.nodes.alignment import refuses
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.remedies.edits import could_ask_less, edits_for, single
 from tonnage.diagnose.remedies.patch import patch_of
-from tonnage.diagnose.remedies.plan import Plan, applied
+from tonnage.diagnose.remedies.plan import RemedyPlan, applied
 from tonnage.diagnose.remedies.waiting_plans import waiting
 from tonnage.diagnose.rules.devices_ill import repairs
 from tonnage.diagnose.wording import own
@@ -34,8 +34,8 @@ _PREEMPTS: Final = "PreemptLowerPriority"
 def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
     by_key: dict[frozenset[str], tuple[int, Remedy]] = {}
-    waits: list[Plan] = []
-    repaired = [Plan((edit,), name) for name, edit in repairs(case)]
+    waits: list[RemedyPlan] = []
+    repaired = [RemedyPlan((edit,), name) for name, edit in repairs(case)]
     for plan in (*_plans(case, ground)[:_MOST_TRIALS], *repaired):
         needed = _least(plan, case, ground)
         if needed is None or needed.key in by_key:
@@ -57,22 +57,22 @@ def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tupl
     """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
     names = {r.resource for r in reasons if isinstance(r, SharedRequestTooLarge) and r.resource is not None}
     edits = tuple(single(name) for name in sorted(names))
-    plan = Plan(edits, str(case.decision.chosen))
+    plan = RemedyPlan(edits, str(case.decision.chosen))
     return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()
 
 
-def _least(plan: Plan, case: Case, ground: Ground) -> Plan | None:
+def _least(plan: RemedyPlan, case: Case, ground: Ground) -> RemedyPlan | None:
     """The plan without the edits that it does not need, the dearest left out first; None when it fails."""
     if not _chosen(plan, case, ground):
         return None
     for edit in sorted(plan.edits, key=lambda e: -e.cost) if len(plan.edits) > 1 else ():
-        others = Plan(tuple(other for other in plan.edits if other is not edit), plan.node)
+        others = RemedyPlan(tuple(other for other in plan.edits if other is not edit), plan.node)
         if others.edits and _chosen(others, case, ground):
             plan = others
     return plan
 
 
-def _chosen(plan: Plan, case: Case, ground: Ground) -> str | None:
+def _chosen(plan: RemedyPlan, case: Case, ground: Ground) -> str | None:
     """Where the engine places the changed pod; None as well where that node's kubelet would not take it.
 
     In a large cluster only the plan's own node is tried.
@@ -99,9 +99,9 @@ def _cleared(case: Case) -> list[tuple[int, Remedy]]:
     return [(0, Remedy(f"wait until {victims} {'has' if len(going) == 1 else 'have'} ended", f"fits {node}"))]
 
 
-def _plans(case: Case, ground: Ground) -> list[Plan]:
+def _plans(case: Case, ground: Ground) -> list[RemedyPlan]:
     """One plan for each distinct way in which a node could be made to take the pod, cheapest first."""
-    plans: dict[frozenset[str], Plan] = {}
+    plans: dict[frozenset[str], RemedyPlan] = {}
     verdicts = NodeVerdicts(case.pod, case.view)
     for node_class in case.classes:
         others = (verdicts.of(name) for name in node_class.members[1 : _MOST_NAMED + 2] if node_class.held)
@@ -110,12 +110,12 @@ def _plans(case: Case, ground: Ground) -> list[Plan]:
                 node, now = case.view.nodes[verdict.node], case.view.snapshot.now
                 edits = edits_for(case.pod, node, verdict.reasons, now, less=less)
                 if edits:
-                    plan = Plan(edits, verdict.node)
+                    plan = RemedyPlan(edits, verdict.node)
                     plans.setdefault(plan.key, plan)
     return sorted(plans.values(), key=lambda plan: (plan.cost, sorted(plan.key)))
 
 
-def _remedy(plan: Plan, case: Case, ground: Ground) -> Remedy:
+def _remedy(plan: RemedyPlan, case: Case, ground: Ground) -> Remedy:
     action = "; and ".join(edit.action for edit in plan.edits)
     pod, view = applied(plan.edits, case)
     changed = ground.engine is not None and view is not case.view  # a node that waits for pods to end

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError, CompileError
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.model.kubernetes.resource_claims import Device
+from tonnage.model.kubernetes.resource_claims import SliceDevice
 
 _DRIVER: Final = re.compile(r"device\.driver\s*==\s*(['\"])([A-Za-z0-9.-]{1,63})\1")
 _AS_DOMAIN: Final = re.compile(
@@ -88,20 +88,20 @@ def _driver_of(expression: str, supply: Supply) -> str:
 
 def _works(expression: str, supply: Supply) -> bool:
     try:
-        supply.selects(expression, "nobody.example.com", Device("none"))
-    except (CompileError, UnsupportedError):
+        supply.selects(expression, "nobody.example.com", SliceDevice("none"))
+    except (CompileError, CelUnsupportedError):
         return False
     except CelError:
         pass  # on a device that is not there
     try:
         for driver, device in _devices(supply):
             supply.selects(expression, driver, device)
-    except (CelError, UnsupportedError):
+    except (CelError, CelUnsupportedError):
         return False
     return True
 
 
-def _devices(supply: Supply) -> Iterator[tuple[str, Device]]:
+def _devices(supply: Supply) -> Iterator[tuple[str, SliceDevice]]:
     """Devices of all drivers, up to a number."""
     number = 0
     for (driver, _), slices in supply.by_pool.items():

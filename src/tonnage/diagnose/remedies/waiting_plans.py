@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.diagnose.remedies.edits import widen
 from tonnage.diagnose.remedies.patch import patch_of
-from tonnage.diagnose.remedies.plan import Plan, applied
+from tonnage.diagnose.remedies.plan import RemedyPlan, applied
 from tonnage.model.verdict import Remedy
 
 _MOST_NAMED: Final = 4
@@ -20,18 +20,18 @@ _MOST_NAMED: Final = 4
 class Merged:
     """Plans that stand alone, and remedies that stand for several, with their cost."""
 
-    alone: tuple[Plan, ...]
+    alone: tuple[RemedyPlan, ...]
     together: tuple[tuple[int, Remedy], ...]
 
 
-def waiting(plans: Iterable[Plan], done: Iterable[frozenset[str]], case: Case) -> Merged:
+def waiting(plans: Iterable[RemedyPlan], done: Iterable[frozenset[str]], case: Case) -> Merged:
     """The plans, of which each waits for one thing, merged.
 
     Left out are those that change all that another one does, and more, and still wait; and those that need
     what one of `done`, changes without waiting, makes do with.
     """
     without = [*done]
-    groups: dict[frozenset[str], dict[frozenset[str], Plan]] = {}
+    groups: dict[frozenset[str], dict[frozenset[str], RemedyPlan]] = {}
     for plan in plans:
         keys = frozenset(edit.key for edit in plan.changes)
         if not keys or not any(enough <= keys for enough in without):
@@ -44,7 +44,7 @@ def waiting(plans: Iterable[Plan], done: Iterable[frozenset[str]], case: Case) -
     )
 
 
-def _any_of(plans: list[Plan], case: Case) -> Remedy:
+def _any_of(plans: list[RemedyPlan], case: Case) -> Remedy:
     shown = [plan.waits[0].waits_for for plan in plans[:_MOST_NAMED]]
     listed = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
     changes = tuple(_for_all(edit, plans, case) for edit in plans[0].changes)
@@ -54,7 +54,7 @@ def _any_of(plans: list[Plan], case: Case) -> Remedy:
     return Remedy(action, "fits the node that they leave", patch_of(case.pod, pod))
 
 
-def _for_all(edit: Edit, plans: list[Plan], case: Case) -> Edit:
+def _for_all(edit: RemedyEdit, plans: list[RemedyPlan], case: Case) -> RemedyEdit:
     """The change so that it does for the node of every plan."""
     if not edit.shape:
         return edit

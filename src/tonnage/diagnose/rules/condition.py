@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.scheduler_message import Said, parsed_message
+from tonnage.diagnose.scheduler_message import SchedulerMessage, parsed_message
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pods import ConditionDiffers
@@ -38,7 +38,7 @@ def findings(case: Case) -> Iterator[Reason]:
         yield _reason(case, differences, theirs.counts, ours.counts)
 
 
-def _differences(case: Case, theirs: Said, ours: Said) -> Iterator[str]:
+def _differences(case: Case, theirs: SchedulerMessage, ours: SchedulerMessage) -> Iterator[str]:
     if not case.decision.message:
         words = _short(case.pod.status.unschedulable_message)
         yield f"by the objects it fits {case.decision.chosen}, and it says {words!r}"

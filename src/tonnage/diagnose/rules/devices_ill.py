@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.explain.nodes.state import GPUS_HEALTHY, utc
-from tonnage.diagnose.remedies.edit import Edit
+from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.devices import DeviceUnhealthy
@@ -27,14 +27,14 @@ def findings(case: Case) -> Iterator[Reason]:
         yield _reason(resource, name, short, case.view.nodes[name], case.view.snapshot.gpu.get(name))
 
 
-def repairs(case: Case) -> Iterator[tuple[str, Edit]]:
+def repairs(case: Case) -> Iterator[tuple[str, RemedyEdit]]:
     """The node, and the change that all its devices of a resource were healthy, for each of those nodes."""
     for resource, name, _ in _short_of(case):
         ill = tuple(named_ills(case.view.snapshot.gpu.get(name), resource))
         which = listed(ill) if ill else f"the {resource} that are not healthy"
         yield (
             name,
-            Edit(
+            RemedyEdit(
                 f"repair {resource} {name}",
                 f"repair on {name} {which}",
                 25,
@@ -43,7 +43,7 @@ def repairs(case: Case) -> Iterator[tuple[str, Edit]]:
         )
 
 
-def _repaired(view: View, *, name: str, resource: str) -> View:
+def _repaired(view: ClusterView, *, name: str, resource: str) -> ClusterView:
     node = view.nodes[name]
     whole = {**node.node.allocatable, resource: node.node.capacity[resource]}
     return view.with_node(replace(node, node=replace(node.node, allocatable=whole)))

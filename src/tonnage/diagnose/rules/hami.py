@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.cluster.hami import (
     HANDSHAKE,
     SCHEDULER,
-    Part,
+    HamiRequest,
     SharedGpu,
     devices_of,
     parts_of,
@@ -73,7 +73,9 @@ def _lists(node: NodeView) -> bool:
     return devices_of(node.node.hami, ()) is not None
 
 
-def _counts_and_text(case: Case, node: NodeView, parts: tuple[Part, ...]) -> tuple[Mapping[str, int], str]:
+def _counts_and_text(
+    case: Case, node: NodeView, parts: tuple[HamiRequest, ...]
+) -> tuple[Mapping[str, int], str]:
     """Why a node's GPUs will not do by HAMi's words, and all in words; empty: they do."""
     if node.node.hami.get(HANDSHAKE, "").startswith(_GONE):
         return {"CardNotHealth": 0}, "HAMi's device plugin has not been heard of there"
@@ -86,7 +88,7 @@ def _counts_and_text(case: Case, node: NodeView, parts: tuple[Part, ...]) -> tup
     return {}, ""
 
 
-def _left(gpus: tuple[SharedGpu, ...], part: Part, words: Mapping[str, int]) -> str:
+def _left(gpus: tuple[SharedGpu, ...], part: HamiRequest, words: Mapping[str, int]) -> str:
     if "CardInsufficientMemory" in words:
         most = max(gpu.left_mib for gpu in gpus)
         return f": asks {part.on(gpus[0])} MiB, the most left on one is {most} MiB"

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.node.preference.board import Joined, best_set
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.topo.families import Boards, Family, board_of_status, family_of, numbered
+from tonnage.diagnose.topo.families import Boards, LinkFamily, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told
 from tonnage.diagnose.topo.topology import FASTER, gpu_set
 from tonnage.model.name_lists import listed
@@ -51,11 +51,11 @@ def _family(joined: Joined, nodes: list[str]) -> GpuFamily:
     return GpuFamily(tuple(nodes), best.gpus, best.slowest, best.total_gb_s, best.numa_nodes)
 
 
-def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, Family, list[str]]]:
+def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, LinkFamily, list[str]]]:
     """The best set of each family of feasible nodes that offers so many whole GPUs, and nodes of it."""
     boards: Boards = {}
     looked: dict[str, int] = {}
-    by_board: dict[int, tuple[Joined, Family, list[str]]] = {}
+    by_board: dict[int, tuple[Joined, LinkFamily, list[str]]] = {}
     for name in case.decision.feasible if case.decision.chosen is not None else ():
         status = case.view.snapshot.gpu.get(name)
         product = case.view.nodes[name].node.labels.get(PRODUCT_LABEL, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.model.kubernetes.cluster import Node
@@ -54,7 +54,7 @@ def layer_of(node: Node, status: GpuStatus | None) -> Layer | None:
     return Layer.PLUGIN if any(label in node.labels for label in _DRIVER) else Layer.DRIVER
 
 
-def _reason(resource: str, view: View) -> Reason:
+def _reason(resource: str, view: ClusterView) -> Reason:
     lost = [n for n, v in view.nodes.items() if v.node.capacity.get(resource, 0) > 0]
     layers = {
         name: layer
@@ -96,7 +96,7 @@ def _reason(resource: str, view: View) -> Reason:
     )
 
 
-def _offered(view: View) -> set[str]:
+def _offered(view: ClusterView) -> set[str]:
     return {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}
 
 

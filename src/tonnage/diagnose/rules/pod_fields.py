@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose import pod_amounts, quantities
-from tonnage.diagnose.case import FieldError
+from tonnage.diagnose.case import ManifestFieldError
 from tonnage.documents.pods.container_fields import field_fault
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.pods.placement import FieldPath, PodFault, label_faults, mapping, text_of
@@ -25,7 +25,7 @@ _STARTED_AGAIN: Final = {
 }
 
 
-def errors(manifest: Manifest) -> Iterator[FieldError]:
+def errors(manifest: Manifest) -> Iterator[ManifestFieldError]:
     """Every refused field of the pod, or of the workload's template."""
     if not manifest.written:  # made, not read: it has its amounts alone
         yield from quantities.errors(manifest)
@@ -35,7 +35,7 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
     where = f"{above}spec"
     amounts = {entry.where: entry for entry in manifest.amounts}
 
-    def at(path: FieldPath) -> Iterator[FieldError]:
+    def at(path: FieldPath) -> Iterator[ManifestFieldError]:
         if path == ("resources",):
             return pod_amounts.errors(manifest, spec, where)
         written = amounts.get(f"{where}{written_path(path)}")
@@ -49,11 +49,15 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
     for fault in label_faults(labels, ("labels",)):
         yield _error(replace(fault, kind=PodFieldInvalid), f"{above or 'metadata.'}labels")
     for entry in faults(spec, at, is_pod=kind == "Pod"):
-        yield entry if isinstance(entry, FieldError) else _error(entry, f"{where}{written_path(entry.path)}")
+        yield (
+            entry
+            if isinstance(entry, ManifestFieldError)
+            else _error(entry, f"{where}{written_path(entry.path)}")
+        )
     yield from _of_kind(kind, text_of(spec, "restartPolicy"), f"{where}.restartPolicy")
 
 
-def _of_kind(kind: str, policy: str, where: str) -> Iterator[FieldError]:
+def _of_kind(kind: str, policy: str, where: str) -> Iterator[ManifestFieldError]:
     """Some workloads bind how their pods are started again."""
     policies = _STARTED_AGAIN.get(kind, (policy,))
     if not policy or policy in policies:
@@ -68,7 +72,7 @@ def _of_kind(kind: str, policy: str, where: str) -> Iterator[FieldError]:
     yield _error(field_fault((), text, message, f"write {' or '.join(policies)}"), where)
 
 
-def _error(fault: PodFault, where: str) -> FieldError:
+def _error(fault: PodFault, where: str) -> ManifestFieldError:
     message = f"{where}: {fault.message}"
     reason = fault.kind(subject="Pod", message=message, remedy=fault.remedy, source=_SOURCE, field=where)
-    return FieldError(where, fault.text, reason)
+    return ManifestFieldError(where, fault.text, reason)

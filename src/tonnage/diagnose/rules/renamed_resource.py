@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import related_names
 from tonnage.model.kubernetes.cluster import Node
@@ -32,7 +32,7 @@ def findings(case: Case) -> Iterator[Reason]:
             )
 
 
-def _remedy(resource: str, related: Mapping[str, tuple[str, ...]], view: View) -> str:
+def _remedy(resource: str, related: Mapping[str, tuple[str, ...]], view: ClusterView) -> str:
     remedy = "ask for the name that is advertised, or change the node's sharing or MIG configuration"
     if not any("/mig-" in name for name in (resource, *related)):
         return remedy

@@ -42,7 +42,7 @@ _UNSURE: Final = Problem(
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class NodeGpus:
     """GPUs of a node and how they are offered. `unsure`: they are divided, and which how is not known."""
 
     devices: tuple[Device, ...]
@@ -56,14 +56,14 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedResources:
     """What a node offers: (healthy, all) by resource, and the labels that say so."""
 
     amounts: dict[ResourceName, tuple[int, int]]
     labels: dict[str, str]
 
 
-def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
+def board_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
     """The GPUs of a node, or what is missing to know them."""
     devices = _from_status(status) if status is not None and status.devices else _from_labels(node)
     if isinstance(devices, Problem):
@@ -75,7 +75,7 @@ def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
     if divided and strategy is MigStrategy.NONE:
         strategy = MigStrategy.MIXED
     sharing = () if divided else _sharing(node, status, len(devices))
-    return Board(devices, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
+    return NodeGpus(devices, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
 
 
 def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
@@ -103,7 +103,7 @@ def devices_of_product(product: str, count: int) -> tuple[Device, ...] | Problem
     return tuple(_device(n, model.product, model.memory_mib) for n in range(count))
 
 
-def divided(board: Board, layout: str, devices: Sequence[int] | None, strategy: str) -> Board | Problem:
+def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strategy: str) -> NodeGpus | Problem:
     """The board with GPUs (by index; None: all that can be) in another MIG layout."""
     chosen = [d for d in board.devices if devices is None or d.index in devices]
     if board.unsure and devices is not None:
@@ -127,12 +127,12 @@ def divided(board: Board, layout: str, devices: Sequence[int] | None, strategy: 
     mig_strategy = MigStrategy(strategy) if strategy else config.mig_strategy
     if mig_strategy is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
         mig_strategy = MigStrategy.MIXED
-    return Board(
+    return NodeGpus(
         tuple(changed.get(d.index, d) for d in board.devices), replace(config, mig_strategy=mig_strategy)
     )
 
 
-def shared(board: Board, resource: str, replicas: int, *, rename: bool) -> Board | Problem:
+def shared(board: NodeGpus, resource: str, replicas: int, *, rename: bool) -> NodeGpus | Problem:
     """The board with devices of a resource (empty: whole GPUs) offered so many times."""
     try:
         name = parse_resource_name(resource or GPU)
@@ -147,7 +147,7 @@ def shared(board: Board, resource: str, replicas: int, *, rename: bool) -> Board
     return replace(board, config=replace(board.config, shared=(*others, *entry)))
 
 
-def offer_of(board: Board) -> Offer:
+def offer_of(board: NodeGpus) -> OfferedResources:
     """What the board's node offers, as its agent would."""
     inventory = Inventory(board.devices)
     plan = share(inventory, board.config)
@@ -158,10 +158,10 @@ def offer_of(board: Board) -> Offer:
     labels = gpu_labels(inventory, board.config, plan, Machine())
     labels.pop(f"{NVIDIA}/gpu.machine", None)
     labels.pop(f"{NVIDIA}/gpu.mode", None)
-    return Offer(amounts, labels)
+    return OfferedResources(amounts, labels)
 
 
-def with_offer(node: Node, before: Offer, after: Offer) -> Node:
+def with_offer(node: Node, before: OfferedResources, after: OfferedResources) -> Node:
     """The node with what it offers after the change. A resource that it no longer offers stands at zero."""
     allocatable, capacity = dict(node.allocatable), dict(node.capacity)
     gone = {name for name in (*capacity, *allocatable) if _is_gpu(name)}

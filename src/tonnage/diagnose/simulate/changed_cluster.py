@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import pod_requests
-from tonnage.decide.kubernetes.view import View, as_kept
-from tonnage.diagnose.simulate.boards import Board, Offer
+from tonnage.decide.kubernetes.view import ClusterView, as_kept
+from tonnage.diagnose.simulate.boards import NodeGpus, OfferedResources
 from tonnage.diagnose.simulate.quotas import Purse
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node, Pod, PodStatus, Requests
@@ -28,7 +28,7 @@ class Origin(StrEnum):
     ADDED = "added"
 
 
-class Cause(StrEnum):
+class DisplacementCause(StrEnum):
     """What displaced a pod."""
 
     DRAINED = "drained"
@@ -43,13 +43,13 @@ _NEW: Final = PodStatus()
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WaitingPod:
     """A pod that looks for a place. `node` and `cause` are where it ran before, and why no longer."""
 
     pod: Pod
     origin: Origin
     node: str = ""
-    cause: Cause | None = None
+    cause: DisplacementCause | None = None
 
     @property
     def asked_for(self) -> bool:
@@ -61,11 +61,11 @@ class Candidate:
 class Memory:
     """What was worked out before, for all alternatives: thousands of nodes have a handful of boards."""
 
-    boards: dict[Hashable, Board | Problem] = field(default_factory=dict)
+    boards: dict[Hashable, NodeGpus | Problem] = field(default_factory=dict)
     """By what a node says of its GPUs."""
-    changed: dict[Hashable, Board | Problem] = field(default_factory=dict)
+    changed: dict[Hashable, NodeGpus | Problem] = field(default_factory=dict)
     """By the identity of a board and what is done to it."""
-    offers: dict[int, tuple[Board, Offer]] = field(default_factory=dict)
+    offers: dict[int, tuple[NodeGpus, OfferedResources]] = field(default_factory=dict)
     """By the identity of a board, which is kept alive."""
 
 
@@ -77,18 +77,18 @@ class Fork:
     they belonged to. `in_order`: pods are placed in order of creation, whatever their priority.
     """
 
-    base: View
+    base: ClusterView
     memory: Memory
     nodes: dict[str, Node | None] = field(default_factory=dict)
     held: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
-    boards: dict[str, Board] = field(default_factory=dict)
-    queue: list[Candidate] = field(default_factory=list)
-    lost: list[Candidate] = field(default_factory=list)
+    boards: dict[str, NodeGpus] = field(default_factory=dict)
+    queue: list[WaitingPod] = field(default_factory=list)
+    lost: list[WaitingPod] = field(default_factory=list)
     left: list[Pod] = field(default_factory=list)
     copied: dict[str, str] = field(default_factory=dict)
     """By added node, the one it is like."""
     in_order: bool = False
-    refused: list[tuple[Candidate, Reason]] = field(default_factory=list)
+    refused: list[tuple[WaitingPod, Reason]] = field(default_factory=list)
     """Added pods that the API server does not let in."""
     purse: Purse = field(init=False)
     problems: list[Problem] = field(default_factory=list)
@@ -124,14 +124,14 @@ class Fork:
             return tuple(zip(view.pods, view.amounts, strict=True))
         return tuple((pod, pod_requests(pod)) for pod in self.pods_on(name))
 
-    def displace(self, name: str, pods: Iterable[Pod], cause: Cause) -> None:
+    def displace(self, name: str, pods: Iterable[Pod], cause: DisplacementCause) -> None:
         """Take pods off a node; who has a controller is made anew, the others are lost."""
         leaving = {pod.key: pod for pod in pods}
         if not leaving:
             return
         self.held[name] = tuple(pod for pod in self.pods_on(name) if pod.key not in leaving)
         for pod in leaving.values():
-            candidate = Candidate(pod if pod.owner is None else fresh(pod), Origin.DISPLACED, name, cause)
+            candidate = WaitingPod(pod if pod.owner is None else fresh(pod), Origin.DISPLACED, name, cause)
             (self.lost if pod.owner is None else self.queue).append(candidate)
 
     def end(self, pods: Iterable[Pod]) -> None:
@@ -152,13 +152,13 @@ class Fork:
     def add(self, pods: Iterable[Pod]) -> None:
         """New pods, as far as they are let in."""
         for pod in (as_kept(pod, self.base.profile) for pod in pods):
-            candidate, reason = Candidate(pod, Origin.ADDED), self.purse.refusal(pod)
+            candidate, reason = WaitingPod(pod, Origin.ADDED), self.purse.refusal(pod)
             if reason is None:
                 self.queue.append(candidate)
             else:
                 self.refused.append((candidate, reason))
 
-    def turn(self, candidate: Candidate) -> tuple[int, int, float, str, str]:
+    def turn(self, candidate: WaitingPod) -> tuple[int, int, float, str, str]:
         """The scheduler's order: by priority, then by age; what is made anew comes after what waits."""
         pod = candidate.pod
         age = pod.created.timestamp() if pod.created is not None else 0.0
@@ -176,11 +176,11 @@ def fresh(pod: Pod) -> Pod:
     return replace(pod, node_name="", status=_NEW)
 
 
-def fork_of(base: View, memory: Memory) -> Fork:
+def fork_of(base: ClusterView, memory: Memory) -> Fork:
     """The cluster as it is, with the pods that wait."""
     fork = Fork(base, memory)
     fork.queue = [
-        Candidate(replace(pod, status=replace(pod.status, nominated_node="")), Origin.PENDING)
+        WaitingPod(replace(pod, status=replace(pod.status, nominated_node="")), Origin.PENDING)
         for pod in base.snapshot.pods
         if not pod.node_name and not pod.finished and not pod.status.terminating
     ]

@@ -9,14 +9,14 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.simulate.changed_cluster import Candidate, Fork
+from tonnage.diagnose.simulate.changed_cluster import Fork, WaitingPod
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
-    Allocation,
+    ClaimAllocation,
     NodeScope,
     ResourceClaim,
     ResourceSlice,
@@ -32,7 +32,7 @@ def snapshot_after(fork: Fork) -> Snapshot:
     snapshot = fork.base.snapshot
     templates = Snapshot(claim_templates=snapshot.claim_templates)
     made: list[ResourceClaim] = []
-    queue: list[Candidate] = []
+    queue: list[WaitingPod] = []
     for candidate in fork.queue:
         pod = candidate.pod
         if candidate.node and pod.claims:
@@ -46,7 +46,7 @@ def snapshot_after(fork: Fork) -> Snapshot:
     return replace(snapshot, slices=tuple(_slices(fork)), claims=(*claims, *made))
 
 
-def supply_for(snapshot: Snapshot, base: View) -> Supply:
+def supply_for(snapshot: Snapshot, base: ClusterView) -> Supply:
     """What the slices offer, as the view's release counts it."""
     gates = gates_of(base.profile.minor)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
@@ -80,7 +80,7 @@ def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | Un
         own = any(s.scope is not None and s.scope.name for entry in picked
                   for s in supply.by_pool.get((entry.id.driver, entry.id.pool), ()))  # fmt: skip
         devices = tuple(AllocatedDevice(entry.request, entry.id, entry.admin) for entry in picked)
-        allocated = replace(claim, allocation=Allocation(devices, (here,) if own else None))
+        allocated = replace(claim, allocation=ClaimAllocation(devices, (here,) if own else None))
         claims[claim.key] = allocated
         held.update({entry.id: allocated for entry in picked if not entry.admin})
     return Allocator(replace(supply, claims=claims, held=held))

@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 
 from tonnage.decide.node.units import fits
 from tonnage.diagnose.simulate import boards
-from tonnage.diagnose.simulate.boards import Board, Offer, board_of_node, offer_of, with_offer
-from tonnage.diagnose.simulate.changed_cluster import Cause, Fork, stays_with_node
+from tonnage.diagnose.simulate.boards import NodeGpus, OfferedResources, board_of_node, offer_of, with_offer
+from tonnage.diagnose.simulate.changed_cluster import DisplacementCause, Fork, stays_with_node
 from tonnage.model.changes import (
     AddNodes,
-    Chosen,
-    Cordon,
+    CordonNode,
     Drain,
     NodeChange,
+    NodeSelection,
     RemoveNodes,
     SetMig,
     SetSharing,
@@ -51,8 +51,8 @@ def change_nodes(fork: Fork, change: NodeChange) -> None:
                     nodes_by_problem.setdefault(problem, []).append(name)
             case Drain():
                 fork.nodes[name] = replace(fork.node(name), unschedulable=True)
-                fork.displace(name, _evicted(fork, name), Cause.DRAINED)
-            case Cordon():
+                fork.displace(name, _evicted(fork, name), DisplacementCause.DRAINED)
+            case CordonNode():
                 fork.nodes[name] = replace(fork.node(name), unschedulable=not change.undo)
             case RemoveNodes():
                 _remove(fork, name)
@@ -61,7 +61,7 @@ def change_nodes(fork: Fork, change: NodeChange) -> None:
         fork.problems.append(Problem(text, change.where, problem.why, problem.remedy))
 
 
-def chosen_nodes(fork: Fork, chosen: Chosen) -> list[str]:
+def chosen_nodes(fork: Fork, chosen: NodeSelection) -> list[str]:
     """Names of the nodes that are meant, in the order of names."""
     names = (name for name in fork.names() if fits(chosen.name, name))
     if not chosen.labels:
@@ -70,7 +70,7 @@ def chosen_nodes(fork: Fork, chosen: Chosen) -> list[str]:
     return sorted(name for name in names if pairs <= dict(fork.node(name).labels).items())
 
 
-def _nobody(fork: Fork, chosen: Chosen, where: str) -> Problem:
+def _nobody(fork: Fork, chosen: NodeSelection, where: str) -> Problem:
     there = listed(sorted(fork.names()), 5) or "none"
     return Problem(f"no node is {chosen}", where, remedy=f"nodes: {there} (* stands for any text)")
 
@@ -93,13 +93,13 @@ def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
     if isinstance(holders, Problem):
         return holders
     changed = fork.nodes[name] = with_offer(node, now, then)
-    fork.displace(name, [pod for pod, _ in requested if pod.key in holders], Cause.REPARTITIONED)
+    fork.displace(name, [pod for pod, _ in requested if pod.key in holders], DisplacementCause.REPARTITIONED)
     left = [(pod, wants) for pod, wants in requested if pod.key not in holders]
-    fork.displace(name, _too_many(changed, left), Cause.RESHARED)
+    fork.displace(name, _too_many(changed, left), DisplacementCause.RESHARED)
     return None
 
 
-def _changed(fork: Fork, board: Board, change: SetMig | SetSharing) -> Board | Problem:
+def _changed(fork: Fork, board: NodeGpus, change: SetMig | SetSharing) -> NodeGpus | Problem:
     if isinstance(change, SetMig):
         how: tuple[object, ...] = change.layout, change.devices, change.strategy
     else:
@@ -111,13 +111,13 @@ def _changed(fork: Fork, board: Board, change: SetMig | SetSharing) -> Board | P
             changed = boards.divided(board, change.layout, change.devices, change.strategy)
         else:
             changed = boards.shared(board, change.resource, change.replicas, rename=change.rename)
-        if isinstance(changed, Board) and not board.unsure and changed.key == board.key:
+        if isinstance(changed, NodeGpus) and not board.unsure and changed.key == board.key:
             changed = board
         fork.memory.changed[key] = changed
     return changed
 
 
-def _board(fork: Fork, name: str) -> Board | Problem:
+def _board(fork: Fork, name: str) -> NodeGpus | Problem:
     board = fork.boards.get(name)
     if board is not None:
         return board
@@ -129,14 +129,14 @@ def _board(fork: Fork, name: str) -> Board | Problem:
     return remembered
 
 
-def _offer(fork: Fork, board: Board) -> Offer:
+def _offer(fork: Fork, board: NodeGpus) -> OfferedResources:
     remembered = fork.memory.offers.get(id(board))
     if remembered is None:
         remembered = fork.memory.offers[id(board)] = board, offer_of(board)
     return remembered[1]
 
 
-def _same(node: Node, offer: Offer) -> bool:
+def _same(node: Node, offer: OfferedResources) -> bool:
     """Whether a node offers just that already."""
     now = {n: a for n, a in node.capacity.items() if a and n.startswith((GPU, MIG_PREFIX))}
     return now == {name: every for name, (_, every) in offer.amounts.items()}
@@ -185,7 +185,7 @@ def _evicted(fork: Fork, name: str) -> list[Pod]:
 
 
 def _remove(fork: Fork, name: str) -> None:
-    fork.displace(name, _evicted(fork, name), Cause.REMOVED)
+    fork.displace(name, _evicted(fork, name), DisplacementCause.REMOVED)
     fork.left += fork.pods_on(name)
     fork.held[name] = ()
     fork.boards.pop(name, None)
@@ -229,7 +229,7 @@ def _template(fork: Fork, change: AddNodes) -> Node | Problem:
     """What the new nodes are like, but for their names."""
     if change.like:
         if change.like not in fork.names():
-            return _nobody(fork, Chosen(change.like), change.where)
+            return _nobody(fork, NodeSelection(change.like), change.where)
         node = fork.node(change.like)
         amounts = {**node.allocatable, **change.amounts}
         capacity = {**node.capacity, **change.amounts}
@@ -242,7 +242,7 @@ def _template(fork: Fork, change: AddNodes) -> Node | Problem:
     devices = boards.devices_of_product(change.product, change.gpus)
     if isinstance(devices, Problem):
         return devices
-    offer = _offer(fork, Board(devices, PluginConfig()))
+    offer = _offer(fork, NodeGpus(devices, PluginConfig()))
     amounts = {"pods": 110, **change.amounts, **{name: n for name, (n, _) in offer.amounts.items()}}
     return Node("", {**offer.labels, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
                 taints=change.taints, allocatable=amounts, capacity=amounts, ready=True)  # fmt: skip

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.diagnose.simulate.changed_cluster import Candidate
+from tonnage.diagnose.simulate.changed_cluster import WaitingPod
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.verdict import Verdict
 
@@ -17,7 +17,7 @@ MOST_NAMED = 10
 class Fate:
     """What became of a pod that looked for a place: a node, or why none. `lost`: nobody makes it anew."""
 
-    candidate: Candidate
+    candidate: WaitingPod
     node: str | None = None
     code: str = ""
     lost: bool = False
@@ -120,7 +120,7 @@ class ResourceFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulatedCluster:
     """A cluster once every pod has been tried. `placed` counts all pods that have a node."""
 
     name: str
@@ -183,8 +183,8 @@ class Outcome:
 class WhatIf:
     """The cluster before, and each alternative after its changes."""
 
-    before: Outcome
-    alternatives: tuple[Outcome, ...]
+    before: SimulatedCluster
+    alternatives: tuple[SimulatedCluster, ...]
 
     @property
     def worse(self) -> bool:

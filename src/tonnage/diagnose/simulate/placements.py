@@ -16,8 +16,8 @@ from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.scheduler.fleet.engine import FleetEngine, turns_of
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.simulate.changed_cluster import Fork
 from tonnage.diagnose.simulate.claims import UnknownDevices, snapshot_after, supply_for, with_allocated
 from tonnage.diagnose.simulate.pod_shapes import group_of, stays_refused
@@ -44,7 +44,7 @@ class Placed:
 class Scene:
     """Nodes with what they hold, as view and as columns; `come` are placed pods that the view lacks yet."""
 
-    view: View
+    view: ClusterView
     nodes: dict[str, NodeView]
     fleet: Fleet
     least_priority: int | None
@@ -100,7 +100,7 @@ class Scene:
         """How many pods have a node."""
         return sum(len(n.pods) for n in self.nodes.values()) + sum(map(len, self.come.values()))
 
-    def settled(self) -> View:
+    def settled(self) -> ClusterView:
         """The view with every pod that was placed."""
         for name, pods in self.come.items():
             self.nodes[name] = self.nodes[name].plus(replace(pod, node_name=name) for pod in pods)
@@ -147,7 +147,7 @@ class Scene:
         self.fleet.put(pod, node)
         return Placed(node)
 
-    def _preempted(self, pod: Pod, decision: Decision) -> Placed:
+    def _preempted(self, pod: Pod, decision: SchedulingDecision) -> Placed:
         name = decision.nominated or ""
         for involved in (pod, *decision.victims):
             if involved.claims:
@@ -189,7 +189,7 @@ def scene_of(fork: Fork) -> Scene:
     if fork.nodes:
         gpu = {name: status for name, status in gpu.items() if name not in fork.nodes}
     snapshot = replace(snapshot, nodes=tuple(n.node for n in nodes.values()), gpu=gpu)
-    view = View(nodes, {}, snapshot, base.profile, any(n.shy for n in nodes.values()), allocator)
+    view = ClusterView(nodes, {}, snapshot, base.profile, any(n.shy for n in nodes.values()), allocator)
     return Scene(view, nodes, fleet_of(view), _least(nodes.values()))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tonnage.decide.kubernetes.requests import written_amount
-from tonnage.diagnose.simulate.outcomes import MOST_NAMED, Outcome, ResourceFigures, WhatIf
+from tonnage.diagnose.simulate.outcomes import MOST_NAMED, ResourceFigures, SimulatedCluster, WhatIf
 from tonnage.model.name_lists import listed
 
 _MOST_LINES = 12
@@ -76,7 +76,7 @@ def _measure_text(figure: ResourceFigures | None, measure: str) -> str:
     return str(figure.stranded_amount) if measure == "stranded" else f"{figure.fragmented_percent:.1f} %"
 
 
-def _waiting(outcome: Outcome) -> Iterator[str]:
+def _waiting(outcome: SimulatedCluster) -> Iterator[str]:
     for group in outcome.waiting[:_MOST_LINES]:
         layer = f"[{group.layer}] " if group.layer else ""
         code = f"  ({group.code})" if group.code else ""
@@ -89,13 +89,13 @@ def _waiting(outcome: Outcome) -> Iterator[str]:
         yield f"{len(outcome.waiting) - _MOST_LINES} more reasons: -o json"
 
 
-def _unknown(outcome: Outcome) -> Iterator[str]:
+def _unknown(outcome: SimulatedCluster) -> Iterator[str]:
     for text, names in [*outcome.unknown.items()][:_MOST_LINES]:
         yield f"{_pods(len(names))} UNKNOWN: {text}"
         yield f"  {listed(names, 4)}"
 
 
-def _displaced(outcome: Outcome) -> Iterator[str]:
+def _displaced(outcome: SimulatedCluster) -> Iterator[str]:
     by_cause: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for fate in outcome.of(displaced=True):
@@ -112,7 +112,7 @@ def _displaced(outcome: Outcome) -> Iterator[str]:
         yield f"{_pods(len(lost))} would be lost, as no controller makes them anew: {listed(lost, 4)}"
 
 
-def _stranded(outcome: Outcome) -> Iterator[str]:
+def _stranded(outcome: SimulatedCluster) -> Iterator[str]:
     for figures in outcome.resources:
         for part in figures.stranded or ():
             yield f"{part.amount} {figures.name} stranded by {part.cause} on {listed(part.nodes, 4)}"

@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.remedies.edits import uncordon
-from tonnage.diagnose.simulate.changed_cluster import Candidate
+from tonnage.diagnose.simulate.changed_cluster import WaitingPod
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.pod_shapes import group_of
 from tonnage.model.layer import Layer
@@ -22,14 +22,14 @@ MOST_ASKED: Final = 32
 
 
 def reasons_of(
-    candidates: Iterable[Candidate], ground: Ground, closed: Iterable[str]
+    candidates: Iterable[WaitingPod], ground: Ground, closed: Iterable[str]
 ) -> tuple[tuple[Waiting, ...], dict[str, str]]:
     """Pods that wait by their reason, most first; and the code by pod (`namespace/name`).
 
     `closed`: nodes that the alternative itself closes, which no remedy opens again.
     """
     opening = tuple(uncordon(ground.view.nodes[name]).action for name in closed if name in ground.view.nodes)
-    groups: dict[Hashable, list[Candidate]] = {}
+    groups: dict[Hashable, list[WaitingPod]] = {}
     for candidate in candidates:
         groups.setdefault(group_of(candidate.pod, shunned=ground.view.shy), []).append(candidate)
     by_key: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
@@ -48,7 +48,7 @@ def reasons_of(
     return waiting, {name: candidate.code for candidate in waiting for name in candidate.pods}
 
 
-def refusals_of(refused: Iterable[tuple[Candidate, Reason]]) -> tuple[Waiting, ...]:
+def refusals_of(refused: Iterable[tuple[WaitingPod, Reason]]) -> tuple[Waiting, ...]:
     """Pods that never come to be, by what the API server says."""
     by_key: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
     for candidate, reason in refused:
@@ -59,7 +59,7 @@ def refusals_of(refused: Iterable[tuple[Candidate, Reason]]) -> tuple[Waiting, .
 
 
 def _reason(
-    candidate: Candidate, ground: Ground, opening: tuple[str, ...]
+    candidate: WaitingPod, ground: Ground, opening: tuple[str, ...]
 ) -> tuple[str, str, Verdict, str, str]:
     """Code, layer, verdict, message and remedy. That nothing could be preempted was found out before."""
     explanation = explain_on(ground, replace(candidate.pod, may_preempt=False))
@@ -86,5 +86,5 @@ def _code(explanation: Explanation) -> tuple[str, str]:
     return best or (NoNodes.code, Layer.SCHEDULER.value)
 
 
-def _name(candidate: Candidate) -> str:
+def _name(candidate: WaitingPod) -> str:
     return f"{candidate.pod.namespace}/{candidate.pod.name}"

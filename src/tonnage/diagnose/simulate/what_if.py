@@ -6,19 +6,27 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose.cluster_view import LARGE, Ground, marks_of
 from tonnage.diagnose.missing_kinds import OF_CLAIMS
 from tonnage.diagnose.notable_nodes import remarkable_of
-from tonnage.diagnose.simulate.changed_cluster import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
+from tonnage.diagnose.simulate.changed_cluster import (
+    DisplacementCause,
+    Fork,
+    Memory,
+    Origin,
+    WaitingPod,
+    fork_of,
+    fresh,
+)
 from tonnage.diagnose.simulate.measures import figures_of
 from tonnage.diagnose.simulate.node_changes import change_nodes, chosen_nodes
-from tonnage.diagnose.simulate.outcomes import Fate, Outcome, WhatIf
+from tonnage.diagnose.simulate.outcomes import Fate, SimulatedCluster, WhatIf
 from tonnage.diagnose.simulate.placements import Placed, Scene, scene_of
 from tonnage.diagnose.simulate.pod_shapes import Reference, references_of
 from tonnage.diagnose.simulate.waiting_reasons import reasons_of, refusals_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
-from tonnage.model.changes import AddWorkload, Alternative, Cordon, Drain, Replay, Scale
+from tonnage.model.changes import AddWorkload, Alternative, CordonNode, Drain, Replay, ScaleWorkload
 from tonnage.model.errors import ConfigError
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.name_lists import listed
@@ -56,11 +64,11 @@ def what_if(
     return WhatIf(before, tuple(outcomes))
 
 
-def forked(base: View, memory: Memory, alternative: Alternative) -> Fork:
+def forked(base: ClusterView, memory: Memory, alternative: Alternative) -> Fork:
     """The cluster under the changes of an alternative, in their order; no pod is placed yet."""
     fork = fork_of(base, memory)
     for change in alternative.changes:
-        if isinstance(change, AddWorkload | Scale | Replay):
+        if isinstance(change, AddWorkload | ScaleWorkload | Replay):
             change_workloads(fork, change)
         else:
             change_nodes(fork, change)
@@ -69,7 +77,7 @@ def forked(base: View, memory: Memory, alternative: Alternative) -> Fork:
 
 def _outcome(
     alternative: Alternative, fork: Fork, references: Mapping[str, tuple[Reference, ...]], tell: Tell | None
-) -> Outcome:
+) -> SimulatedCluster:
     scene = scene_of(fork)
     fates = list(_fates(scene, fork, lambda done, of: tell(alternative.name, done, of) if tell else None))
     waits = [f.candidate for f in fates if f.node is None and not f.unknown]
@@ -80,7 +88,7 @@ def _outcome(
     for fate in fates:
         for cause in fate.unknown:
             unknown.setdefault(cause, []).append(fate.name)
-    return Outcome(
+    return SimulatedCluster(
         alternative.name,
         tuple(map(str, alternative.changes)),
         len(scene.nodes),
@@ -96,7 +104,7 @@ def _outcome(
 def _closed(fork: Fork, alternative: Alternative) -> frozenset[str]:
     """Nodes that the alternative cordons or drains."""
     closing = (
-        c for c in alternative.changes if isinstance(c, Drain) or (isinstance(c, Cordon) and not c.undo)
+        c for c in alternative.changes if isinstance(c, Drain) or (isinstance(c, CordonNode) and not c.undo)
     )
     return frozenset(name for change in closing for name in chosen_nodes(fork, change.nodes))
 
@@ -127,7 +135,7 @@ def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterab
         placed = scene.place(candidate.pod) if not unread else Placed(unknown=unread)
         fates[candidate.pod.key] = Fate(candidate, placed.node, unknown=placed.unknown)
         for victim in placed.victims:
-            again = Candidate(fresh(victim), Origin.DISPLACED, victim.node_name, Cause.PREEMPTED)
+            again = WaitingPod(fresh(victim), Origin.DISPLACED, victim.node_name, DisplacementCause.PREEMPTED)
             fates.pop(victim.key, None)
             if victim.owner is None:
                 fork.lost.append(again)

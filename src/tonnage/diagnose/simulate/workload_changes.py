@@ -10,8 +10,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission.chain import admission_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
-from tonnage.diagnose.simulate.changed_cluster import Candidate, Fork, Origin, fresh
-from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange
+from tonnage.diagnose.simulate.changed_cluster import Fork, Origin, WaitingPod, fresh
+from tonnage.model.changes import AddWorkload, Replay, ScaleWorkload, WorkloadChange
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Manifest, Pod
 from tonnage.model.reasons.quota import QuotaRowsReason
@@ -27,7 +27,7 @@ def change_workloads(fork: Fork, change: WorkloadChange) -> None:
     match change:
         case AddWorkload():
             _add(fork, change)
-        case Scale():
+        case ScaleWorkload():
             _scale(fork, change)
         case Replay():
             _replay(fork)
@@ -78,7 +78,7 @@ def _let_in(manifest: Manifest, count: int, fork: Fork) -> Pod | None:
     if not reasons:
         return admission.manifest.pod
     pods = _numbered(manifest.pod, manifest.name or "pod", count, fork, alone=manifest.kind == "Pod")
-    fork.refused += [(Candidate(pod, Origin.ADDED), reasons[0]) for pod in pods]
+    fork.refused += [(WaitingPod(pod, Origin.ADDED), reasons[0]) for pod in pods]
     return None
 
 
@@ -98,7 +98,7 @@ def _numbered(pod: Pod, name: str, count: int, fork: Fork, *, alone: bool) -> li
     return copies
 
 
-def _scale(fork: Fork, change: Scale) -> None:
+def _scale(fork: Fork, change: ScaleWorkload) -> None:
     kind = _KINDS.get(change.kind.lower(), change.kind.lower().removesuffix("s"))
     pods = [pod for pod in _everyone(fork) if pod.namespace == change.namespace
             and _belongs(pod, kind, change.name)]  # fmt: skip
@@ -150,7 +150,7 @@ def _replay(fork: Fork) -> None:
     for name in fork.names():
         stay = tuple(p for p in fork.pods_on(name) if p.owner is not None and p.owner.kind == "Node")
         moved = [p for p in fork.pods_on(name) if p not in stay and not p.status.terminating]
-        fork.queue += [Candidate(fresh(pod), Origin.REPLAYED, name) for pod in moved]
+        fork.queue += [WaitingPod(fresh(pod), Origin.REPLAYED, name) for pod in moved]
         fork.held[name] = stay
     fork.queue = [
         replace(candidate, origin=Origin.REPLAYED) if candidate.origin is not Origin.ADDED else candidate

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tonnage.decide.node.preference.board import Board, board_of, is_amd
+from tonnage.decide.node.preference.board import GpuTopology, board_of, is_amd
 from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.name_lists import listed
@@ -28,7 +28,7 @@ class FamilyKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class LinkFamily:
     """`links` are those of one GPU (0: none); `groups` the indices that fast links join, where not all."""
 
     kind: FamilyKind
@@ -63,7 +63,7 @@ class Family:
 
 
 _MOST_DEVICES: Final = 256
-Boards = dict[tuple[GpuDevice, ...], Board]
+Boards = dict[tuple[GpuDevice, ...], GpuTopology]
 
 
 def numbered(status: GpuStatus) -> tuple[GpuDevice, ...]:
@@ -77,7 +77,7 @@ def numbered(status: GpuStatus) -> tuple[GpuDevice, ...]:
     return tuple(status.devices[place] for _, _, place in ordered[:_MOST_DEVICES])
 
 
-def board_of_status(devices: Iterable[GpuDevice], boards: Boards) -> Board:
+def board_of_status(devices: Iterable[GpuDevice], boards: Boards) -> GpuTopology:
     """The board that a node's agent describes; nodes that are built alike share one in `boards`."""
     alike = tuple(_identity(device) for device in devices)
     board = boards.get(alike)
@@ -116,26 +116,28 @@ def links_of(devices: Iterable[GpuDevice]) -> Iterator[Link]:
                 yield Link(device.uuid, target, links.nvlinks, links.level)
 
 
-def family_of(board: Board) -> Family:
+def family_of(board: GpuTopology) -> LinkFamily:
     """The family of a node with this board."""
     products = tuple(sorted({device.product for device in board.devices}))
     count = len(board.devices)
     if count <= 1:
-        return Family(FamilyKind.ALONE, products, count)
+        return LinkFamily(FamilyKind.ALONE, products, count)
     if all(board.switched):
-        return Family(FamilyKind.NVSWITCH, products, count, min(board.switched))
+        return LinkFamily(FamilyKind.NVSWITCH, products, count, min(board.switched))
     amd = all(is_amd(device) for device in board.devices)
     groups = tuple(_groups(board))
     if not groups:
-        return Family(FamilyKind.PCI, products, count)
+        return LinkFamily(FamilyKind.PCI, products, count)
     links = max(sum(row) for row in board.nvlinks)
     everyone = all(n for i, row in enumerate(board.nvlinks) for j, n in enumerate(row) if i != j)
     if everyone:
-        return Family(FamilyKind.XGMI if amd else FamilyKind.NVLINK, products, count, links)
-    return Family(FamilyKind.XGMI_GROUPS if amd else FamilyKind.NVLINK_GROUPS, products, count, links, groups)
+        return LinkFamily(FamilyKind.XGMI if amd else FamilyKind.NVLINK, products, count, links)
+    return LinkFamily(
+        FamilyKind.XGMI_GROUPS if amd else FamilyKind.NVLINK_GROUPS, products, count, links, groups
+    )
 
 
-def _groups(board: Board) -> Iterator[tuple[int, ...]]:
+def _groups(board: GpuTopology) -> Iterator[tuple[int, ...]]:
     """Indices that fast links join, straight or over others; GPUs without such links stand in none."""
     left = set(range(len(board.devices)))
     while left:
@@ -150,12 +152,12 @@ def _groups(board: Board) -> Iterator[tuple[int, ...]]:
             yield tuple(board.devices[place].index for place in sorted(group))
 
 
-def pools_that_differ(rows: Iterable[tuple[str, str, str, Family]]) -> Iterator[str]:
+def pools_that_differ(rows: Iterable[tuple[str, str, str, LinkFamily]]) -> Iterator[str]:
     """TOP-1: families that one resource name offers alike, though they are not one pool.
 
     A row is a node, a resource that it offers, its product label, its family; one GPU alone does not count.
     """
-    by_resource: dict[str, dict[tuple[str, Family], list[str]]] = {}
+    by_resource: dict[str, dict[tuple[str, LinkFamily], list[str]]] = {}
     for node, resource, product, family in rows:
         if resource and family.kind is not FamilyKind.ALONE:
             by_resource.setdefault(resource, {}).setdefault((product, family), []).append(node)

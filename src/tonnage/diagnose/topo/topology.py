@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tonnage.decide.node.preference.board import Board, Joined, best_set, joined
+from tonnage.decide.node.preference.board import GpuTopology, Joined, best_set, joined
 from tonnage.diagnose.topo.contradictions import topo_doubts
 from tonnage.diagnose.topo.families import (
     Boards,
-    Family,
+    LinkFamily,
     board_of_status,
     family_of,
     numbered,
@@ -47,8 +47,8 @@ class NodeTopology:
     """A node's board with who holds what."""
 
     node: str
-    board: Board
-    family: Family
+    board: GpuTopology
+    family: LinkFamily
     rows: tuple[GpuRow, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
     return NodeTopology(status.node, board, family_of(board), rows)
 
 
-def topology_of_board(node: str, board: Board) -> NodeTopology:
+def topology_of_board(node: str, board: GpuTopology) -> NodeTopology:
     """The topology of this machine, as its driver describes it."""
     rows = tuple(
         GpuRow(d.index, d.uuid, d.product, d.numa_node, d.pci_bus_id, healthy=d.healthy)

@@ -14,14 +14,14 @@ from tonnage.documents.device_plugin.health import health_policy
 from tonnage.documents.device_plugin.rules import chosen_block, offered_name, problems_of
 from tonnage.documents.device_plugin.schema import (
     DevicePluginConfig,
-    Flags,
+    PluginFlagsSection,
     ReplicatedResource,
     ReplicatedResources,
     ResourcePattern,
 )
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.yaml.bounds import AGENT_VALUES
-from tonnage.documents.yaml.reader import Located, Path, parse_yaml
+from tonnage.documents.yaml.reader import MarkedDocument, Path, parse_yaml
 from tonnage.documents.yaml.source import unknown_fields, validate
 from tonnage.model.devices.sharing import (
     DeviceIdStrategy,
@@ -79,7 +79,7 @@ def parse_device_plugin_config(
     return replace(_decided(document), remarks=remarks[:_MOST_REMARKS])
 
 
-def _with_values(located: Located) -> Located:
+def _with_values(located: MarkedDocument) -> MarkedDocument:
     """The document without keys that have no value; one without any content is every default.
 
     Unknown keys stay, to be complained about.
@@ -110,7 +110,7 @@ def _pruned(value: JsonValue, path: Path, unknown_paths: Set[Path]) -> JsonValue
     return value
 
 
-def _overridden(located: Located, overrides: Iterable[Override]) -> Located:
+def _overridden(located: MarkedDocument, overrides: Iterable[Override]) -> MarkedDocument:
     """The document with what flags and variables say in the place of what it says itself."""
     value, elsewhere = located.value, dict[Path, str]()
     for override in overrides:
@@ -130,7 +130,7 @@ def _with(value: JsonValue, path: Path, new: JsonValue) -> JsonValue:
     return None if inner is None else {**value, str(path[0]): inner}
 
 
-def _without_unknown(located: Located) -> tuple[Located, tuple[str, ...]]:
+def _without_unknown(located: MarkedDocument) -> tuple[MarkedDocument, tuple[str, ...]]:
     """(the document without unknown keys, a remark for each); a key that differs in case alone is taken."""
     remarks: list[str] = []
     while unknown := unknown_fields(located, DevicePluginConfig):
@@ -143,7 +143,7 @@ def _without_unknown(located: Located) -> tuple[Located, tuple[str, ...]]:
     return located, tuple(remarks)
 
 
-def _renamed(located: Located, path: Path, name: str) -> tuple[Located, bool]:
+def _renamed(located: MarkedDocument, path: Path, name: str) -> tuple[MarkedDocument, bool]:
     """(the document without that key, or with it under another name that is free; whether it has one)."""
     *parents, key = path
     value = holder = _copied(located.value)
@@ -212,7 +212,7 @@ def _fails_above_one(kind: SharingKind, block: ReplicatedResources | None) -> bo
     return kind is SharingKind.MPS if setting is None else setting
 
 
-def _features(flags: Flags) -> FeatureSettings:
+def _features(flags: PluginFlagsSection) -> FeatureSettings:
     gfd = flags.gfd
     return FeatureSettings(
         gfd.oneshot,

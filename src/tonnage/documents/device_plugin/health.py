@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml.source import Document, FieldError
+from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import FaultClass, HealthPolicy, Signal
 from tonnage.model.digits import whole_number
@@ -43,7 +43,9 @@ class Health(Document):
         for word in value:
             text = str(word).strip().lower()
             if text not in (_ALL, _XIDS) and _code(text) is None:
-                raise FieldError(f"no Xid: {text[:60]!r}", remedy="write numbers such as 79; or all, or xids")
+                raise DocumentFieldError(
+                    f"no Xid: {text[:60]!r}", remedy="write numbers such as 79; or all, or xids"
+                )
         return value
 
     @field_validator("ignore")
@@ -52,7 +54,7 @@ class Health(Document):
         signals = [signal.value for signal in Signal]
         for word in value:
             if word not in signals:
-                raise FieldError(f"no signal: {word[:60]!r}", remedy=nearest(word, signals))
+                raise DocumentFieldError(f"no signal: {word[:60]!r}", remedy=nearest(word, signals))
         return value
 
     @field_validator("xids")
@@ -61,9 +63,11 @@ class Health(Document):
         class_names = [fault_class.value for fault_class in FaultClass]
         for code, word in value.items():
             if _code(code) is None:
-                raise FieldError(f"no Xid: {code[:60]!r}", remedy="write its number, such as 79")
+                raise DocumentFieldError(f"no Xid: {code[:60]!r}", remedy="write its number, such as 79")
             if word not in class_names:
-                raise FieldError(f"Xid {code}: no class {word[:60]!r}", remedy=nearest(word, class_names))
+                raise DocumentFieldError(
+                    f"Xid {code}: no class {word[:60]!r}", remedy=nearest(word, class_names)
+                )
         return value
 
     @field_validator("steady_for", "recover_after")
@@ -72,10 +76,10 @@ class Health(Document):
         try:
             seconds = seconds_of(value)
         except ValueError as error:
-            raise FieldError(str(error), remedy="write 5s or 10m") from None
+            raise DocumentFieldError(str(error), remedy="write 5s or 10m") from None
         if seconds is None:
             remedy = "for an Xid after which only a reboot helps, write its class under xids"
-            raise FieldError("it must be a time after which a device is used again", remedy=remedy)
+            raise DocumentFieldError("it must be a time after which a device is used again", remedy=remedy)
         return value
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.documents.device_plugin.schema import Flags
-from tonnage.documents.yaml.reader import Located, Path
+from tonnage.documents.device_plugin.schema import PluginFlagsSection
+from tonnage.documents.yaml.reader import MarkedDocument, Path
 from tonnage.model.devices.cdi import DRIVER_ROOTS
 from tonnage.model.errors import Problem
 from tonnage.model.node.plugin_settings import FeatureSettings
@@ -52,7 +52,7 @@ class _Rule:
         return f"write {', '.join([*others, where])}; or give the agent {self.flag}"
 
 
-def path_problems(flags: Flags, located: Located) -> Iterator[Problem]:
+def path_problems(flags: PluginFlagsSection, located: MarkedDocument) -> Iterator[Problem]:
     """Paths of the text that it may not name; what the agent's flags and variables say is theirs to say."""
     for rule, path in _paths_with_rules(flags):
         if rule.field not in located.elsewhere and not rule.allows(path):
@@ -61,7 +61,7 @@ def path_problems(flags: Flags, located: Located) -> Iterator[Problem]:
             yield Problem(problem, located.where(rule.field), why, rule.remedy())
 
 
-def _paths_with_rules(flags: Flags) -> Iterable[tuple[_Rule, str]]:
+def _paths_with_rules(flags: PluginFlagsSection) -> Iterable[tuple[_Rule, str]]:
     roots = (*_SYSTEM, *(root for root in DRIVER_ROOTS if root != "/"))
     return (
         (

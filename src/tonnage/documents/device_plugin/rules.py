@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from tonnage.documents.device_plugin.paths import path_problems
 from tonnage.documents.device_plugin.schema import (
     DevicePluginConfig,
-    Flags,
+    PluginFlagsSection,
     ReplicatedResource,
     ReplicatedResources,
 )
-from tonnage.documents.yaml.reader import Located, Path
+from tonnage.documents.yaml.reader import MarkedDocument, Path
 from tonnage.model.devices.mps import MOST_MPS_CLIENTS
 from tonnage.model.errors import Problem
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name
@@ -39,7 +39,7 @@ def offered_name(entry: ReplicatedResource, block: ReplicatedResources) -> Resou
     )
 
 
-def problems_of(document: DevicePluginConfig, located: Located, *, lenient: bool) -> Iterator[Problem]:
+def problems_of(document: DevicePluginConfig, located: MarkedDocument, *, lenient: bool) -> Iterator[Problem]:
     """Every contradiction, and every setting that is understood and cannot be followed."""
     yield from _unsupported(document.flags, located)
     yield from path_problems(document.flags, located)
@@ -58,7 +58,7 @@ def problems_of(document: DevicePluginConfig, located: Located, *, lenient: bool
     yield from _EntryRules(document, block, located, (*at, "resources")).problems()
 
 
-def _unsupported(flags: Flags, located: Located) -> Iterator[Problem]:
+def _unsupported(flags: PluginFlagsSection, located: MarkedDocument) -> Iterator[Problem]:
     """A setting that is known but would have no effect is refused rather than ignored."""
     if flags.device_discovery_strategy not in ("auto", "nvml"):
         where = located.where(("flags", "deviceDiscoveryStrategy"))
@@ -72,7 +72,9 @@ def _unsupported(flags: Flags, located: Located) -> Iterator[Problem]:
         yield Problem("another driver root in a running agent", located.where(root), why, remedy)
 
 
-def _mps_problems(flags: Flags, block: ReplicatedResources, located: Located) -> Iterator[Problem]:
+def _mps_problems(
+    flags: PluginFlagsSection, block: ReplicatedResources, located: MarkedDocument
+) -> Iterator[Problem]:
     """What MPS cannot do on any node; what depends on the devices is found where they are shared."""
     at: Path = ("sharing", "mps")
     if flags.mig_strategy == MigStrategy.MIXED:
@@ -110,7 +112,7 @@ class _EntryRules:
     """The rules for the entries of a sharing section, which depend on one another and on devices' names."""
 
     def __init__(
-        self, document: DevicePluginConfig, block: ReplicatedResources, located: Located, base: Path
+        self, document: DevicePluginConfig, block: ReplicatedResources, located: MarkedDocument, base: Path
     ) -> None:
         self._block = block
         self._located = located

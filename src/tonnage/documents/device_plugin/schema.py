@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from tonnage.documents.device_plugin.health import Health
 from tonnage.documents.durations import seconds_of
-from tonnage.documents.yaml.source import Document, FieldError
+from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.model.devices.sharing import DeviceIdStrategy, DeviceListStrategy, SharedPolicy
 from tonnage.model.names import parse_resource_name
 from tonnage.model.node.plugin_settings import (
@@ -40,19 +40,19 @@ def _name(text: str) -> str:
     try:
         return parse_resource_name(text)
     except ValueError as error:
-        raise FieldError(str(error)) from None
+        raise DocumentFieldError(str(error)) from None
 
 
 def _one_of(value: str, choices: list[str], problem: str) -> str:
     if value not in choices:
-        raise FieldError(f"{problem}: {value[:60]}", remedy=f"one of {', '.join(choices)}")
+        raise DocumentFieldError(f"{problem}: {value[:60]}", remedy=f"one of {', '.join(choices)}")
     return value
 
 
 def _folder(path: str) -> str:
     parts = path.split("/")
     if not path.startswith("/") or len(path) > _LONGEST_PATH or ".." in parts or not path.isprintable():
-        raise FieldError(f"no absolute path: {path[:60]!r}", remedy="write one that begins with /")
+        raise DocumentFieldError(f"no absolute path: {path[:60]!r}", remedy="write one that begins with /")
     return "/" + "/".join(part for part in parts if part not in ("", "."))
 
 
@@ -72,12 +72,12 @@ class ReplicatedResource(Document):
     @classmethod
     def _replicas(cls, replicas: int) -> int:
         if replicas < 2:
-            raise FieldError(
+            raise DocumentFieldError(
                 f"number of replicas must be >= 2, found {replicas}",
                 remedy="leave the sharing section out for exclusive use",
             )
         if replicas > MAX_REPLICAS:
-            raise FieldError(
+            raise DocumentFieldError(
                 f"number of replicas must be <= {MAX_REPLICAS}, found {replicas}",
                 why="kubelet accepts a list of at most 4 MiB, and every replica shares one device's memory",
                 remedy="use as many replicas as workloads fit into the device's memory",
@@ -88,12 +88,12 @@ class ReplicatedResource(Document):
     @classmethod
     def _devices(cls, devices: str | int | list[int | str]) -> str | int | list[int | str]:
         if isinstance(devices, int) and devices < 1:
-            raise FieldError(f"number of devices must be > 0, found {devices}", remedy="or write all")
+            raise DocumentFieldError(f"number of devices must be > 0, found {devices}", remedy="or write all")
         if devices == []:
-            raise FieldError("no device is selected", remedy="name devices, or write all")
+            raise DocumentFieldError("no device is selected", remedy="name devices, or write all")
         for device in devices if isinstance(devices, list) else []:
             if not _SELECTOR.fullmatch(str(device)):
-                raise FieldError(
+                raise DocumentFieldError(
                     f"{str(device)[:60]!r} selects no device",
                     remedy="use an index (0, of a MIG device 0:1), or a uuid (GPU-8a1e…, MIG-5c8f…)",
                 )
@@ -130,12 +130,16 @@ class PluginFlags(Document):
         choices = [strategy.value for strategy in DeviceListStrategy]
         strategies = value.split(",") if isinstance(value, str) else value
         if not strategies:
-            raise FieldError("no --device-list-strategy option", remedy=f"one of {', '.join(choices)}")
+            raise DocumentFieldError(
+                "no --device-list-strategy option", remedy=f"one of {', '.join(choices)}"
+            )
         for name in strategies:
             _one_of(name, choices, "invalid --device-list-strategy option: invalid strategy")
         if DeviceListStrategy.AUTO in strategies and len(set(strategies)) > 1:
             remedy = "auto alone, or the others without it"
-            raise FieldError("auto chooses a --device-list-strategy and goes with no other", remedy=remedy)
+            raise DocumentFieldError(
+                "auto chooses a --device-list-strategy and goes with no other", remedy=remedy
+            )
         return value
 
     @field_validator("device_id_strategy")
@@ -155,7 +159,7 @@ class PluginFlags(Document):
     def _prefix(cls, value: str) -> str:
         if not _PREFIX.fullmatch(value):
             remedy = "write a domain and a slash, such as nvidia.cdi.k8s.io/"
-            raise FieldError(f"no prefix of an annotation: {value[:60]!r}", remedy=remedy)
+            raise DocumentFieldError(f"no prefix of an annotation: {value[:60]!r}", remedy=remedy)
         return value
 
     @field_validator("cdi_feature_flags")
@@ -163,7 +167,9 @@ class PluginFlags(Document):
     def _features(cls, value: list[str]) -> list[str]:
         for word in value:
             if word in _OTHER_FEATURES:
-                raise FieldError(f"no such feature of Tonnage's CDI specs: {word}", remedy="leave it out")
+                raise DocumentFieldError(
+                    f"no such feature of Tonnage's CDI specs: {word}", remedy="leave it out"
+                )
             _one_of(word, [*CDI_FEATURES], "unknown feature of CDI specs")
         return value
 
@@ -190,11 +196,11 @@ class GfdFlags(Document):
         try:
             seconds_of(value)
         except ValueError as error:
-            raise FieldError(str(error), remedy="write 60s, 5m or infinite") from None
+            raise DocumentFieldError(str(error), remedy="write 60s, 5m or infinite") from None
         return value
 
 
-class Flags(Document):
+class PluginFlagsSection(Document):
     mig_strategy: str = MigStrategy.NONE.value
     fail_on_init_error: bool = False
     mps_root: str = ""
@@ -243,13 +249,15 @@ class Imex(Document):
     @classmethod
     def _channels(cls, value: list[int]) -> list[int]:
         if value not in ([], [0]):
-            raise FieldError(f"invalid IMEX config: channelIDs must be [] or [0]; found {str(value)[:60]}")
+            raise DocumentFieldError(
+                f"invalid IMEX config: channelIDs must be [] or [0]; found {str(value)[:60]}"
+            )
         return value
 
 
 class DevicePluginConfig(Document):
     version: str = ""
-    flags: Flags = Flags()
+    flags: PluginFlagsSection = PluginFlagsSection()
     resources: Resources = Resources()
     sharing: Sharing = Sharing()
     imex: Imex = Imex()
@@ -259,5 +267,5 @@ class DevicePluginConfig(Document):
     @classmethod
     def _version(cls, value: str) -> str:
         if value not in ("", "v1"):
-            raise FieldError(f"unknown version: {value[:60]}", remedy="write version: v1")
+            raise DocumentFieldError(f"unknown version: {value[:60]}", remedy="write version: v1")
         return value

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tonnage.documents.yaml.source import FieldError
+from tonnage.documents.yaml.source import DocumentFieldError
 
 
-class Kind(Enum):
+class OptionKind(Enum):
     """What an option takes, or an argument is."""
 
     SWITCH = auto()
@@ -37,7 +37,7 @@ class Option:
     """An option as it was given. `kind` says what its value is."""
 
     name: str
-    kind: Kind
+    kind: OptionKind
     value: str = ""
 
 
@@ -50,7 +50,7 @@ class Argument:
 
 
 def read_words(
-    words: Sequence[str], options: Mapping[str, Kind], *, pflag: bool
+    words: Sequence[str], options: Mapping[str, OptionKind], *, pflag: bool
 ) -> Iterator[Option | Argument]:
     """What the words say, in their order.
 
@@ -74,47 +74,47 @@ def read_words(
             yield Argument(word)
 
 
-def _long(word: str, rest: list[str], options: Mapping[str, Kind], *, pflag: bool) -> Option:
+def _long(word: str, rest: list[str], options: Mapping[str, OptionKind], *, pflag: bool) -> Option:
     name, equals, value = word.partition("=")
     kind = _kind(name, options)
-    if kind is Kind.SWITCH:
+    if kind is OptionKind.SWITCH:
         if equals and not pflag:
-            raise FieldError(f"{name} takes no value", remedy=f"write {name}")
+            raise DocumentFieldError(f"{name} takes no value", remedy=f"write {name}")
         return Option(name, kind, value)
     return Option(name, kind, value if equals else _next(name, rest))
 
 
-def _short(word: str, rest: list[str], options: Mapping[str, Kind], *, pflag: bool) -> Iterator[Option]:
+def _short(word: str, rest: list[str], options: Mapping[str, OptionKind], *, pflag: bool) -> Iterator[Option]:
     name, value = word[:2], word[2:]
     kind = _kind(name, options)
     if pflag and value.startswith("=") and len(value) > 1:
         yield Option(name, kind, value[1:])
-    elif kind is not Kind.SWITCH:
+    elif kind is not OptionKind.SWITCH:
         yield Option(name, kind, value or _next(name, rest))
     else:
         yield Option(name, kind)
         for letter in value:
             # cobra, which looks for the subcommand, and pflag differ over a value behind switches in one word
-            if _kind(f"-{letter}", options) is not Kind.SWITCH:
-                raise FieldError(
+            if _kind(f"-{letter}", options) is not OptionKind.SWITCH:
+                raise DocumentFieldError(
                     f"-{letter} stands in one word with {name}", remedy=f"write it apart: {name} -{letter}"
                 )
-            yield Option(f"-{letter}", Kind.SWITCH)
+            yield Option(f"-{letter}", OptionKind.SWITCH)
 
 
-def _kind(name: str, options: Mapping[str, Kind]) -> Kind:
+def _kind(name: str, options: Mapping[str, OptionKind]) -> OptionKind:
     if name not in options:
-        raise FieldError(f"{name[:60]} is not an option that a lab may use")
+        raise DocumentFieldError(f"{name[:60]} is not an option that a lab may use")
     return options[name]
 
 
 def _next(name: str, rest: list[str]) -> str:
     """The next word as a value: never one that a program could take for an option instead."""
     if not rest:
-        raise FieldError(f"{name} has no value")
+        raise DocumentFieldError(f"{name} has no value")
     if rest[0].startswith("-") and rest[0] != "-":
         joined = f"{name}={rest[0]}" if name.startswith("--") else f"{name}{rest[0]}"
-        raise FieldError(
+        raise DocumentFieldError(
             f"{rest[0][:60]} after {name} can be an option or a value",
             remedy=f"write {joined[:100]} for a value",
         )

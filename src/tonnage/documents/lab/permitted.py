@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from tonnage.documents.lab.options import Kind
+from tonnage.documents.lab.options import OptionKind
 
 
 class Arguments(Enum):
@@ -34,7 +34,7 @@ class Arguments(Enum):
 class Permitted:
     """A command that a lab may run."""
 
-    options: Mapping[str, Kind]
+    options: Mapping[str, OptionKind]
     arguments: Arguments = Arguments.NAMES
     changes: bool = False
     """Whether it changes the cluster, or runs something there."""
@@ -42,21 +42,21 @@ class Permitted:
     """Whether a container's command follows `--`."""
 
 
-def _of(kind: Kind, names: str) -> dict[str, Kind]:
+def _of(kind: OptionKind, names: str) -> dict[str, OptionKind]:
     return dict.fromkeys(names.split(), kind)
 
 
-def _switches(names: str) -> dict[str, Kind]:
-    return _of(Kind.SWITCH, names)
+def _switches(names: str) -> dict[str, OptionKind]:
+    return _of(OptionKind.SWITCH, names)
 
 
-def _texts(names: str) -> dict[str, Kind]:
-    return _of(Kind.TEXT, names)
+def _texts(names: str) -> dict[str, OptionKind]:
+    return _of(OptionKind.TEXT, names)
 
 
 _NAMESPACE: Final = _texts("-n --namespace")
-_OUTPUT: Final = _of(Kind.FORMAT, "-o --output")
-_MANIFEST: Final = _of(Kind.FILE, "-f --filename")
+_OUTPUT: Final = _of(OptionKind.FORMAT, "-o --output")
+_MANIFEST: Final = _of(OptionKind.FILE, "-f --filename")
 
 _SCOPE: Final = {**_NAMESPACE, **_texts("--request-timeout")}
 _SELECTED: Final = _texts("-l --selector --field-selector")
@@ -75,11 +75,11 @@ _LABELLED: Final = {
 _NODES: Final = {**_CHANGED, **_SELECTED}
 
 
-def _looks(options: Mapping[str, Kind], arguments: Arguments = Arguments.NAMES) -> Permitted:
+def _looks(options: Mapping[str, OptionKind], arguments: Arguments = Arguments.NAMES) -> Permitted:
     return Permitted(options, arguments)
 
 
-def _changes(options: Mapping[str, Kind], arguments: Arguments = Arguments.NAMES) -> Permitted:
+def _changes(options: Mapping[str, OptionKind], arguments: Arguments = Arguments.NAMES) -> Permitted:
     return Permitted(options, arguments, changes=True)
 
 
@@ -93,8 +93,8 @@ _CONFIG_MAP: Final = Permitted(
         **_MADE,
         **_texts("--from-literal"),
         **_switches("--append-hash"),
-        **_of(Kind.KEYED_FILE, "--from-file"),
-        **_of(Kind.FILE, "--from-env-file"),
+        **_of(OptionKind.KEYED_FILE, "--from-file"),
+        **_of(OptionKind.FILE, "--from-env-file"),
     },
     changes=True,
 )
@@ -110,7 +110,7 @@ _KUBECTL: Final = {
             **_EVERYWHERE,
             **_switches("--ignore-not-found --no-headers --show-kind --show-labels --server-print"),
             **_texts("-L --label-columns --chunk-size --sort-by --subresource"),
-            **_of(Kind.SERVER_PATH, "--raw"),
+            **_of(OptionKind.SERVER_PATH, "--raw"),
         }
     ),
     "describe": _looks(
@@ -187,7 +187,7 @@ _KUBECTL: Final = {
             **_CHANGED,
             **_MANIFEST,
             **_texts("-p --patch --type --subresource"),
-            **_of(Kind.FILE, "--patch-file"),
+            **_of(OptionKind.FILE, "--patch-file"),
         }
     ),
     "delete": _changes({**_ON_OBJECTS, **_EVERYWHERE, **_ENDED, **_switches("--ignore-not-found")}),
@@ -238,7 +238,7 @@ _KUBECTL: Final = {
 
 _VALUES: Final = {
     **_NAMESPACE,
-    **_of(Kind.FILE, "-f --values"),
+    **_of(OptionKind.FILE, "-f --values"),
     **_texts("--set --set-string --set-json --set-literal --timeout --description"),
     **_switches("--create-namespace --wait --wait-for-jobs --dry-run --no-hooks --skip-crds --debug"),
 }
@@ -280,11 +280,13 @@ _HELM: Final = {
 }
 
 _ANSWER: Final = {**_OUTPUT, **_switches("-v --verbose")}
-_CAPTURED: Final = {**_ANSWER, **_of(Kind.FILE, "--snapshot"), **_texts("--server-version")}
+_CAPTURED: Final = {**_ANSWER, **_of(OptionKind.FILE, "--snapshot"), **_texts("--server-version")}
 
 _TONNAGE: Final = {
     "status": _looks(_CAPTURED, Arguments.NONE),
-    "explain": _looks({**_CAPTURED, **_NAMESPACE, **_of(Kind.FILE, "-f --filename --scheduler-config")}),
+    "explain": _looks(
+        {**_CAPTURED, **_NAMESPACE, **_of(OptionKind.FILE, "-f --filename --scheduler-config")}
+    ),
     "lint": _looks({**_CAPTURED, **_NAMESPACE, **_switches("--dry-run --diff")}, Arguments.FILES),
     "topo": _looks({**_CAPTURED, **_texts("--gpus")}),
     "simulate": _looks(
@@ -295,8 +297,8 @@ _TONNAGE: Final = {
             **_texts(
                 "--add-nodes --set-mig --set-sharing --uncordon --cordon --drain --remove-nodes --scale"
             ),
-            **_of(Kind.COUNTED_FILE, "--add-workload"),
-            **_of(Kind.FILE, "--scheduler-config"),
+            **_of(OptionKind.COUNTED_FILE, "--add-workload"),
+            **_of(OptionKind.FILE, "--scheduler-config"),
         },
         Arguments.NONE,
     ),

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.documents.lab.command import Command
-from tonnage.documents.lab.options import Argument, Kind, Option, read_words
+from tonnage.documents.lab.options import Argument, Option, OptionKind, read_words
 from tonnage.documents.lab.permitted import PERMITTED, Arguments, Permitted
-from tonnage.documents.yaml.source import FieldError
+from tonnage.documents.yaml.source import DocumentFieldError
 
 MAX_VALUE: Final = 4096
 """Characters of a variable's value."""
@@ -27,7 +27,7 @@ _FORMAT: Final = re.compile(
     re.DOTALL,
 )
 _SERVER_PATH: Final = re.compile(r"/[^/].*", re.DOTALL)
-_FILE_KINDS: Final = (Kind.FILE, Kind.KEYED_FILE, Kind.COUNTED_FILE)
+_FILE_KINDS: Final = (OptionKind.FILE, OptionKind.KEYED_FILE, OptionKind.COUNTED_FILE)
 _UNCHANGED: Final = ("client", "server")
 
 
@@ -80,15 +80,17 @@ def review(command: Command, values: Mapping[str, str] | None = None) -> Reviewe
     called = f"{command.program} {subcommand}"
     try:
         read = tuple(read_words(rest, permitted.options, pflag=command.program != "tonnage"))
-    except FieldError as error:
+    except DocumentFieldError as error:
         remedy = error.remedy or f"use {' '.join(sorted(permitted.options)) or 'no option'}"
-        raise FieldError(f"{called}: {error}", why=_WHY, remedy=remedy) from None
+        raise DocumentFieldError(f"{called}: {error}", why=_WHY, remedy=remedy) from None
     for word in read:
         _check_option(word, called) if isinstance(word, Option) else None
     reviewed = Reviewed(subcommand, permitted, read)
     _check_arguments(reviewed, called)
     if any(_UNKNOWN in name for name in (*reviewed.files, *reviewed.charts)):
-        raise FieldError(f"{called}: a file out of a variable", why=_WHY, remedy="write the file's name")
+        raise DocumentFieldError(
+            f"{called}: a file out of a variable", why=_WHY, remedy="write the file's name"
+        )
     return reviewed
 
 
@@ -97,11 +99,13 @@ def _check_values(command: Command, values: Mapping[str, str]) -> None:
     for name in sorted(command.variables):
         value = values[name]
         if len(value) > MAX_VALUE or not value.replace("\n", "").replace("\t", "").isprintable():
-            raise FieldError(f"the value of {name} is longer than {MAX_VALUE} characters or does not print")
+            raise DocumentFieldError(
+                f"the value of {name} is longer than {MAX_VALUE} characters or does not print"
+            )
     before = command.arguments(dict.fromkeys(command.variables, _UNKNOWN))
     for word, unknown in zip(command.arguments(values), before, strict=True):
         if word.startswith("-") and not unknown.startswith("-"):
-            raise FieldError(f"a variable's value became an option: {word[:60]}", why=_WHY)
+            raise DocumentFieldError(f"a variable's value became an option: {word[:60]}", why=_WHY)
 
 
 def _permitted(program: str, words: Sequence[str]) -> tuple[str, Permitted]:
@@ -114,35 +118,37 @@ def _permitted(program: str, words: Sequence[str]) -> tuple[str, Permitted]:
     subcommands = sorted({name.partition(" ")[0] for name in table})
     if subcommand.startswith("-"):
         remedy = f"write the subcommand first: {program} SUBCOMMAND {subcommand[:60]}"
-        raise FieldError(f"{program} begins with an option", why=_WHY, remedy=remedy)
+        raise DocumentFieldError(f"{program} begins with an option", why=_WHY, remedy=remedy)
     below = sorted(name for name in table if name.startswith(f"{subcommand} "))
     shown = " ".join(words[:2]) if below else subcommand
     remedy = f"use one of {', '.join(below or subcommands)}; see {_PAGE}"
-    raise FieldError(
+    raise DocumentFieldError(
         f"{program} {shown[:60]} is not run by a lab".replace(_UNKNOWN, "$"), why=_WHY, remedy=remedy
     )
 
 
 def _check_option(option: Option, called: str) -> None:
-    if option.kind is Kind.FORMAT and not _FORMAT.fullmatch(option.value):
-        raise FieldError(
+    if option.kind is OptionKind.FORMAT and not _FORMAT.fullmatch(option.value):
+        raise DocumentFieldError(
             f"{called}: {option.name} {option.value[:60]}".replace(_UNKNOWN, "$"),
             why="this format is not known to read no file",
             remedy="use json, yaml, name, wide, jsonpath=..., custom-columns=... or go-template=...",
         )
-    if option.kind is Kind.SERVER_PATH and not _SERVER_PATH.fullmatch(option.value):
-        raise FieldError(f"{called}: {option.name} takes a path on the API server", remedy="begin it with /")
+    if option.kind is OptionKind.SERVER_PATH and not _SERVER_PATH.fullmatch(option.value):
+        raise DocumentFieldError(
+            f"{called}: {option.name} takes a path on the API server", remedy="begin it with /"
+        )
 
 
 def _check_arguments(reviewed: Reviewed, called: str) -> None:
     arguments = [word for word in reviewed.words if isinstance(word, Argument)]
     if any(word.after_dashes for word in arguments) and not reviewed.permitted.container:
-        raise FieldError(
+        raise DocumentFieldError(
             f"{called}: no words after --", why="nothing of it runs in a container", remedy="leave -- out"
         )
     permitted = reviewed.permitted.arguments
     if permitted is Arguments.NONE and arguments:
-        raise FieldError(
+        raise DocumentFieldError(
             f"{called}: {arguments[0].text[:60]} is not an argument that a lab may use".replace(
                 _UNKNOWN, "$"
             ),
@@ -151,14 +157,16 @@ def _check_arguments(reviewed: Reviewed, called: str) -> None:
         )
     if permitted in (Arguments.FILES, Arguments.CHART) and not arguments:
         kind = "a chart" if permitted is Arguments.CHART else "files"
-        raise FieldError(f"{called}: it is not said of what", why=_WHY, remedy=f"name {kind} beside the lab")
+        raise DocumentFieldError(
+            f"{called}: it is not said of what", why=_WHY, remedy=f"name {kind} beside the lab"
+        )
 
 
 def _file_in(option: Option) -> str:
-    if option.kind is Kind.KEYED_FILE:
+    if option.kind is OptionKind.KEYED_FILE:
         match = _KEY.fullmatch(option.value)
         return match[2] if match else option.value
-    if option.kind is Kind.COUNTED_FILE:
+    if option.kind is OptionKind.COUNTED_FILE:
         match = _COUNT.fullmatch(option.value)
         return match[1] if match else option.value
     return option.value

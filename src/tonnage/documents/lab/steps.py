@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field, JsonValue
 from tonnage.documents.lab.command import Command, parse_command
 from tonnage.documents.lab.review import chart_problem, plain_names, review
 from tonnage.documents.nearest import nearest
-from tonnage.documents.yaml.reader import Located, parse_yaml
-from tonnage.documents.yaml.source import Document, FieldError, validate
+from tonnage.documents.yaml.reader import MarkedDocument, parse_yaml
+from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
 from tonnage.model.errors import ConfigError, Problem
 
 MAX_STEPS: Final = 200
@@ -69,7 +69,9 @@ def _regular(pattern: str) -> str:
     try:
         line_pattern(pattern)
     except ValueError as error:
-        raise FieldError(f"no regular expression: {error}", remedy="use contains for plain text") from None
+        raise DocumentFieldError(
+            f"no regular expression: {error}", remedy="use contains for plain text"
+        ) from None
     return pattern
 
 
@@ -77,7 +79,9 @@ def _path(text: str) -> str:
     try:
         json_path(text)
     except ValueError as error:
-        raise FieldError(str(error), remedy='write status.phase, items[0].kind or labels["a.b/c"]') from None
+        raise DocumentFieldError(
+            str(error), remedy='write status.phase, items[0].kind or labels["a.b/c"]'
+        ) from None
     return text
 
 
@@ -85,7 +89,7 @@ def _runnable(text: str) -> str:
     try:
         command = parse_command(text)
     except ValueError as error:
-        raise FieldError(
+        raise DocumentFieldError(
             str(error),
             why="labs run without a shell",
             remedy="use a file, a jsonpath or an expectation instead",
@@ -101,7 +105,7 @@ Several = Field(max_length=MAX_EXPECTED)
 
 def _server(name: str) -> str:
     if name not in SERVERS:
-        raise FieldError(
+        raise DocumentFieldError(
             f"no server that Tonnage knows how to start: {name[:60]}", remedy=nearest(name, [*SERVERS])
         )
     return name
@@ -150,7 +154,7 @@ class Expectation(Document):
         return self.model_copy(update=changes)
 
 
-class Step(Document):
+class LabStep(Document):
     """One command and what it must show."""
 
     title: Text = ""
@@ -179,8 +183,8 @@ class Lab(Document):
         tuple[Annotated[str, AfterValidator(_server)], ...], Field(max_length=len(SERVERS))
     ] = ()
     """Servers that Tonnage starts for the lab, and ends with it."""
-    steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)]
-    cleanup: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
+    steps: Annotated[tuple[LabStep, ...], Field(max_length=MAX_STEPS)]
+    cleanup: Annotated[tuple[LabStep, ...], Field(max_length=MAX_STEPS)] = ()
 
 
 def parse_lab(text: str, *, source: str, files: Set[str]) -> Lab:
@@ -200,13 +204,13 @@ def parse_lab(text: str, *, source: str, files: Set[str]) -> Lab:
     return lab
 
 
-def _places(lab: Lab) -> Iterator[tuple[str, int, Step]]:
+def _places(lab: Lab) -> Iterator[tuple[str, int, LabStep]]:
     for part, steps in (("steps", lab.steps), ("cleanup", lab.cleanup)):
         for index, step in enumerate(steps):
             yield part, index, step
 
 
-def _missing_files(lab: Lab, document: Located, files: Set[str]) -> Iterator[Problem]:
+def _missing_files(lab: Lab, document: MarkedDocument, files: Set[str]) -> Iterator[Problem]:
     for part, index, step in _places(lab):
         reviewed, where = review(step.command), document.where((part, index, "run"))
         for name in reviewed.files:
@@ -223,7 +227,7 @@ def _missing_files(lab: Lab, document: Located, files: Set[str]) -> Iterator[Pro
                 yield Problem(f"no chart for a lab: {chart[:200]}", where, problem, remedy)
 
 
-def _unassigned(lab: Lab, document: Located) -> Iterator[Problem]:
+def _unassigned(lab: Lab, document: MarkedDocument) -> Iterator[Problem]:
     assigned = {SERVERS[name] for name in lab.servers}
     for part, index, step in _places(lab):
         for field, used in (("run", step.command.variables), ("expect", step.expect.variables)):

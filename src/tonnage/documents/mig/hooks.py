@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.bounds import AGENT_VALUES
 from tonnage.documents.yaml.reader import parse_yaml
-from tonnage.documents.yaml.source import FieldError, validate
+from tonnage.documents.yaml.source import DocumentFieldError, validate
 from tonnage.model.mig.hooks import HOOKS, MigHook
 
 _MOST: Final = 16
@@ -27,7 +27,7 @@ _KINDS: Final = (".service", ".socket", ".timer", ".target", ".path", ".mount", 
 
 def _version(text: str) -> str:
     if text != "v1":
-        raise FieldError(
+        raise DocumentFieldError(
             f"unknown version: {text[:60]}" if text else "version is missing", remedy="write version: v1"
         )
     return text
@@ -35,19 +35,19 @@ def _version(text: str) -> str:
 
 def _word(text: str) -> str:
     if "\0" in text:
-        raise FieldError("a NUL byte is in it")
+        raise DocumentFieldError("a NUL byte is in it")
     return text
 
 
 def _command(text: str) -> str:
     if not text.strip():
-        raise FieldError("no command", remedy="name a program, such as /bin/bash")
+        raise DocumentFieldError("no command", remedy="name a program, such as /bin/bash")
     return _word(text)
 
 
 def _folder(text: str) -> str:
     if text and not text.startswith("/"):
-        raise FieldError(
+        raise DocumentFieldError(
             f"no absolute path: {text[:60]}", remedy="write a folder of the host that begins with /"
         )
     return _word(text)
@@ -55,19 +55,21 @@ def _folder(text: str) -> str:
 
 def _variable(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise FieldError(f"no name of a variable: {text[:60]}", remedy="letters, digits and _")
+        raise DocumentFieldError(f"no name of a variable: {text[:60]}", remedy="letters, digits and _")
     return text
 
 
 def _hook_name(text: str) -> str:
     if text not in HOOKS:
-        raise FieldError(f"there is no hook {text[:60]}", remedy=nearest(text, [*HOOKS]))
+        raise DocumentFieldError(f"there is no hook {text[:60]}", remedy=nearest(text, [*HOOKS]))
     return text
 
 
 def _unit(text: str) -> str:
     if not _UNIT.fullmatch(text) or text.startswith("-"):
-        raise FieldError(f"no unit of systemd: {text[:60]}", remedy="write one such as nvidia-dcgm.service")
+        raise DocumentFieldError(
+            f"no unit of systemd: {text[:60]}", remedy="write one such as nvidia-dcgm.service"
+        )
     return text if text.endswith(_KINDS) else f"{text}.service"
 
 

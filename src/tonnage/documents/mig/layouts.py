@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from tonnage.documents.yaml.bounds import AGENT_VALUES
-from tonnage.documents.yaml.source import FieldError, read_document
+from tonnage.documents.yaml.source import DocumentFieldError, read_document
 from tonnage.model.catalog.mig import mig_boards, mig_profiles
 from tonnage.model.mig.layouts import MigConfigs, MigEntry
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile
@@ -51,10 +51,12 @@ def _profile(text: str) -> str:
         parse_profile(text)
     except ValueError as error:
         if slices := _WITHOUT_MEMORY.fullmatch(text):
-            raise FieldError(f"{text} alone is no MIG profile", remedy=_with_memory(slices[1])) from None
+            raise DocumentFieldError(
+                f"{text} alone is no MIG profile", remedy=_with_memory(slices[1])
+            ) from None
         near = nearest_profile(text.partition("c.")[2] or text, mig_profiles())
         remedy = f"did you mean {near}?" if near else "write one such as 1g.10gb"
-        raise FieldError(str(error), remedy=remedy) from None
+        raise DocumentFieldError(str(error), remedy=remedy) from None
     return text
 
 
@@ -71,13 +73,15 @@ def _with_memory(slices: str) -> str:
 def _version(text: str) -> str:
     if text != _VERSION:
         problem = f"unknown version: {text[:60]}" if text else "unable to parse with missing 'version' field"
-        raise FieldError(problem, remedy=f"write version: {_VERSION}")
+        raise DocumentFieldError(problem, remedy=f"write version: {_VERSION}")
     return text
 
 
 def _some(entries: _T) -> _T:
     if not entries:
-        raise FieldError("nothing is in it", remedy="write entries: - devices: all, and what they shall be")
+        raise DocumentFieldError(
+            "nothing is in it", remedy="write entries: - devices: all, and what they shall be"
+        )
     return entries
 
 
@@ -94,7 +98,9 @@ def filtered_device(text: str) -> str:
 def _filter(text: str) -> str:
     if not is_filter(text):
         why = "a device filter is 0x, the PCI device id and the vendor's 10DE"
-        raise FieldError(f"{text[:60]} is no device filter", why=why, remedy="write one such as 0x20B210DE")
+        raise DocumentFieldError(
+            f"{text[:60]} is no device filter", why=why, remedy="write one such as 0x20B210DE"
+        )
     return text
 
 
@@ -124,11 +130,11 @@ class _Entry(_Strict):
     def _meant(cls, profiles: dict[str, int] | None, validation: ValidationInfo) -> dict[str, int] | None:
         enabled = validation.data.get("mig_enabled")
         if enabled is False and profiles:
-            raise FieldError("mig-devices without mig-enabled", remedy="write mig-enabled: true")
+            raise DocumentFieldError("mig-devices without mig-enabled", remedy="write mig-enabled: true")
         if enabled is True and profiles is None:
-            raise FieldError("mig-devices is missing", remedy="name the profiles; {} for none")
+            raise DocumentFieldError("mig-devices is missing", remedy="name the profiles; {} for none")
         if profiles and not any(profiles.values()):
-            raise FieldError("every number is 0", remedy="write {} for no devices")
+            raise DocumentFieldError("every number is 0", remedy="write {} for no devices")
         return profiles
 
     def entry(self, where: str) -> MigEntry:

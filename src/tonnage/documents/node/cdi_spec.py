@@ -10,7 +10,7 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue, parsed_json
 
 if TYPE_CHECKING:
-    from tonnage.documents.yaml.reader import Located
+    from tonnage.documents.yaml.reader import MarkedDocument
 
 
 class SpecText:
@@ -24,7 +24,7 @@ class SpecText:
         self._source = source
         self.value = _quickly(content) if source.endswith(".json") else None
         self.refusal: tuple[Problem, ...] = ()
-        self._parsed: tuple[Located, ...] | None = None
+        self._parsed: tuple[MarkedDocument, ...] | None = None
         if self.value is None:
             try:
                 documents = self._documents()
@@ -63,7 +63,7 @@ class SpecText:
 
         return tuple(replace(problem, where=place(problem.where)) for problem in todo)
 
-    def _documents(self) -> tuple[Located, ...]:
+    def _documents(self) -> tuple[MarkedDocument, ...]:
         if self._parsed is None:
             from tonnage.documents.yaml.reader import parse_yaml_all  # takes a while
 

@@ -15,7 +15,7 @@ KIND: Final = "NodeGPUStatus"
 PLURAL: Final = "nodegpustatuses"
 
 
-class Holder(Document):
+class StatusHolder(Document):
     """A container that has the device, by the name under which it asked for it."""
 
     resource: str
@@ -84,7 +84,7 @@ class DeviceStatus(Document):
     reason: Annotated[str, Field(description="why the device is not healthy")] = ""
     resource: Annotated[str, Field(description="the extended resource that offers it, or a part of it")] = ""
     replicas: Annotated[int, Field(description="how many containers may share it; 1 is exclusive")] = 1
-    holders: list[Holder] = Field(default_factory=list)
+    holders: list[StatusHolder] = Field(default_factory=list)
 
 
 class MpsDeviceStatus(Document):

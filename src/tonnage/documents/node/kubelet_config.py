@@ -30,14 +30,14 @@ _LONGEST: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NamedPolicies:
     """Policies by their names, and why others cannot be told."""
 
     policies: Mapping[str, str]
     problems: tuple[Problem, ...] = ()
 
 
-def kubelet_config(text: str, source: str) -> Said:
+def kubelet_config(text: str, source: str) -> NamedPolicies:
     """The four policies of a KubeletConfiguration; what it leaves out is kubelet's default.
 
     Its other fields are none of ours, and not judged.
@@ -59,7 +59,7 @@ def kubelet_config(text: str, source: str) -> Said:
             problems.append(policy)
         else:
             policies[name] = policy
-    return Said(policies, tuple(problems))
+    return NamedPolicies(policies, tuple(problems))
 
 
 def manager_policy(name: str, text: str, source: str) -> str:

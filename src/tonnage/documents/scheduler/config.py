@@ -23,7 +23,7 @@ from tonnage.documents.scheduler.plugins import (
     left_out,
     merged,
 )
-from tonnage.documents.yaml.reader import Located, parse_yaml
+from tonnage.documents.yaml.reader import MarkedDocument, parse_yaml
 from tonnage.documents.yaml.reader import Path as FieldPath
 from tonnage.documents.yaml.source import validate
 from tonnage.model.errors import ConfigError, Problem
@@ -38,12 +38,12 @@ from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 
 A = TypeVar("A", bound=s.Args)
 _ARGS: Final[Mapping[str, type[s.Args]]] = {
-    "NodeResourcesFit": s.Fit,
+    "NodeResourcesFit": s.NodeResourcesFitArgs,
     "NodeResourcesBalancedAllocation": s.Balanced,
-    "NodeAffinity": s.Affinity,
+    "NodeAffinity": s.NodeAffinityArgs,
     "PodTopologySpread": s.Spread,
     "InterPodAffinity": s.PodAffinity,
-    "DefaultPreemption": s.Preemption,
+    "DefaultPreemption": s.DefaultPreemptionArgs,
 }
 
 
@@ -65,7 +65,7 @@ def scheduler_profiles(text: str, source: str) -> tuple[SchedulerProfile, ...]:
     return tuple(profiles)
 
 
-def _twice(read: s.Configuration, document: Located) -> Iterator[Problem]:
+def _twice(read: s.Configuration, document: MarkedDocument) -> Iterator[Problem]:
     names = [profile.scheduler_name for profile in read.profiles]
     for at, name in enumerate(names):
         if name in names[:at]:
@@ -77,7 +77,7 @@ class _Reading:
     """One profile under way; what is wrong goes to `problems`."""
 
     def __init__(
-        self, document: Located, path: FieldPath, whole: s.Configuration, problems: list[Problem]
+        self, document: MarkedDocument, path: FieldPath, whole: s.Configuration, problems: list[Problem]
     ) -> None:
         self._document = document
         self._path = path
@@ -85,7 +85,7 @@ class _Reading:
         self._problems = problems
         self._args: dict[type[s.Args], s.Args] = {}
 
-    def profile(self, read: s.Profile) -> SchedulerProfile:
+    def profile(self, read: s.SchedulerProfileSection) -> SchedulerProfile:
         """The profile; of what it leaves out the default."""
         self._read_args(read)
         sets = read.plugins
@@ -98,11 +98,11 @@ class _Reading:
         own = read.percentage_of_nodes_to_score
         percent = own if own is not None else self._whole.percentage_of_nodes_to_score
         fit, spread, pods = (
-            self._arguments_of(s.Fit),
+            self._arguments_of(s.NodeResourcesFitArgs),
             self._arguments_of(s.Spread),
             self._arguments_of(s.PodAffinity),
         )
-        preemption = self._arguments_of(s.Preemption)
+        preemption = self._arguments_of(s.DefaultPreemptionArgs)
         return SchedulerProfile(
             name=read.scheduler_name,
             filters=tuple(filters) if _touched(sets.multi_point, sets.filter) else None,
@@ -112,7 +112,7 @@ class _Reading:
             fit=_rating(fit.scoring_strategy),
             ignored=(*fit.ignored_resources, *(f"{group}/*" for group in fit.ignored_resource_groups)),
             balanced=tuple(r.name for r in self._arguments_of(s.Balanced).resources) or ("cpu", "memory"),
-            affinity=_added(self._arguments_of(s.Affinity).added_affinity),
+            affinity=_added(self._arguments_of(s.NodeAffinityArgs).added_affinity),
             spread=_constraints(spread) if spread.defaulting_type == "List" else None,
             required_weight=pods.hard_pod_affinity_weight,
             overlooks_preferred=pods.ignore_preferred_terms_of_existing_pods,
@@ -157,7 +157,7 @@ class _Reading:
         arguments = self._args.get(model)
         return arguments if isinstance(arguments, model) else model()
 
-    def _read_args(self, read: s.Profile) -> None:
+    def _read_args(self, read: s.SchedulerProfileSection) -> None:
         named: set[str] = set()
         for number, config in enumerate(read.plugin_config):
             path: FieldPath = (*self._path, "pluginConfig", number)
@@ -177,18 +177,18 @@ class _Reading:
                 self._problems += _faults(args, part)
 
 
-def _part(document: Located, path: FieldPath) -> Located:
+def _part(document: MarkedDocument, path: FieldPath) -> MarkedDocument:
     """A part of a document as one of its own, each field where it stands."""
     value: Any = document.value
     for step in path:
         value = value[step]
     marks = {at[len(path) :]: mark for at, mark in document.marks.items() if at[: len(path)] == path}
-    return Located(value, document.source, marks)
+    return MarkedDocument(value, document.source, marks)
 
 
-def _faults(args: s.Args, part: Located) -> Iterator[Problem]:
+def _faults(args: s.Args, part: MarkedDocument) -> Iterator[Problem]:
     """What single fields cannot tell."""
-    if isinstance(args, s.Fit):
+    if isinstance(args, s.NodeResourcesFitArgs):
         scoring = args.scoring_strategy
         ratio = scoring.requested_to_capacity_ratio
         if scoring.type is Strategy.RATIO and ratio is None:
@@ -220,7 +220,7 @@ def _rating(scoring: s.Scoring) -> FitRating:
     )
 
 
-def _added(affinity: s.NodeAffinity | None) -> AddedAffinity:
+def _added(affinity: s.AddedNodeAffinity | None) -> AddedAffinity:
     if affinity is None:
         return AddedAffinity()
     required = affinity.required

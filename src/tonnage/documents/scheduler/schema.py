@@ -54,7 +54,7 @@ class Scoring(Document):
     requested_to_capacity_ratio: Ratio | None = None
 
 
-class Fit(Args):
+class NodeResourcesFitArgs(Args):
     """NodeResourcesFitArgs."""
 
     ignored_resources: list[_Name] = Field(default_factory=list)
@@ -68,7 +68,7 @@ class Balanced(Args):
     resources: Annotated[list[Resource], Field(max_length=100)] = Field(default_factory=list)
 
 
-class Requirement(Document):
+class NodeSelectorRequirement(Document):
     """A requirement on a node's labels or fields."""
 
     key: _Name
@@ -79,11 +79,11 @@ class Requirement(Document):
 class Term(Document):
     """A node selector term."""
 
-    match_expressions: list[Requirement] = Field(default_factory=list)
-    match_fields: list[Requirement] = Field(default_factory=list)
+    match_expressions: list[NodeSelectorRequirement] = Field(default_factory=list)
+    match_fields: list[NodeSelectorRequirement] = Field(default_factory=list)
 
 
-class Selector(Document):
+class RequiredNodeSelector(Document):
     """Terms of which one must hold."""
 
     node_selector_terms: Annotated[list[Term], Field(min_length=1)]
@@ -96,20 +96,22 @@ class Preferred(Document):
     preference: Term
 
 
-class NodeAffinity(Document):
+class AddedNodeAffinity(Document):
     """Affinity for nodes."""
 
-    required: Selector | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    required: RequiredNodeSelector | None = Field(
+        None, alias="requiredDuringSchedulingIgnoredDuringExecution"
+    )
     preferred: list[Preferred] = Field([], alias="preferredDuringSchedulingIgnoredDuringExecution")
 
 
-class Affinity(Args):
+class NodeAffinityArgs(Args):
     """NodeAffinityArgs."""
 
-    added_affinity: NodeAffinity | None = None
+    added_affinity: AddedNodeAffinity | None = None
 
 
-class Constraint(Document):
+class TopologySpreadConstraint(Document):
     """A default spread constraint."""
 
     max_skew: Annotated[int, Field(ge=1)]
@@ -120,7 +122,9 @@ class Constraint(Document):
 class Spread(Args):
     """PodTopologySpreadArgs."""
 
-    default_constraints: Annotated[list[Constraint], Field(max_length=100)] = Field(default_factory=list)
+    default_constraints: Annotated[list[TopologySpreadConstraint], Field(max_length=100)] = Field(
+        default_factory=list
+    )
     defaulting_type: Literal["System", "List"] = "System"
 
 
@@ -131,14 +135,14 @@ class PodAffinity(Args):
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class Preemption(Args):
+class DefaultPreemptionArgs(Args):
     """DefaultPreemptionArgs."""
 
     min_candidate_nodes_percentage: _Percent = 10
     min_candidate_nodes_absolute: Annotated[int, Field(ge=0)] = 100
 
 
-class Plugin(Document):
+class PluginEntry(Document):
     """A plugin; 0: no weight is given."""
 
     name: _Name
@@ -148,8 +152,8 @@ class Plugin(Document):
 class Set(Document):
     """Plugins of one point."""
 
-    enabled: Annotated[list[Plugin], Field(max_length=200)] = Field(default_factory=list)
-    disabled: Annotated[list[Plugin], Field(max_length=200)] = Field(default_factory=list)
+    enabled: Annotated[list[PluginEntry], Field(max_length=200)] = Field(default_factory=list)
+    disabled: Annotated[list[PluginEntry], Field(max_length=200)] = Field(default_factory=list)
 
 
 class Plugins(Document):
@@ -170,20 +174,20 @@ class Plugins(Document):
     post_bind: Set = Set()
 
 
-class PluginConfig(Document):
+class PluginArgs(Document):
     """A plugin's arguments, yet to be looked at."""
 
     name: _Name
     args: _Carried = Field(default_factory=dict)
 
 
-class Profile(Document):
+class SchedulerProfileSection(Document):
     """A profile."""
 
     scheduler_name: _Name = DEFAULT_NAME
     percentage_of_nodes_to_score: _Percent | None = None
     plugins: Plugins = Plugins()
-    plugin_config: Annotated[list[PluginConfig], Field(max_length=200)] = Field(default_factory=list)
+    plugin_config: Annotated[list[PluginArgs], Field(max_length=200)] = Field(default_factory=list)
 
 
 class Configuration(Document):
@@ -191,7 +195,9 @@ class Configuration(Document):
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"]
     kind: Literal["KubeSchedulerConfiguration"]
-    profiles: Annotated[list[Profile], Field(max_length=64)] = Field(default_factory=lambda: [Profile()])
+    profiles: Annotated[list[SchedulerProfileSection], Field(max_length=64)] = Field(
+        default_factory=lambda: [SchedulerProfileSection()]
+    )
     percentage_of_nodes_to_score: _Percent | None = None
     extenders: list[_Carried] = Field(default_factory=list)
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] | None = None

@@ -25,7 +25,7 @@ _SHALLOW: Final = 1000
 _REMEDY: Final = "write what it stands for where it is needed, in fewer places"
 
 
-class Size(NamedTuple):
+class ValueSize(NamedTuple):
     """What a value comes to."""
 
     bytes: int
@@ -37,7 +37,7 @@ class _Open:
     """A mapping or list whose end has not come yet; `before` is what the text came to at its start."""
 
     anchor: str | None
-    before: Size
+    before: ValueSize
     mapping: bool
     at_key: bool = True
 
@@ -70,14 +70,14 @@ class _Count:
     bytes: int = 0
     values: int = 0
     open: list[_Open] = field(default_factory=list)
-    anchors: dict[str, Size | None] = field(default_factory=dict)
+    anchors: dict[str, ValueSize | None] = field(default_factory=dict)
     """What each stands for; None as long as its value has not ended."""
 
     def add(self, event: yaml.Event) -> None:
         match event:
             case yaml.ScalarEvent():
-                before = Size(self.bytes, self.values)
-                self._grow(Size(_length(event.value), self._value()), event)
+                before = ValueSize(self.bytes, self.values)
+                self._grow(ValueSize(_length(event.value), self._value()), event)
                 self._note_anchor(event.anchor, before)
             case yaml.AliasEvent():
                 self._alias(event)
@@ -100,8 +100,8 @@ class _Count:
         return int(here.at_key)
 
     def _start(self, event: yaml.CollectionStartEvent) -> None:
-        before = Size(self.bytes, self.values)
-        self._grow(Size(1, self._value()), event)
+        before = ValueSize(self.bytes, self.values)
+        self._grow(ValueSize(1, self._value()), event)
         self.open.append(_Open(event.anchor, before, isinstance(event, yaml.MappingStartEvent)))
         if event.anchor is not None:
             self.anchors[event.anchor] = None
@@ -111,20 +111,20 @@ class _Count:
                 problem_mark=cast("yaml.Mark | None", event.start_mark),
             )
 
-    def _note_anchor(self, anchor: str | None, before: Size) -> None:
+    def _note_anchor(self, anchor: str | None, before: ValueSize) -> None:
         if anchor is not None:
-            self.anchors[anchor] = Size(self.bytes - before.bytes, self.values - before.values)
+            self.anchors[anchor] = ValueSize(self.bytes - before.bytes, self.values - before.values)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         self._value()
         name = event.anchor or ""
-        size = self.anchors.get(name, Size(0, 0))  # of one that is not known the composer tells
+        size = self.anchors.get(name, ValueSize(0, 0))  # of one that is not known the composer tells
         if size is None:
             why = f"*{name[:60]} stands for a value that it is a part of itself"
             raise ConfigError(Problem(NO_YAML, self._place(event), why, "write the value out"))
         self._grow(size, event)
 
-    def _grow(self, size: Size, event: yaml.NodeEvent) -> None:
+    def _grow(self, size: ValueSize, event: yaml.NodeEvent) -> None:
         self.bytes += size.bytes
         self.values += size.values
         if self.bytes <= MAX_EXPANDED and self.values <= self.most_values:

@@ -26,7 +26,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TextPosition:
     """Where a value begins; both count from 1."""
 
     line: int
@@ -34,7 +34,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class MarkedDocument:
     """A document's value and where each of its parts stands. `marks` has the empty path for the whole.
 
     `elsewhere` names what else said a part of the value, such as a flag that won over the document.
@@ -43,7 +43,7 @@ class Located:
 
     value: JsonValue
     source: str
-    marks: Mapping[Path, Mark]
+    marks: Mapping[Path, TextPosition]
     elsewhere: Mapping[Path, str] = field(default_factory=dict)
     repeated: tuple[tuple[str, int], ...] = ()
 
@@ -55,7 +55,7 @@ class Located:
         present = path
         while present and present not in self.marks:
             present = present[:-1]
-        mark = self.marks.get(present, Mark(1, 1))
+        mark = self.marks.get(present, TextPosition(1, 1))
         place = f"{self.source}:{mark.line}:{mark.column}"
         return f"{place} {field_path(path)}" if path else place
 
@@ -77,7 +77,7 @@ def field_path(path: Path) -> str:
     return text
 
 
-def parse_yaml(text: str, *, source: str, most_values: int = MAX_VALUES) -> Located:
+def parse_yaml(text: str, *, source: str, most_values: int = MAX_VALUES) -> MarkedDocument:
     """The one document in `text` (JSON is YAML too). Empty text is null.
 
     Raises:
@@ -86,7 +86,7 @@ def parse_yaml(text: str, *, source: str, most_values: int = MAX_VALUES) -> Loca
     return only_one(parse_yaml_all(text, source=source, most_values=most_values), source)
 
 
-def only_one(documents: tuple[Located, ...], source: str) -> Located:
+def only_one(documents: tuple[MarkedDocument, ...], source: str) -> MarkedDocument:
     if len(documents) > 1:
         raise ConfigError(
             Problem(
@@ -95,10 +95,10 @@ def only_one(documents: tuple[Located, ...], source: str) -> Located:
                 remedy="remove the line --- and what follows it",
             )
         )
-    return documents[0] if documents else Located(None, source, {(): Mark(1, 1)})
+    return documents[0] if documents else MarkedDocument(None, source, {(): TextPosition(1, 1)})
 
 
-def parse_yaml_all(text: str, *, source: str, most_values: int = MAX_VALUES) -> tuple[Located, ...]:
+def parse_yaml_all(text: str, *, source: str, most_values: int = MAX_VALUES) -> tuple[MarkedDocument, ...]:
     """Every document of a stream separated by `---`, empty ones left out.
 
     Raises:
@@ -112,7 +112,7 @@ def parse_yaml_all(text: str, *, source: str, most_values: int = MAX_VALUES) -> 
 
 def read_yaml_all(
     text: str, *, source: str, most_values: int = MAX_VALUES
-) -> tuple[tuple[Located, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[MarkedDocument, ...], tuple[Problem, ...]]:
     """Every document of a stream, and a problem for each key given twice, of which the last counts.
 
     Raises:
@@ -140,11 +140,11 @@ class _Reader:
         self.source = source
         self.most = most
         self.problems: list[Problem] = []
-        self.marks: dict[Path, Mark] = {}
+        self.marks: dict[Path, TextPosition] = {}
         self.repeated: list[tuple[str, int]] = []
         self.count = self.documents = 0
 
-    def read(self, root: yaml.Node) -> Located:
+    def read(self, root: yaml.Node) -> MarkedDocument:
         self.documents += 1
         if self.documents > MAX_DOCUMENTS:
             raise yaml.MarkedYAMLError(
@@ -152,7 +152,7 @@ class _Reader:
             )
         self.marks, self.repeated = {}, []
         value = self._value(root, ())
-        return Located(value, self.source, self.marks, repeated=tuple(self.repeated))
+        return MarkedDocument(value, self.source, self.marks, repeated=tuple(self.repeated))
 
     def _problem(self, node: yaml.Node, path: Path, problem: str, why: str = "", remedy: str = "") -> None:
         if len(self.problems) == MAX_PROBLEMS:
@@ -171,7 +171,7 @@ class _Reader:
             raise yaml.MarkedYAMLError(
                 problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=node.start_mark
             )
-        self.marks[path] = Mark(node.start_mark.line + 1, node.start_mark.column + 1)
+        self.marks[path] = TextPosition(node.start_mark.line + 1, node.start_mark.column + 1)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -193,7 +193,9 @@ class _Reader:
                 why = f"first given at line {first[key].start_mark.line + 1}"
                 self._problem(key_node, (*path, key), _TWICE, why, "keep one of them")
             entries[key] = self._value(child, (*path, key))
-            self.marks[*path, key] = Mark(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            self.marks[*path, key] = TextPosition(
+                key_node.start_mark.line + 1, key_node.start_mark.column + 1
+            )
             if key in first:
                 self.repeated.append((key, child.start_mark.line + 1))
             first.setdefault(key, key_node)

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.bounds import MAX_VALUES
-from tonnage.documents.yaml.reader import MAX_PROBLEMS, Located, Path, only_one, read_yaml_all
+from tonnage.documents.yaml.reader import MAX_PROBLEMS, MarkedDocument, Path, only_one, read_yaml_all
 from tonnage.model.errors import ConfigError, Problem
 
 _MOST_DETAILS: Final = 500
@@ -31,7 +31,7 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
 
 
-class FieldError(ValueError):
+class DocumentFieldError(ValueError):
     """For validators: a problem with a reason and a remedy of its own."""
 
     def __init__(self, problem: str, *, why: str = "", remedy: str = "") -> None:
@@ -51,7 +51,7 @@ def parse_document(text: str, model: type[M], *, source: str) -> M:
 
 def read_document(
     text: str, model: type[M], *, source: str, most_values: int = MAX_VALUES
-) -> tuple[Located, M]:
+) -> tuple[MarkedDocument, M]:
     """The document as it stands, with its places, and as `model`, every problem at once.
 
     Raises:
@@ -68,7 +68,7 @@ def read_document(
     return located, read
 
 
-def validate(document: Located, model: type[M]) -> M:
+def validate(document: MarkedDocument, model: type[M]) -> M:
     """The value as `model`; JSON rules, so that lists may become tuples and strings enums.
 
     Raises:
@@ -83,7 +83,9 @@ def validate(document: Located, model: type[M]) -> M:
         raise ConfigError(*list(unique.values())[:MAX_PROBLEMS]) from None
 
 
-def unknown_fields(document: Located, model: type[BaseModel]) -> tuple[tuple[Path, tuple[str, ...]], ...]:
+def unknown_fields(
+    document: MarkedDocument, model: type[BaseModel]
+) -> tuple[tuple[Path, tuple[str, ...]], ...]:
     """Each field that the model does not know, with the names that it knows there."""
     try:
         model.model_validate_json(json.dumps(document.value))
@@ -97,10 +99,10 @@ def unknown_fields(document: Located, model: type[BaseModel]) -> tuple[tuple[Pat
     return ()
 
 
-def _field_problem(detail: ErrorDetails, document: Located, model: type[BaseModel]) -> Problem:
+def _field_problem(detail: ErrorDetails, document: MarkedDocument, model: type[BaseModel]) -> Problem:
     path = _real_path(detail["loc"], document, absent=detail["type"] == "missing")
     error = detail.get("ctx", {}).get("error")
-    if isinstance(error, FieldError):
+    if isinstance(error, DocumentFieldError):
         return Problem(str(error), document.where(path), error.why, error.remedy)
     if isinstance(error, ValueError):
         return Problem(str(error), document.where(path))
@@ -119,7 +121,7 @@ def _field_problem(detail: ErrorDetails, document: Located, model: type[BaseMode
     return Problem(f"{message[:1].lower()}{message[1:]}{shown}", document.where(path))
 
 
-def _real_path(loc: tuple[int | str, ...], document: Located, *, absent: bool) -> Path:
+def _real_path(loc: tuple[int | str, ...], document: MarkedDocument, *, absent: bool) -> Path:
     """`loc` without what pydantic adds for unions: steps that somebody wrote, and a missing last one."""
     written = {whole[:end] for whole in document.elsewhere for end in range(1, len(whole) + 1)}
     path: Path = ()

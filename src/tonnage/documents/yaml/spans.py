@@ -26,7 +26,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ValueSpan:
     """One value and its key (None for an item of a list, and for the whole).
 
     `style` is `'`, `"`, `|`, `>` or empty for a scalar, `flow` or `block` for a mapping or list. `shared`:
@@ -53,13 +53,15 @@ class Parts:
         self._shared = frozenset(_shared(self._roots))
         self._entries: dict[int, dict[str, tuple[yaml.Node, yaml.Node, bool]]] = {}
 
-    def part(self, document: int, path: Path) -> Part | None:
+    def part(self, document: int, path: Path) -> ValueSpan | None:
         """The part at a path, None where there is none."""
         node = self._node_at(document, path)
         if node is None:
             return None
         key, value, shared = node
-        return Part(self._span(key) if key is not None else None, self._span(value), _style(value), shared)
+        return ValueSpan(
+            self._span(key) if key is not None else None, self._span(value), _style(value), shared
+        )
 
     def place(self, document: int, path: Path) -> Span:
         """The place of a part, or of its nearest present parent."""
@@ -69,13 +71,13 @@ class Parts:
                 return part.place if length == len(path) else part.key or part.place
         return Span(0, 0, 1, 1)
 
-    def entries(self, document: int, path: Path) -> list[tuple[str, Part]]:
+    def entries(self, document: int, path: Path) -> list[tuple[str, ValueSpan]]:
         """The entries of a mapping as they are written, a merge key (`<<`) among them."""
         node = self._node_at(document, path)
         if node is None or not isinstance(node[1], yaml.MappingNode):
             return []
         return [
-            (_name(key), Part(self._span(key), self._span(value), _style(value), node[2]))
+            (_name(key), ValueSpan(self._span(key), self._span(value), _style(value), node[2]))
             for key, value in node[1].value
             if isinstance(key, yaml.ScalarNode)
         ]

@@ -105,7 +105,7 @@ def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
 
 
 def told_board(product: str, catalogued: MigBoard | None, reported: Iterable[MigProfile]) -> MigBoard:
-    """The board of which a driver told these profiles and their places; engines are as `known`.
+    """The board of which a driver told these profiles and their places; engines are as `catalogued`.
 
     >>> told_board("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
     2

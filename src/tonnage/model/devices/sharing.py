@@ -99,7 +99,7 @@ class PluginConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DeviceSlot:
     """One thing that a container can be given: a device, or a replica of it, under its id.
 
     `part_of` is the uuid of the physical device, when `uuid` is a part of it (MIG).
@@ -121,12 +121,12 @@ class PlannedResource:
     """
 
     name: ResourceName
-    slots: tuple[Slot, ...]
+    slots: tuple[DeviceSlot, ...]
     replicas: int = 1
     single_request: bool = False
     distinct: bool = False
-    by_id: Mapping[str, Slot] = field(init=False, repr=False, compare=False)
-    first_slots: tuple[Slot, ...] = field(init=False, repr=False, compare=False)
+    by_id: Mapping[str, DeviceSlot] = field(init=False, repr=False, compare=False)
+    first_slots: tuple[DeviceSlot, ...] = field(init=False, repr=False, compare=False)
     """The first slot of each device."""
 
     def __post_init__(self) -> None:
@@ -184,7 +184,7 @@ class Advertisement:
     """What kubelet is told about one resource: its slots with their health as others hold them now."""
 
     resource: ResourceName
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[DeviceSlot, ...] = ()
 
 
 class HoldKind(StrEnum):

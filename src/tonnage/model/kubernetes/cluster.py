@@ -35,7 +35,7 @@ from tonnage.model.kubernetes.volumes import (
     VolumeClaim,
     VolumeLimits,
 )
-from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Workload
+from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, WorkloadState
 from tonnage.model.node.gpu_status import GpuStatus
 
 Requests: TypeAlias = Mapping[str, int]
@@ -337,7 +337,7 @@ class WorkloadSelector:
 class Quota:
     """A ResourceQuota: hard limits and what is used, as written; with scopes it counts only some pods.
 
-    `counted`: the quota controller has been there, so `hard` and `used` are its own. `wanted`: what the spec
+    `counted`: the quota controller has been there, so `hard` and `used` are its own. `spec_hard`: what the spec
     asks for, which the controller may have yet to take over.
     """
 
@@ -379,7 +379,7 @@ class Snapshot:
     service_accounts: frozenset[tuple[str, str]] = frozenset()
     """(namespace, name)."""
     webhooks: tuple[Webhook, ...] = ()
-    workloads: tuple[Workload, ...] = ()
+    workloads: tuple[WorkloadState, ...] = ()
     happenings: tuple[Happening, ...] = ()
     queued: tuple[QueuedWorkload, ...] = ()
     volumes: tuple[Volume, ...] = ()

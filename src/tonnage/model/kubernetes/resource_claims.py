@@ -17,7 +17,7 @@ from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Taint, Toleration
 
 
-class DeviceId(NamedTuple):
+class ClaimDeviceId(NamedTuple):
     """A device's identity in the cluster, written `driver/pool/device`."""
 
     driver: str
@@ -29,13 +29,13 @@ class DeviceId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class SemanticVersion:
     """A semantic version as an attribute's value."""
 
     text: str
 
 
-Attribute: TypeAlias = bool | int | str | Version | None
+Attribute: TypeAlias = bool | int | str | SemanticVersion | None
 """An attribute's value; None is one of a kind that schedulers of these releases do not read."""
 
 Quantities: TypeAlias = Mapping[str, Fraction]
@@ -70,7 +70,7 @@ class NodeScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class SliceDevice:
     """A device in a slice. `consumes` is what it takes of shared counters: set, counter, amount.
 
     `shareable`: several claims may have parts of it at once. `scope` counts only in slices with scopes by
@@ -103,13 +103,13 @@ class ResourceSlice:
     """How many slices the pool has in this generation."""
     scope: NodeScope | None = None
     scope_by_device: bool = False
-    devices: tuple[Device, ...] = ()
+    devices: tuple[SliceDevice, ...] = ()
     counters: Mapping[str, Quantities] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
-    def id_of(self, device: Device) -> DeviceId:
+    def id_of(self, device: SliceDevice) -> ClaimDeviceId:
         """The identity of one of its devices."""
-        return DeviceId(self.driver, self.pool, device.name)
+        return ClaimDeviceId(self.driver, self.pool, device.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +177,14 @@ class AllocatedDevice:
     """A device that a claim has. `request` is `r` or `r/alternative`; `share`: it is a part of one."""
 
     request: str
-    id: DeviceId
+    id: ClaimDeviceId
     admin: bool = False
     share: str = ""
     consumed: Quantities = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class ClaimAllocation:
     """What a claim has been given, and the nodes that can reach it; `nodes` None: all can."""
 
     devices: tuple[AllocatedDevice, ...] = ()
@@ -209,7 +209,7 @@ class ResourceClaim:
     uid: str = ""
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[Constraint, ...] = ()
-    allocation: Allocation | None = None
+    allocation: ClaimAllocation | None = None
     reserved_for: tuple[Consumer, ...] = ()
     owner: str = ""
     terminating: bool = False

@@ -33,10 +33,10 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkloadState:
     """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob.
 
-    `owner` is its controller. `wanted` is how many pods it should have now, None where its status has to
+    `owner` is its controller. `desired` is how many pods it should have now, None where its status has to
     say (a DaemonSet) or nothing does (a CronJob). `template` is the JSON of the pod template.
     `numbers` are the counts of its status and spec, by the names that they have there.
     """

@@ -185,7 +185,7 @@ class PluginProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class AgentPage:
     """An answer of the agent over HTTP."""
 
     status: int
@@ -209,8 +209,8 @@ class PluginFacts:
     config_trouble: str = ""
     damaged: tuple[str, ...] = ()
     address: str = ""
-    ready: Page | None = None
-    metrics: Page | None = None
+    ready: AgentPage | None = None
+    metrics: AgentPage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class RuntimeSeen:
     name: str = ""
 
 
-class Standing(StrEnum):
+class ChangeState(StrEnum):
     """What is to be done."""
 
     NOTHING = "nothing"
@@ -63,7 +63,7 @@ class FileEdit:
 class RuntimePlan:
     """What is to be done with one runtime, and `why`. Refused has problems, a change has edits."""
 
-    standing: Standing
+    standing: ChangeState
     why: str = ""
     edits: tuple[FileEdit, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -171,7 +171,7 @@ class LimitMissing(FieldAmountReason, ManifestReason):
 
 
 @reason
-class LimitRange(AdmissionReason):
+class LimitRangeViolation(AdmissionReason):
     """A LimitRange of the namespace does not allow the amounts; the row, and what it allows, are named."""
 
     code: ClassVar[str] = "limit-range"
@@ -199,7 +199,7 @@ class NamespaceMissing(AdmissionReason):
 
 
 @reason
-class PodSecurity(AdmissionReason):
+class PodSecurityViolation(AdmissionReason):
     """The namespace enforces a pod security level that the pod violates; each violation is named."""
 
     code: ClassVar[str] = "pod-security"
@@ -301,10 +301,10 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ResourceNameInvalid,
     RequestLimitUnequal,
     LimitMissing,
-    LimitRange,
+    LimitRangeViolation,
     NamespaceTerminating,
     NamespaceMissing,
-    PodSecurity,
+    PodSecurityViolation,
     PriorityNotOfClass,
     PriorityClassUnknown,
     RuntimeClassMissing,

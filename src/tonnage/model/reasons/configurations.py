@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.facts import Unit
+from tonnage.model.reasons.facts import FactUnit
 from tonnage.model.reasons.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, MIG_PARTED, LintRule
 from tonnage.model.reasons.reason import ManifestFault, Reason, reason
 from tonnage.model.severity import Severity
@@ -57,7 +57,7 @@ class MigLayoutImpossible(ConfigurationReason):
     code: ClassVar[str] = "mig-layout-impossible"
     advice: ClassVar[str] = "fewer, or smaller ones"
     rule: ClassVar[LintRule] = LintRule("More MIG devices than a GPU has room for.", MIG_PARTED)
-    profiles: Annotated[Mapping[str, int], Unit("MIG devices of each profile")]
+    profiles: Annotated[Mapping[str, int], FactUnit("MIG devices of each profile")]
     boards: tuple[str, ...]
 
 

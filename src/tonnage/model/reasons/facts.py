@@ -11,14 +11,14 @@ from tonnage.model.json import JsonObject, JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FactUnit:
     """In what a number is counted, for `Annotated`."""
 
     words: str
 
 
-MIB: Final = Unit("MiB")
-AMOUNT: Final = Unit("thousandths of a core, bytes, or a count, as the resource is counted")
+MIB: Final = FactUnit("MiB")
+AMOUNT: Final = FactUnit("thousandths of a core, bytes, or a count, as the resource is counted")
 
 
 def facts_json(cls: type, values: Mapping[str, object]) -> JsonObject:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import AdmissionReason, ManifestFieldReason, NameMissing
-from tonnage.model.reasons.facts import Unit
+from tonnage.model.reasons.facts import FactUnit
 from tonnage.model.reasons.lint_rule import (
     CLAIMS,
     DECODING,
@@ -221,7 +221,7 @@ class SelectorDoubtful(ObjectReason):
     device: str | None = None
     error: str | None = None
     instead: str | None = None
-    tried: Annotated[int | None, Unit("devices that were tried, none of which is selected")] = None
+    tried: Annotated[int | None, FactUnit("devices that were tried, none of which is selected")] = None
 
 
 @reason

@@ -17,8 +17,8 @@ from tonnage.decide.kubernetes.api.encoding.body import (
 from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver.requests import FieldValidation, Request
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.requests import ApiRequest, FieldValidation
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, unsupported_media_type
 
 
@@ -36,7 +36,7 @@ def read_config(body: bytes) -> JsonObject:
     return value
 
 
-def tell_repeated(request: Request, config: JsonObject) -> None:
+def tell_repeated(request: ApiRequest, config: JsonObject) -> None:
     """Warn of keys that stand twice, or refuse them. Raises ApiError 400."""
     lines = repeated_lines(config)
     match request.options.field_validation:
@@ -66,14 +66,14 @@ def _value(body: bytes) -> JsonValue:
     raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {why}")
 
 
-def no_patch(served: Served) -> StatusError:
+def no_patch(served: ServedResource) -> StatusError:
     """415 of a body that is no patch of the kind."""
     if served.custom is None:
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     return unsupported_media_type([patch_type.value for patch_type in patch_types(served)])
 
 
-def patch_types(served: Served) -> tuple[PatchType, ...]:
+def patch_types(served: ServedResource) -> tuple[PatchType, ...]:
     """The patches of a kind; custom ones know no strategies."""
     others = (PatchType.JSON, PatchType.MERGE, PatchType.APPLY)
     return others if served.custom is not None else (*others, PatchType.STRATEGIC)

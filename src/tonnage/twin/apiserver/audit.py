@@ -19,7 +19,7 @@ from tonnage.model.json_access import text
 from tonnage.model.kubernetes.timestamps import micro_timestamp
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.users import user_info
-from tonnage.twin.apiserver.rbac.decisions import Decision
+from tonnage.twin.apiserver.rbac.decisions import AccessDecision
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
 
@@ -119,7 +119,7 @@ class Trail:
         """What is asked for, in which version of the API."""
         self._attributes, self._version = attributes, version
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: AccessDecision) -> None:
         """It is allowed, or not."""
         self._annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
         self._annotations["authorization.k8s.io/reason"] = decision.reason

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.api.custom.values import decode_custom, prune, wi
 from tonnage.decide.kubernetes.api.defaults.apply import Defaults
 from tonnage.decide.kubernetes.api.encoding.body import BodyError, Repeated
 from tonnage.decide.kubernetes.api.encoding.decode import decode
-from tonnage.decide.kubernetes.api.encoding.field_order import Shapes, in_order_of_names
+from tonnage.decide.kubernetes.api.encoding.field_order import ObjectShapes, in_order_of_names
 from tonnage.decide.kubernetes.api.encoding.protobuf import type_of
 from tonnage.decide.kubernetes.api.encoding.quick_decode import QuickDecoder
 from tonnage.decide.kubernetes.api.problems import Errors, invalid
@@ -21,7 +21,13 @@ from tonnage.decide.kubernetes.api.validation.custom.definitions import format_c
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 from tonnage.twin.apiserver.requests import FieldValidation
-from tonnage.twin.apiserver.resources import COMPONENTS, CustomVersion, Registry, Served, internal_package
+from tonnage.twin.apiserver.resources import (
+    COMPONENTS,
+    CustomVersion,
+    Registry,
+    ServedResource,
+    internal_package,
+)
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.versions.autoscalers import first_autoscaler, is_first, stored_autoscaler
 from tonnage.twin.apiserver.versions.events import RENAMED, renamed_event, stored_event
@@ -40,7 +46,7 @@ class Codec:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._empty: dict[str, JsonObject] = {}
-        self._shapes = Shapes(registry.schema)
+        self._shapes = ObjectShapes(registry.schema)
 
     @cached_property
     def _quick(self) -> QuickDecoder:
@@ -55,7 +61,7 @@ class Codec:
         return self.registry.schema
 
     def decode(
-        self, served: Served, body: JsonValue, validation: FieldValidation
+        self, served: ServedResource, body: JsonValue, validation: FieldValidation
     ) -> tuple[JsonObject, tuple[str, ...]]:
         """A new object of the kind, and warnings of fields that it has not. Raises ApiError 400."""
         body = self._of_kind(served, body)
@@ -68,7 +74,7 @@ class Codec:
             decoded = decode(self._schema, served.row.type, body, strict=strict, stored=True)
         return decoded.value, decoded.unknown if validation is FieldValidation.WARN else ()
 
-    def _of_kind(self, served: Served, body: JsonValue) -> JsonObject:
+    def _of_kind(self, served: ServedResource, body: JsonValue) -> JsonObject:
         """The body with its apiVersion and kind, which may be left out. Raises BodyError for another kind."""
         if not isinstance(body, dict):
             raise bad_request("the body of the request is not a JSON object")
@@ -84,7 +90,7 @@ class Codec:
         whole = {**named, **body, **named}
         return body.with_others(whole) if isinstance(body, Repeated) else whole
 
-    def _other_kind(self, served: Served, version: str, kind: str, body: JsonObject) -> BodyError:
+    def _other_kind(self, served: ServedResource, version: str, kind: str, body: JsonObject) -> BodyError:
         """What is said of a body of another kind or version, once it could be read as one of that kind."""
         row = served.row
         last = version.rpartition("/")[2]
@@ -107,7 +113,7 @@ class Codec:
         listed = kind.removesuffix("List")
         return (version, listed) == _ONCE or type_of(self._schema, version, listed) is not None
 
-    def default(self, served: Served, obj: JsonObject) -> JsonObject:
+    def default(self, served: ServedResource, obj: JsonObject) -> JsonObject:
         """The object, just decoded, with what the writer left out filled in."""
         if served.custom is None:
             self._defaults.fill(served.row.type, obj)
@@ -118,7 +124,7 @@ class Codec:
 
     def problems(
         self,
-        served: Served,
+        served: ServedResource,
         obj: JsonObject,
         old: JsonObject | None,
         subresource: str,
@@ -154,12 +160,12 @@ class Codec:
             warn(words)
         return (*errors, *schema_errors, *broken)
 
-    def empty_status(self, served: Served) -> JsonObject | None:
+    def empty_status(self, served: ServedResource) -> JsonObject | None:
         """The status of an object that has none yet; None where the field is left out."""
         written = self.empty(served)
         return mapping(written, "status") if "status" in written else None
 
-    def empty(self, served: Served) -> JsonObject:
+    def empty(self, served: ServedResource) -> JsonObject:
         """An object of which nothing is set, as it is written. Not to be changed."""
         name = served.row.type
         if not name:
@@ -169,7 +175,7 @@ class Codec:
             self._empty[name] = decode(self._schema, name, body).value
         return self._empty[name]
 
-    def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
+    def in_version(self, served: ServedResource, obj: JsonObject) -> JsonObject:
         """A stored object as the version of `served` shows it; the object itself where they are the same."""
         if served.key == COMPONENTS:
             return {**obj, "metadata": {"name": text(obj, "metadata", "name")}}
@@ -188,14 +194,14 @@ class Codec:
             return self._shapes.shaped(stored_autoscaler(obj))
         return {**obj, "apiVersion": served.row.api_version}
 
-    def converted(self, served: Served, obj: JsonObject) -> JsonObject:
+    def converted(self, served: ServedResource, obj: JsonObject) -> JsonObject:
         """An object in the version of `served`, without what reading would fill in or leave out."""
         if served.custom is None:
             return self.in_version(served, obj)
         version = served.row.api_version
         return obj if obj.get("apiVersion") == version else {**obj, "apiVersion": version}
 
-    def for_store(self, served: Served, obj: JsonObject) -> JsonObject:
+    def for_store(self, served: ServedResource, obj: JsonObject) -> JsonObject:
         """An object of the version of `served` as the store keeps it."""
         if served.row.api_version == RENAMED:
             return stored_event(obj)
@@ -220,7 +226,7 @@ def _wrong_type(row: KindRow, obj: JsonObject) -> Errors:
     )
 
 
-def _custom_in_version(served: Served, custom: CustomVersion, obj: JsonObject) -> JsonObject:
+def _custom_in_version(served: ServedResource, custom: CustomVersion, obj: JsonObject) -> JsonObject:
     """An object as it is read: as the schema in which it is kept has it now, less what this version lacks."""
     written = int(text(obj, "metadata", "resourceVersion") or 0)
     same = text(obj, "apiVersion") == served.row.api_version

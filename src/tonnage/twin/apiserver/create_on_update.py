@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
-from tonnage.twin.apiserver.pipeline import Pipeline
-from tonnage.twin.apiserver.requests import Outcome, Request
+from tonnage.twin.apiserver.pipeline import WritePipeline
+from tonnage.twin.apiserver.requests import ApiRequest, WriteOutcome
 from tonnage.twin.apiserver.statuses import not_found
 from tonnage.twin.apiserver.strategies.by_kind import CREATED_BY_UPDATE
 
 
-async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
+async def put(pipeline: WritePipeline, request: ApiRequest, body: JsonValue) -> WriteOutcome:
     """The object after a PUT. Raises ApiError 400, 404, 409, 422."""
     if not text(body, "metadata", "name"):
         _readable(pipeline, request, body)
@@ -27,7 +27,7 @@ async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
     return await pipeline.update(request, lambda _old: body)
 
 
-def _readable(pipeline: Pipeline, request: Request, body: JsonValue) -> JsonObject:
+def _readable(pipeline: WritePipeline, request: ApiRequest, body: JsonValue) -> JsonObject:
     """The object that a body is, with the name of the path. Raises ApiError 400."""
     obj, warnings = pipeline.codec.decode(request.served, body, request.options.field_validation)
     request.notes.warn(*warnings)

@@ -17,8 +17,8 @@ from tonnage.model.json_access import at, copied, mapping, mappings, number, put
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
 from tonnage.twin.apiserver.definitions.establishment import CLEANUP
-from tonnage.twin.apiserver.pipeline import Pipeline, may_go
-from tonnage.twin.apiserver.requests import DeleteOptions, Request
+from tonnage.twin.apiserver.pipeline import WritePipeline, may_go
+from tonnage.twin.apiserver.requests import ApiRequest, DeleteOptions
 from tonnage.twin.apiserver.resource_names import DEFINITION, JOB, NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import conflict, success
 from tonnage.twin.apiserver.storage.store import StaleError, Stored
@@ -62,7 +62,7 @@ _ATTEMPTS: Final = 5
 _DEFAULT_GRACE_S: Final = 30
 
 
-async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -> JsonObject:
+async def delete(pipeline: WritePipeline, request: ApiRequest, options: DeleteOptions) -> JsonObject:
     """The object while it still stands, else a Status of success. Raises ApiError 404, 409, 403."""
     for _ in range(_ATTEMPTS):
         stored = pipeline.read(request)
@@ -77,7 +77,7 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
     raise conflict(request.plural_resource, request.name)
 
 
-def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
+def expect(request: ApiRequest, stored: Stored, options: DeleteOptions) -> None:
     """Hold the deleter's uid and resource version against the object's. Raises ApiError 409."""
     uid, version = text(stored.object, "metadata", "uid"), str(stored.revision)
     if request.resource == NAMESPACE:
@@ -105,7 +105,7 @@ def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
         raise conflict((request.served.row.group, request.served.row.kind), request.name, why)
 
 
-def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObject) -> JsonObject:
+def _settle(pipeline: WritePipeline, request: ApiRequest, stored: Stored, obj: JsonObject) -> JsonObject:
     """Remove the object when nobody waits for it, else store it as it is marked."""
     # A namespace goes with a second request; the first one only lets it end.
     ends = request.resource != NAMESPACE or bool(text(stored.object, "metadata", "deletionTimestamp"))
@@ -123,12 +123,14 @@ def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObjec
     return success(request.plural_resource, request.name, text(obj, "metadata", "uid"))
 
 
-def _told_before(request: Request, stored: Stored) -> bool:
+def _told_before(request: ApiRequest, stored: Stored) -> bool:
     """Whether watchers see what a deletion makes of an object before they see it go."""
     return request.resource == POD or texts(stored.object, "metadata", "finalizers") != []
 
 
-def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: DeleteOptions) -> JsonObject:
+def _marked(
+    pipeline: WritePipeline, request: ApiRequest, stored: Stored, options: DeleteOptions
+) -> JsonObject:
     """The object with deletionTimestamp, grace period and finalizers as this deletion wants them."""
     obj = copied(stored.object)
     metadata = mapping(obj, "metadata")
@@ -204,7 +206,7 @@ def _set_finalizers(metadata: JsonObject, options: DeleteOptions, *, orphans: bo
         metadata["finalizers"] = list(finalizers)
 
 
-def _grace_s(request: Request, obj: JsonObject, options: DeleteOptions) -> int:
+def _grace_s(request: ApiRequest, obj: JsonObject, options: DeleteOptions) -> int:
     """Seconds that the object's holder has. Only pods on a node that still run have any."""
     if request.resource != POD:
         return 0

@@ -19,7 +19,7 @@ _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan", "nil")
 def deletion_options(body: JsonObject) -> tuple[DeleteOptions, bool]:
     """How something is to be deleted, and whether that is only tried. Raises ApiError 422.
 
-    `said` is what a DeleteOptions says.
+    `body` is what a DeleteOptions says.
     """
     propagation, orphans = at(body, "propagationPolicy"), at(body, "orphanDependents")
     wrong: list[FieldError] = []

@@ -10,12 +10,12 @@ import msgspec
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
-from tonnage.ports.kubernetes import Change, KubernetesApi, Listing, PatchType
+from tonnage.ports.kubernetes import KubernetesApi, Listing, PatchType, WatchEvent
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.authentication.users import node_user
 from tonnage.twin.apiserver.rbac.node_restriction import may_label
 from tonnage.twin.apiserver.reading.listing import ListQuery
-from tonnage.twin.apiserver.requests import SYSTEM, Address, DeleteOptions, Options, Request, User
+from tonnage.twin.apiserver.requests import SYSTEM, ApiRequest, DeleteOptions, Options, ResourcePath, User
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.verbs import Verbs, WatchOptions
 from tonnage.wire.kinds import Kind
@@ -23,7 +23,7 @@ from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
-Follow = Callable[[Request, str], Trail]
+Follow = Callable[[ApiRequest, str], Trail]
 """Begins the trail of a request by a program of this name."""
 
 
@@ -50,7 +50,7 @@ class LocalKubernetes:
         return LocalKubernetes(self._verbs, self._options.field_manager, user, self._follow)
 
     async def _audited(
-        self, request: Request, writing: Awaitable[R], code: int = 200, sent: JsonObject | None = None
+        self, request: ApiRequest, writing: Awaitable[R], code: int = 200, sent: JsonObject | None = None
     ) -> R:
         """The outcome of a write, of which the audit log is told, if there is one."""
         if self._follow is None:
@@ -94,7 +94,7 @@ class LocalKubernetes:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-    ) -> AsyncIterator[Change[T]]:
+    ) -> AsyncIterator[WatchEvent[T]]:
         """Every change after `resource_version`; ends when the watches are cut. Raises GoneError."""
         request = self._verbs.request("watch", _address(kind, namespace))
         query = ListQuery(namespace or "", label_selector, field_selector, resource_version=resource_version)
@@ -106,7 +106,7 @@ class LocalKubernetes:
                     obj.metadata.resource_version = str(event.revision)
                 else:
                     obj = event.stored.as_type(kind.type)
-                yield Change(event.type, obj)
+                yield WatchEvent(event.type, obj)
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
@@ -180,9 +180,9 @@ def kubelet_client(api: KubernetesApi, node: str, labels: Mapping[str, str]) -> 
     return api.acting_as(node_user(node))
 
 
-def _address(kind: Kind[T], namespace: str | None, name: str = "", subresource: str = "") -> Address:
+def _address(kind: Kind[T], namespace: str | None, name: str = "", subresource: str = "") -> ResourcePath:
     path = (kind.group, kind.version, kind.plural)
-    return Address(path, (namespace or "") if kind.namespaced else "", name, subresource)
+    return ResourcePath(path, (namespace or "") if kind.namespaced else "", name, subresource)
 
 
 def _read(kind: Kind[T], obj: JsonObject) -> T:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, text
-from tonnage.twin.apiserver.requests import Notes
+from tonnage.twin.apiserver.requests import RequestNotes
 
 _SENT: Final = "contains duplicate entries"
 _ADMITTED: Final = f"{_SENT} after mutating admission happens"
@@ -19,7 +19,7 @@ _REST: Final = (
 )
 
 
-def keep_owners_once(obj: JsonObject, notes: Notes, *, admitted: bool) -> None:
+def keep_owners_once(obj: JsonObject, notes: RequestNotes, *, admitted: bool) -> None:
     """Take owners away that stand in `obj` twice, and warn of them. `admitted`: admission has had its say."""
     owners = mappings(obj, "metadata", "ownerReferences")
     unique: list[JsonValue] = []

@@ -21,8 +21,8 @@ from tonnage.model.json_access import copied
 from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.apply_bodies import no_patch
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
-from tonnage.twin.apiserver.requests import FieldValidation, Request
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.requests import ApiRequest, FieldValidation
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import Schema
 
@@ -32,7 +32,7 @@ _SCALARS: Final = frozenset({"string", "bool"}) | _NUMBERS
 
 
 def patched(
-    schema: Schema, served: Served, subresource: str, patch_type: PatchType, patch: JsonValue
+    schema: Schema, served: ServedResource, subresource: str, patch_type: PatchType, patch: JsonValue
 ) -> Change:
     """The change that a patch is. Raises ApiError 400, 415; the change itself raises PatchError."""
     match patch_type:
@@ -46,7 +46,7 @@ def patched(
             raise no_patch(served)
 
 
-def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValue) -> Change:
+def _strategic(schema: Schema, served: ServedResource, subresource: str, patch: JsonValue) -> Change:
     if served.custom is not None:
         raise no_patch(served)
     if patch is None:
@@ -76,7 +76,7 @@ def _by_key(value: JsonValue) -> JsonValue:
 
 def strictly(
     change: Change,
-    request: Request,
+    request: ApiRequest,
     complaints: tuple[str, ...],
     unreadable: Unreadable,
     read: Callable[[JsonValue], object],

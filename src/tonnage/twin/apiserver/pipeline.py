@@ -25,17 +25,22 @@ from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.kubernetes.well_known import SAFE_LETTERS
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
-from tonnage.twin.apiserver.admission.chain import Plugin
+from tonnage.twin.apiserver.admission.chain import AdmissionPlugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.owner_references import keep_owners_once
-from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.ownership.field_manager import Ownership, as_sent, put_entries, without_entries
+from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
+from tonnage.twin.apiserver.ownership.field_manager import (
+    FieldOwnership,
+    as_sent,
+    put_entries,
+    without_entries,
+)
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.preconditions import expect_version, other_uid, row_of
 from tonnage.twin.apiserver.reading.listing import revision_of
-from tonnage.twin.apiserver.requests import Outcome, Request
+from tonnage.twin.apiserver.requests import ApiRequest, WriteOutcome
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import (
     StatusError,
@@ -51,7 +56,7 @@ from tonnage.twin.apiserver.strategies.by_kind import (
     prepare_create,
     prepare_update,
 )
-from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
+from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhookPlugin, ValidatingWebhookPlugin
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
@@ -77,7 +82,7 @@ class Ids:
         return "".join(self.random.choice(SAFE_LETTERS) for _ in range(5))
 
 
-class Pipeline:
+class WritePipeline:
     """Creates and updates. Deletions are in `deletion`, which shares `admit`."""
 
     def __init__(
@@ -86,8 +91,8 @@ class Pipeline:
         codec: Codec,
         clock: Clock,
         ids: Ids,
-        plugins: Sequence[Plugin],
-        gates: Sequence[Plugin] = (),
+        plugins: Sequence[AdmissionPlugin],
+        gates: Sequence[AdmissionPlugin] = (),
     ) -> None:
         """`gates` are asked last, once the object is valid, and change nothing of it."""
         self._gates = gates
@@ -96,9 +101,11 @@ class Pipeline:
         self.clock = clock
         self.ids = ids
         self._plugins = plugins
-        self.ownership = Ownership(codec, clock)
+        self.ownership = FieldOwnership(codec, clock)
 
-    async def create(self, request: Request, body: JsonValue, applied: Application | None = None) -> Outcome:
+    async def create(
+        self, request: ApiRequest, body: JsonValue, applied: AppliedConfiguration | None = None
+    ) -> WriteOutcome:
         """The object as stored; `applied` is the configuration that it is made of. Raises ApiError."""
         served = request.served
         obj, warnings = self._read(request, body, body, unconvertible if applied else None)
@@ -124,12 +131,12 @@ class Pipeline:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
                 raise already_exists(request.plural_resource, name, ending=self._ends(request, name))
-            return Outcome(self.store.shapes.shaped(obj))
+            return WriteOutcome(self.store.shapes.shaped(obj))
         if versioned:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-        return Outcome(self._create(request, obj, prefix).object)
+        return WriteOutcome(self._create(request, obj, prefix).object)
 
-    def _create(self, request: Request, obj: JsonObject, prefix: str) -> Stored:
+    def _create(self, request: ApiRequest, obj: JsonObject, prefix: str) -> Stored:
         """Store a new object; a name generated from `prefix` that is taken is made anew."""
         if self.store.full:
             raise no_space()
@@ -147,12 +154,12 @@ class Pipeline:
             request.plural_resource, name, ending=self._ends(request, name), generated=generated
         )
 
-    def _ends(self, request: Request, name: str) -> bool:
+    def _ends(self, request: ApiRequest, name: str) -> bool:
         """Whether the object that has the name already is being deleted."""
         stored = self.store.get(request.resource, (request.namespace, name))
         return stored is not None and bool(text(stored.object, "metadata", "deletionTimestamp"))
 
-    async def apply(self, request: Request, application: Application) -> Outcome:
+    async def apply(self, request: ApiRequest, application: AppliedConfiguration) -> WriteOutcome:
         """The object once a configuration is applied, which may make it. Raises ApiError."""
         change = partial(self.ownership.apply, request, application)
         if request.subresource or self.store.get(request.resource, request.key) is not None:
@@ -165,11 +172,11 @@ class Pipeline:
 
     async def update(
         self,
-        request: Request,
+        request: ApiRequest,
         change: Change,
         unreadable: Unreadable | None = None,
-        applied: Application | None = None,
-    ) -> Outcome:
+        applied: AppliedConfiguration | None = None,
+    ) -> WriteOutcome:
         """The object after `change`; asked again when somebody else was faster. Raises ApiError."""
         for _ in range(_ATTEMPTS):
             stored = self.read(request)
@@ -203,38 +210,38 @@ class Pipeline:
             await self.validate(request, obj, old)
             obj = self.ownership.settled(self.codec.for_store(request.served, obj), stored.object)
             if request.options.dry_run or _same(request, obj, stored.object):
-                return Outcome(self.store.shapes.shaped(obj))
+                return WriteOutcome(self.store.shapes.shaped(obj))
             try:
-                return Outcome(self._replace(request, obj, stored))
+                return WriteOutcome(self._replace(request, obj, stored))
             except StaleError:
                 continue
         raise conflict(request.plural_resource, request.name)
 
-    def read(self, request: Request) -> Stored:
+    def read(self, request: ApiRequest) -> Stored:
         """The object that a request names. Raises ApiError 404."""
         stored = self.store.get(request.resource, request.key)
         if stored is None:
             raise not_found(request.plural_resource, request.name)
         return stored
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that may complete the object. Raises ApiError."""
         for plugin in () if request.admitted else self._plugins:
             await plugin.admit(request, obj, old)
 
-    async def connect(self, request: Request, options: JsonObject) -> None:
+    async def connect(self, request: ApiRequest, options: JsonObject) -> None:
         """Ask webhooks and policies whether a stream with these options may be opened. Raises ApiError."""
         for plugin in (*self._plugins, *self._gates):
-            if isinstance(plugin, MutatingWebhooks | ValidatingWebhooks | AdmissionPolicies):
+            if isinstance(plugin, MutatingWebhookPlugin | ValidatingWebhookPlugin | AdmissionPolicies):
                 await plugin.admit(request, options, None)
 
-    async def validate(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def validate(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that only lets pass or refuses. Raises ApiError."""
         for gate in () if request.admitted else self._gates:
             await gate.admit(request, obj, old)
 
     def _read(
-        self, request: Request, body: JsonValue, whole: JsonValue, unreadable: Unreadable | None
+        self, request: ApiRequest, body: JsonValue, whole: JsonValue, unreadable: Unreadable | None
     ) -> tuple[JsonObject, tuple[str, ...]]:
         """The object that a body is; refusals show the `whole` one."""
         try:
@@ -242,7 +249,7 @@ class Pipeline:
         except BodyError as error:
             raise (unreadable(whole, error) if unreadable else error) from None
 
-    def _replace(self, request: Request, obj: JsonObject, stored: Stored) -> JsonObject:
+    def _replace(self, request: ApiRequest, obj: JsonObject, stored: Stored) -> JsonObject:
         """Store an update, which ends the object when it was only waiting to be let go."""
         if may_go(request, obj):
             self.store.delete(request.resource, request.key, read=stored)
@@ -251,7 +258,7 @@ class Pipeline:
             raise no_space()
         return self.store.update(request.resource, request.key, obj, read=stored).object
 
-    def address(self, request: Request, obj: JsonObject) -> None:
+    def address(self, request: ApiRequest, obj: JsonObject) -> None:
         """Fill in the namespace and name of the path. Raises ApiError 400 where the body says otherwise."""
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):
@@ -283,7 +290,7 @@ class Pipeline:
         metadata["creationTimestamp"] = timestamp(self.clock.now())
         return prefix
 
-    def _expect(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+    def _expect(self, request: ApiRequest, obj: JsonObject, old: JsonObject) -> None:
         """Hold the writer's uid (not a patch's) and resource version against the object's. Raises 409."""
         uid, current = text(obj, "metadata", "uid"), text(old, "metadata", "uid")
         if uid and uid != current and request.verb == "update":
@@ -294,7 +301,7 @@ class Pipeline:
         if version and version != text(old, "metadata", "resourceVersion"):
             raise conflict(request.plural_resource, request.name)
 
-    def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
+    def _check(self, request: ApiRequest, obj: JsonObject, old: JsonObject | None) -> None:
         errors = (
             *admin_access_problems(self.store, request, obj, old),
             *self.codec.problems(request.served, obj, old, request.subresource, request.notes.warn),
@@ -316,7 +323,7 @@ def _number(version: str) -> int:
         raise StatusError(500, "", at_number + why) from None
 
 
-def _unchanged(request: Request, body: JsonValue, old: JsonObject) -> JsonObject:
+def _unchanged(request: ApiRequest, body: JsonValue, old: JsonObject) -> JsonObject:
     """What the body of a writer of `status` has from the object itself, and is not to be read again."""
     if request.subresource != "status" or request.served.custom is not None or not isinstance(body, dict):
         return {}
@@ -333,12 +340,12 @@ def _less(body: JsonValue, unchanged: JsonObject) -> JsonValue:
     return {key: value for key, value in body.items() if key not in unchanged}
 
 
-def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:
+def _same(request: ApiRequest, obj: JsonObject, stored: JsonObject) -> bool:
     """Whether an update changes nothing. Custom kinds may tell 1 from true, which Python does not."""
     return obj == stored and (request.served.custom is None or same_json(obj, stored))
 
 
-def may_go(request: Request, obj: JsonObject) -> bool:
+def may_go(request: ApiRequest, obj: JsonObject) -> bool:
     """Whether a deleted object has nobody left to wait for: no finalizer, no grace period, no content."""
     if not text(obj, "metadata", "deletionTimestamp") or items(obj, "metadata", "finalizers"):
         return False

@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.api.names import path_segment
 from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invalid_status, quoted
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict
 from tonnage.twin.apiserver.strategies.by_kind import UPDATED_BY_VERSION
 from tonnage.wire.schema import KindRow
@@ -26,7 +26,7 @@ _APART: Final = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
 """Groups of servers within the server, which keep their objects below their name."""
 
 
-def expect_version(request: Request, obj: JsonObject) -> None:
+def expect_version(request: ApiRequest, obj: JsonObject) -> None:
     """Refuse an update of a kind that must say of which version it is. Raises ApiError 422."""
     versioned = request.served.custom is not None or request.resource in UPDATED_BY_VERSION
     if versioned and not text(obj, "metadata", "resourceVersion"):
@@ -35,7 +35,7 @@ def expect_version(request: Request, obj: JsonObject) -> None:
         raise InvalidError(invalid_status(row, request.name, (fault,)))
 
 
-def row_of(request: Request, obj: JsonObject) -> KindRow:
+def row_of(request: ApiRequest, obj: JsonObject) -> KindRow:
     """What refusals call an object: one of a custom kind as what it calls itself."""
     row = request.served.row
     if request.served.custom is None:
@@ -52,7 +52,7 @@ def check_name(name: str) -> None:
         raise bad_request(f"Name parameter invalid: {quoted(name)}: {';'.join(wrong)}")
 
 
-def other_uid(request: Request, uid: str, current: str) -> StatusError:
+def other_uid(request: ApiRequest, uid: str, current: str) -> StatusError:
     """The refusal of a writer who means another object of the same name."""
     why = (
         f"StorageError: invalid object, Code: 4, Key: {_storage_key(request)}, ResourceVersion: 0, "
@@ -62,7 +62,7 @@ def other_uid(request: Request, uid: str, current: str) -> StatusError:
     return conflict(request.plural_resource, request.name, why)
 
 
-def _storage_key(request: Request) -> str:
+def _storage_key(request: ApiRequest) -> str:
     """Where upstream's database keeps the object, which its messages tell."""
     group, plural = request.resource
     apart = request.served.custom is not None or group in _APART

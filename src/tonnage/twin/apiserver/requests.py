@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.storage.store import Name, Resource
 
 
@@ -38,7 +38,7 @@ SYSTEM: Final = User("system:admin", ("system:masters",))
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ResourcePath:
     """What a path names. `path` is (group, version, plural); `rest` is what follows a subresource.
 
     `watched`: the path itself asks for a watch, as clients did before there was a parameter.
@@ -72,7 +72,7 @@ class DeleteOptions:
 
 
 @dataclass(slots=True)
-class Notes:
+class RequestNotes:
     """What is said of a request beside its answer, by whoever handles it, in order."""
 
     warnings: list[str] = field(default_factory=list)
@@ -85,20 +85,20 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """What is asked of which object; `name` is empty for a collection and for a generated name.
 
     `admitted`: admission has had its say, as of a Scale before its object is written.
     """
 
     verb: str
-    served: Served
+    served: ServedResource
     namespace: str
     name: str
     subresource: str = ""
     options: Options = field(default_factory=Options)
     user: User = SYSTEM
-    notes: Notes = field(default_factory=Notes, compare=False)
+    notes: RequestNotes = field(default_factory=RequestNotes, compare=False)
     admitted: bool = False
 
     @property
@@ -118,7 +118,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteOutcome:
     """The object after a write, in its resource's storage version. `made`: an update has made it."""
 
     object: JsonObject

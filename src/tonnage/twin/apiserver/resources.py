@@ -45,7 +45,7 @@ class CustomVersion:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedResource:
     """A resource in one version: what discovery lists and requests are routed to."""
 
     row: KindRow
@@ -82,7 +82,7 @@ _NOT_SERVED: Final = (("", "pods", "resize"),)
 """Subresources that a genuine server has beside."""
 
 
-def built_in(schema: Schema) -> Iterator[Served]:
+def built_in(schema: Schema) -> Iterator[ServedResource]:
     """The kinds of the table that the server serves."""
     for row in schema.kinds:
         is_served = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
@@ -92,7 +92,7 @@ def built_in(schema: Schema) -> Iterator[Served]:
             part for part in row.subresources if (row.group, row.plural, part.name) not in _NOT_SERVED
         )
         served = msgspec.structs.replace(row, subresources=parts)
-        yield Served(served, f"{row.kind}List", None, frozenset(part.name for part in parts))
+        yield ServedResource(served, f"{row.kind}List", None, frozenset(part.name for part in parts))
 
 
 class Registry:
@@ -100,12 +100,12 @@ class Registry:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._served: dict[tuple[str, str, str], Served] = {}
-        self._kinds: dict[tuple[str, str, str], Served] = {}
+        self._served: dict[tuple[str, str, str], ServedResource] = {}
+        self._kinds: dict[tuple[str, str, str], ServedResource] = {}
         for served in built_in(schema):
             self._add(served)
 
-    def find(self, group: str, version: str, plural: str) -> Served | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """The resource at a path, or None."""
         return self._served.get((group, version, plural))
 
@@ -113,14 +113,14 @@ class Registry:
         """Whether the server itself brings kinds of this group."""
         return any(row.group == group for row in self.schema.kinds)
 
-    def find_kind(self, group: str, version: str, kind: str) -> Served | None:
+    def find_kind(self, group: str, version: str, kind: str) -> ServedResource | None:
         """The resource of a kind, or None."""
         return self._kinds.get((group, version, kind))
 
-    def __iter__(self) -> Iterator[Served]:
+    def __iter__(self) -> Iterator[ServedResource]:
         return iter(self._served.values())
 
-    def replace_custom(self, definition: str, served: list[Served]) -> None:
+    def replace_custom(self, definition: str, served: list[ServedResource]) -> None:
         """Serve these versions of a custom kind, and no others of its definition."""
         for table in (self._served, self._kinds):
             for path, old in list(table.items()):
@@ -129,14 +129,14 @@ class Registry:
         for version in served:
             self._add(version)
 
-    def group_versions(self) -> dict[str, dict[str, list[Served]]]:
+    def group_versions(self) -> dict[str, dict[str, list[ServedResource]]]:
         """Resources by group and version, in the order of serving, the core group first."""
-        groups: dict[str, dict[str, list[Served]]] = {"": {}}
+        groups: dict[str, dict[str, list[ServedResource]]] = {"": {}}
         for served in self:
             groups.setdefault(served.row.group, {}).setdefault(served.row.version, []).append(served)
         return groups
 
-    def _add(self, served: Served) -> None:
+    def _add(self, served: ServedResource) -> None:
         row = served.row
         self._served[row.group, row.version, row.plural] = served
         self._kinds[row.group, row.version, row.kind] = served

@@ -11,13 +11,13 @@ from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
 from tonnage.twin.apiserver.discovery.documents import VERSION
-from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.pipeline import WritePipeline
 from tonnage.twin.apiserver.rbac.bindings import Bindings
-from tonnage.twin.apiserver.rbac.decisions import Authority, Decision
+from tonnage.twin.apiserver.rbac.decisions import AccessDecision, Authorizers
 from tonnage.twin.apiserver.rbac.nodes import Nodes
 from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.rbac.rules import Attributes
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.serving.exchange import Exchange
 from tonnage.twin.apiserver.serving.gate import Gate
 from tonnage.twin.apiserver.storage.store import Store
@@ -28,7 +28,7 @@ class Rights:
 
     def __init__(self, store: Store) -> None:
         self.bindings = Bindings(store)
-        self.authority = Authority((Nodes(store), self.bindings))
+        self.authority = Authorizers((Nodes(store), self.bindings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Security:
     reviews: Reviews
     clock: Clock
     audit: AuditLog | None
-    authority: Authority
+    authority: Authorizers
     key: TokenKey
-    connect: Callable[[Request, JsonObject], Awaitable[None]]
+    connect: Callable[[ApiRequest, JsonObject], Awaitable[None]]
     """Asks admission about a stream."""
 
     def follow(self, exchange: Exchange) -> None:
@@ -53,7 +53,7 @@ class Security:
                 self.audit.write, self.clock, origin, exchange.notes.audit, exchange.audit_id
             )
 
-    def follow_local(self, request: Request, program: str) -> Trail:
+    def follow_local(self, request: ApiRequest, program: str) -> Trail:
         """Tell the audit log, which must be there, of a request by a program in this process.
 
         Nobody asks for its rights; the reason is that by which a genuine one has them.
@@ -75,12 +75,12 @@ class Security:
         trail.came_from(request.user)
         trail.asks(attributes, row.version)
         reason = self.authority.decide(attributes).reason
-        trail.decided(Decision(True, reason if reason.startswith("RBAC: allowed") else ""))
+        trail.decided(AccessDecision(True, reason if reason.startswith("RBAC: allowed") else ""))
         return trail
 
 
 def security(
-    pipeline: Pipeline, clock: Clock, rights: Rights, key: TokenKey, audit: AuditLog | None
+    pipeline: WritePipeline, clock: Clock, rights: Rights, key: TokenKey, audit: AuditLog | None
 ) -> Security:
     """The parts for one server, whose service accounts' tokens `key` signs."""
     store = pipeline.store

@@ -10,7 +10,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from tonnage.ports.clock import Clock
-from tonnage.twin.apiserver.admission.chain import Plugin, default_gates, default_plugins
+from tonnage.twin.apiserver.admission.chain import AdmissionPlugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
@@ -18,8 +18,8 @@ from tonnage.twin.apiserver.authentication.users import ADMIN, account_user
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
-from tonnage.twin.apiserver.ownership.field_manager import Ownership
-from tonnage.twin.apiserver.pipeline import Ids, Pipeline
+from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
+from tonnage.twin.apiserver.pipeline import Ids, WritePipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
 from tonnage.twin.apiserver.requests import SYSTEM, User
@@ -30,7 +30,7 @@ from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
-    from tonnage.twin.apiserver.serving.listener import Listener
+    from tonnage.twin.apiserver.serving.listener import HttpsListener
     from tonnage.twin.certificate_authority import CertificateAuthority
 
 LOOPBACK: Final = "127.0.0.1"
@@ -57,7 +57,7 @@ class ApiServer:
         *,
         store: Store | None = None,
         random: Random | None = None,
-        plugins: Sequence[Plugin] = (),
+        plugins: Sequence[AdmissionPlugin] = (),
         token_key: TokenKey | None = None,
         audit: AuditLog | None = None,
     ) -> None:
@@ -76,15 +76,17 @@ class ApiServer:
         ids = Ids(self._uid, self._random)
         built_in = default_plugins(self.store, self.registry, codec, ids.suffix, rights.authority)
         admission = (*built_in, restriction, escalation, *plugins)
-        gates = default_gates(self.store, self.registry, codec, Ownership(codec, clock), rights.authority)
-        pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
+        gates = default_gates(
+            self.store, self.registry, codec, FieldOwnership(codec, clock), rights.authority
+        )
+        pipeline = WritePipeline(self.store, codec, clock, ids, admission, gates)
         key = token_key or TokenKey()
         tokens = TokenRequests(self.store, clock, pipeline, key)
         self._security = security(pipeline, clock, rights, key, audit)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline, tokens, self._security.reviews)
         bootstrap(self.store, clock, self._uid, self.verbs.bring)
         self.verbs.definitions.settle_all()
-        self._listener: Listener | None = None
+        self._listener: HttpsListener | None = None
 
     def local(self, manager: str = "kube-controller-manager", user: User = SYSTEM) -> LocalKubernetes:
         """A client in this process, as whom it owns what it writes, and as which user it does so."""
@@ -108,11 +110,11 @@ class ApiServer:
         Raises:
             ConfigError: the port is in use, or may not be taken.
         """
-        from tonnage.twin.apiserver.serving.listener import Listener
+        from tonnage.twin.apiserver.serving.listener import HttpsListener
 
         token = token or secrets.token_urlsafe(32)
         self._security.authenticator.let_in({token: ADMIN})
-        listener = Listener(self.verbs, self._clock, self._random, authority, self._security)
+        listener = HttpsListener(self.verbs, self._clock, self._random, authority, self._security)
         bound = await listener.start(host, port)
         self._listener = listener
         publisher = self.store, self._clock, self._uid, self.verbs.bring

@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.storage.store import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One field that is wrong."""
 
     reason: str
@@ -131,7 +131,7 @@ def conflict(resource: Resource, name: str, why: str = "") -> StatusError:
     return StatusError(409, "Conflict", message, details=_details(resource, name))
 
 
-def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[StatusCause] = ()) -> StatusError:
     """403: admission says no."""
     subject = f'{qualified(resource)} "{name}"' if name else qualified(resource)
     details = _details(resource, name)
@@ -177,7 +177,9 @@ def too_large(limit: int) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
-def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> StatusError:
+def too_many_requests(
+    message: str, *, retry_after_s: int = 0, causes: Sequence[StatusCause] = ()
+) -> StatusError:
     """429, such as an eviction that a disruption budget forbids."""
     details: JsonObject = {"causes": causes_of(causes)} if causes else {}
     if retry_after_s:
@@ -227,7 +229,7 @@ def _details(resource: Resource, name: str) -> JsonObject:
     }
 
 
-def causes_of(causes: Sequence[Cause]) -> list[JsonValue]:
+def causes_of(causes: Sequence[StatusCause]) -> list[JsonValue]:
     """Causes as a Status' details have them."""
     return [
         {"reason": cause.reason, "message": cause.message, **({"field": cause.field} if cause.field else {})}

@@ -18,12 +18,12 @@ from tonnage.decide.kubernetes.api.validation.pods.pod import binding
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, mapping, mappings, number, opened, put, text
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable
+from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
+from tonnage.twin.apiserver.pipeline import Change, Unreadable, WritePipeline
 from tonnage.twin.apiserver.pods.topology_labels import topology_labels
 from tonnage.twin.apiserver.preconditions import check_name, other_uid
-from tonnage.twin.apiserver.requests import Outcome, Request
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.requests import ApiRequest, WriteOutcome
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import DONE, StatusError, bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.storage.store import StaleError
 from tonnage.wire.schema import KindRow
@@ -32,11 +32,11 @@ _ATTEMPTS: Final = 5
 _UNSET: Final = -(1 << 31)
 """Replicas that nobody asked for yet."""
 _SCALE: Final = KindRow("autoscaling", "v1", "Scale", "scales", "scale", True, (), "autoscaling/v1.Scale")
-SCALE: Final = Served(_SCALE, "ScaleList")
+SCALE: Final = ServedResource(_SCALE, "ScaleList")
 """The kind of every subresource `scale`."""
 
 
-def scale_of(served: Served, obj: JsonObject) -> JsonObject:
+def scale_of(served: ServedResource, obj: JsonObject) -> JsonObject:
     """The Scale of an object."""
     path, current, selector = _scale_paths(served)
     metadata = mapping(obj, "metadata")
@@ -54,7 +54,7 @@ def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     }
 
 
-def scale_shown(served: Served, obj: JsonObject) -> JsonObject:
+def scale_shown(served: ServedResource, obj: JsonObject) -> JsonObject:
     """The Scale of an object that says how many replicas it wants. Raises ApiError 500."""
     if (path := _unset(served, obj)) is not None:
         why = f'the spec replicas field "{path}" does not exist'
@@ -63,7 +63,7 @@ def scale_shown(served: Served, obj: JsonObject) -> JsonObject:
     return scale_of(served, obj)
 
 
-def _unset(served: Served, obj: JsonObject) -> str | None:
+def _unset(served: ServedResource, obj: JsonObject) -> str | None:
     """Where an object of a custom kind would say how many replicas it wants, if it does not."""
     if served.custom is None or served.custom.scale is None:
         return None
@@ -72,11 +72,11 @@ def _unset(served: Served, obj: JsonObject) -> str | None:
 
 
 async def rescale(
-    pipeline: Pipeline,
-    request: Request,
-    change: Change | Application,
+    pipeline: WritePipeline,
+    request: ApiRequest,
+    change: Change | AppliedConfiguration,
     unreadable: Unreadable | None = None,
-) -> Outcome:
+) -> WriteOutcome:
     """The Scale after a change of it, or with a configuration applied. Raises ApiError 409, 422, 500."""
     served = request.served
     path, _, _ = _scale_paths(served)
@@ -85,14 +85,14 @@ async def rescale(
     whole = replace(request, verb="update", subresource="", admitted=True)
 
     ownership, manager = pipeline.ownership, request.options.field_manager
-    written = change if isinstance(change, Application) else Application({}, force=True)
+    written = change if isinstance(change, AppliedConfiguration) else AppliedConfiguration({}, force=True)
 
     def scaled(old: JsonObject) -> JsonValue:
         scale, unset = scale_of(served, old), _unset(served, old)
         if unset is not None:
             scale["spec"] = {"replicas": _UNSET}
         owners = ownership.rescaling(request, old, scale)
-        if isinstance(change, Application):
+        if isinstance(change, AppliedConfiguration):
             custom = served.custom is not None
             replicas = owners.applied(change, manager, ownership.now(), custom=custom)
             version = at(change.config, "metadata", "resourceVersion")
@@ -112,10 +112,10 @@ async def rescale(
         return rescaled
 
     outcome = await pipeline.update(whole, scaled, applied=written)
-    return Outcome(scale_of(served, outcome.object))
+    return WriteOutcome(scale_of(served, outcome.object))
 
 
-def _expect_same(request: Request, whole: Request, scale: JsonObject, old: JsonObject) -> None:
+def _expect_same(request: ApiRequest, whole: ApiRequest, scale: JsonObject, old: JsonObject) -> None:
     """Refuse a Scale of another object of the same name; patches of custom ones may say so. Raises 409."""
     uid, own = text(scale, "metadata", "uid"), text(old, "metadata", "uid")
     if uid in ("", own):
@@ -136,7 +136,7 @@ def _scale_problems(replicas: int, scale: JsonObject) -> FieldErrors:
 
 
 def scale_sent(
-    pipeline: Pipeline, request: Request, body: JsonValue, unreadable: Unreadable | None = None
+    pipeline: WritePipeline, request: ApiRequest, body: JsonValue, unreadable: Unreadable | None = None
 ) -> JsonObject:
     """The Scale that a body is; of fields that it has not the client is warned. Raises ApiError 400, 422."""
     try:
@@ -148,17 +148,19 @@ def scale_sent(
     return scale
 
 
-async def _admit_scale(pipeline: Pipeline, request: Request, change: Change | Application) -> None:
+async def _admit_scale(
+    pipeline: WritePipeline, request: ApiRequest, change: Change | AppliedConfiguration
+) -> None:
     """Ask admission about the Scale that is wanted. Raises ApiError."""
     stored = pipeline.read(request)
     old = scale_of(request.served, stored.object)
-    desired: JsonValue = change.config if isinstance(change, Application) else change(copied(old))
+    desired: JsonValue = change.config if isinstance(change, AppliedConfiguration) else change(copied(old))
     new: JsonObject = {**old, "spec": {"replicas": number(desired, "spec", "replicas")}}
     await pipeline.admit(request, new, old)
     await pipeline.validate(request, new, old)
 
 
-def _scale_paths(served: Served) -> tuple[list[str], list[str], list[str]]:
+def _scale_paths(served: ServedResource) -> tuple[list[str], list[str], list[str]]:
     """Where wanted replicas, current replicas and the selector stand."""
     if served.custom is None:
         return ["spec", "replicas"], ["status", "replicas"], ["spec", "selector"]
@@ -192,7 +194,7 @@ def selector_text(selector: JsonValue) -> str:
     return ",".join(terms)
 
 
-async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
+async def bind(pipeline: WritePipeline, request: ApiRequest, body: JsonObject) -> JsonObject:
     """Assign a pod to the node that a Binding names. Raises ApiError 409 when it has one, or is going."""
     if text(body, "metadata", "name") != request.name:
         raise bad_request("name in URL does not match name in Binding object")
@@ -218,7 +220,7 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
     return DONE
 
 
-def _bindable(request: Request, pod: JsonObject, uid: str) -> None:
+def _bindable(request: ApiRequest, pod: JsonObject, uid: str) -> None:
     resource = ("", "pods/binding")
     current = text(pod, "metadata", "uid")
     if uid and uid != current:
@@ -250,7 +252,7 @@ def _set_scheduled(pod: JsonObject, now: str) -> None:
     put(pod, whole, "status", "conditions")
 
 
-def _rewrite(pipeline: Pipeline, request: Request, change: Callable[[JsonObject], None]) -> None:
+def _rewrite(pipeline: WritePipeline, request: ApiRequest, change: Callable[[JsonObject], None]) -> None:
     """Change a stored object past the checks that bind its writers."""
     for _ in range(_ATTEMPTS):
         stored = pipeline.read(request)

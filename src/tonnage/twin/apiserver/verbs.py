@@ -17,26 +17,26 @@ from tonnage.twin.apiserver.create_on_update import put
 from tonnage.twin.apiserver.definitions.establishment import Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.ownership.bootstrap_objects import bringing
-from tonnage.twin.apiserver.ownership.configurations import Application
+from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
 from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
-from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.pipeline import WritePipeline
 from tonnage.twin.apiserver.pods.eviction import EVICTION, evict
 from tonnage.twin.apiserver.rbac.reviews import Reviews
-from tonnage.twin.apiserver.reading.listing import ListQuery, Page, matcher, number_of, page
-from tonnage.twin.apiserver.reading.watching import Seen, WatchQuery, events
+from tonnage.twin.apiserver.reading.listing import ListPage, ListQuery, matcher, number_of, page
+from tonnage.twin.apiserver.reading.watching import CommittedEvent, WatchQuery, events
 from tonnage.twin.apiserver.requests import (
     SYSTEM,
-    Address,
+    ApiRequest,
     DeleteOptions,
     FieldValidation,
-    Notes,
     Options,
-    Outcome,
-    Request,
+    RequestNotes,
+    ResourcePath,
     User,
+    WriteOutcome,
 )
 from tonnage.twin.apiserver.resource_names import DEFINITION
-from tonnage.twin.apiserver.resources import BINDINGS, Registry, Served
+from tonnage.twin.apiserver.resources import BINDINGS, Registry, ServedResource
 from tonnage.twin.apiserver.statuses import (
     StatusError,
     forbidden,
@@ -50,7 +50,7 @@ from tonnage.wire.schema import KindRow
 
 T = TypeVar("T")
 _BINDING: Final = KindRow("", "v1", "Binding", "bindings", "binding", True, (), "core/v1.Binding")
-_POSTED: Final = {"binding": Served(_BINDING, ""), "eviction": Served(EVICTION, "")}
+_POSTED: Final = {"binding": ServedResource(_BINDING, ""), "eviction": ServedResource(EVICTION, "")}
 """Kinds of what is posted to subresources."""
 
 _DELETED_AT_ONCE: Final = 10_000
@@ -73,7 +73,7 @@ class Verbs:
         store: Store,
         registry: Registry,
         clock: Clock,
-        pipeline: Pipeline,
+        pipeline: WritePipeline,
         tokens: TokenRequests,
         reviews: Reviews,
     ) -> None:
@@ -90,12 +90,12 @@ class Verbs:
     def request(
         self,
         verb: str,
-        address: Address,
+        address: ResourcePath,
         *,
         options: Options = Options(),  # noqa: B008 - frozen
         user: User = SYSTEM,
-        notes: Notes | None = None,
-    ) -> Request:
+        notes: RequestNotes | None = None,
+    ) -> ApiRequest:
         """A request to what an address names. Raises ApiError 404 for what is not served."""
         served = served_at(self.registry, address)
         namespace, name, subresource = address.namespace, address.name, address.subresource
@@ -104,9 +104,9 @@ class Verbs:
             raise refused_method(served, verb)
         if served.row.namespaced and not namespace and verb not in ("list", "watch"):
             raise method_not_allowed()
-        return Request(verb, served, namespace, name, subresource, options, user, notes or Notes())
+        return ApiRequest(verb, served, namespace, name, subresource, options, user, notes or RequestNotes())
 
-    async def get(self, request: Request) -> JsonObject:
+    async def get(self, request: ApiRequest) -> JsonObject:
         """The object or its subresource. Raises ApiError 404."""
         stored = self.store.durable_object(request.resource, request.key)
         if stored is None:
@@ -114,11 +114,13 @@ class Verbs:
         obj = self._shown(request, stored.object)
         return subresources.scale_shown(request.served, obj) if request.subresource == "scale" else obj
 
-    def page(self, request: Request, query: ListQuery) -> Page:
+    def page(self, request: ApiRequest, query: ListQuery) -> ListPage:
         """A page of the list. Raises ApiError 400, 410."""
         return page(self.store, request.served, query)
 
-    def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[list[Seen]]:
+    def watch(
+        self, request: ApiRequest, query: ListQuery, options: WatchOptions
+    ) -> AsyncIterator[list[CommittedEvent]]:
         """Every change after the query's resource version or, without one, from now on. Raises ApiError."""
         since = number_of(query.resource_version) or self.store.durable
         watched = WatchQuery(
@@ -132,7 +134,7 @@ class Verbs:
         )
         return events(self.store, self._clock, watched)
 
-    async def create(self, request: Request, body: JsonValue) -> Outcome:
+    async def create(self, request: ApiRequest, body: JsonValue) -> WriteOutcome:
         """The object as stored; of a Binding a Status, of a review its answer."""
         if request.served.row.kind.endswith("Review") and request.served.custom is None:
             return self._reviews.answer(request, body)
@@ -145,20 +147,20 @@ class Verbs:
             }
             name = text(read, "metadata", "name")
             bound = replace(request, served=pods, name=name, subresource="binding")
-            return Outcome(await self.create_subresource(bound, read))
+            return WriteOutcome(await self.create_subresource(bound, read))
         if request.served.custom is not None and request.served.custom.terminating:
             words = "create not allowed while custom resource definition is terminating"
             raise forbidden(request.resource, text(body, "metadata", "name"), words)
         return await self._durable(self._settled(request, self._pipeline.create(request, body)))
 
-    async def update(self, request: Request, body: JsonValue) -> Outcome:
+    async def update(self, request: ApiRequest, body: JsonValue) -> WriteOutcome:
         """The object after a PUT."""
         if request.subresource == "scale":
             scale = subresources.scale_sent(self._pipeline, request, body)
             return await self._durable(subresources.rescale(self._pipeline, request, lambda _old: scale))
         return await self._durable(self._settled(request, put(self._pipeline, request, body)))
 
-    async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
+    async def patch(self, request: ApiRequest, patch_type: PatchType, patch: JsonValue) -> WriteOutcome:
         """The object after a patch."""
         schema = self.registry.schema
         change = patched(schema, request.served, request.subresource, patch_type, patch)
@@ -170,28 +172,32 @@ class Verbs:
             return await self._durable(subresources.rescale(self._pipeline, request, change, unreadable))
         return await self._durable(self._settled(request, self._pipeline.update(request, change, unreadable)))
 
-    async def apply(self, request: Request, config: JsonObject, *, force: bool) -> tuple[Outcome, bool]:
+    async def apply(
+        self, request: ApiRequest, config: JsonObject, *, force: bool
+    ) -> tuple[WriteOutcome, bool]:
         """The object once a configuration is applied, and whether that made it."""
-        application = Application(config, force)
+        application = AppliedConfiguration(config, force)
         if request.subresource == "scale":
             scaling = subresources.rescale(self._pipeline, request, application)
             return await self._durable(scaling), False
         outcome = await self._durable(self._settled(request, self._pipeline.apply(request, application)))
         return outcome, application.made
 
-    async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
+    async def delete(self, request: ApiRequest, options: DeleteOptions) -> JsonObject:
         """The object while it still stands, else a Status."""
         deleted = await self._durable(delete(self._pipeline, request, options))
         await self._defined(request, request.name)
         return deleted if deleted.get("kind") == "Status" else self._shown(request, deleted)
 
-    async def delete_collection(self, request: Request, query: ListQuery, options: DeleteOptions) -> Page:
+    async def delete_collection(
+        self, request: ApiRequest, query: ListQuery, options: DeleteOptions
+    ) -> ListPage:
         """The page of the list that was deleted, as it was."""
         listed = self.page(request, replace(query, limit=query.limit or _DELETED_AT_ONCE))
         for stored in listed.items:
             metadata = stored.object["metadata"]
             assert isinstance(metadata, dict)
-            deletion = Request(
+            deletion = ApiRequest(
                 "delete",
                 request.served,
                 str(metadata.get("namespace", "")),
@@ -203,7 +209,7 @@ class Verbs:
             await self.delete(deletion, options)
         return listed
 
-    async def create_subresource(self, request: Request, body: JsonValue) -> JsonObject:
+    async def create_subresource(self, request: ApiRequest, body: JsonValue) -> JsonObject:
         """POST to `binding` or `eviction`: a Status; to `token`: the TokenRequest with its token."""
         if request.subresource == "token":
             return await self._tokens.answer(request, body)
@@ -215,7 +221,7 @@ class Verbs:
         deed = subresources.bind if request.subresource == "binding" else evict
         return await self._durable(deed(self._pipeline, request, read))
 
-    def _read(self, request: Request, body: JsonValue, served: Served) -> JsonObject:
+    def _read(self, request: ApiRequest, body: JsonValue, served: ServedResource) -> JsonObject:
         """A body of a kind that is kept nowhere. Raises ApiError 400."""
         if text(body, "apiVersion") == "policy/v1beta1" and isinstance(body, dict):
             body = {**body, "apiVersion": served.row.api_version}
@@ -224,20 +230,20 @@ class Verbs:
         self._pipeline.address(replace(request, served=served), read)
         return read
 
-    def _shown(self, request: Request, obj: JsonObject) -> JsonObject:
+    def _shown(self, request: ApiRequest, obj: JsonObject) -> JsonObject:
         return self.in_version(request.served, obj)
 
-    def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
+    def in_version(self, served: ServedResource, obj: JsonObject) -> JsonObject:
         """A stored object as a version shows it."""
         return self._pipeline.codec.in_version(served, obj)
 
-    async def _settled(self, request: Request, writing: Awaitable[Outcome]) -> Outcome:
+    async def _settled(self, request: ApiRequest, writing: Awaitable[WriteOutcome]) -> WriteOutcome:
         """The outcome in the version asked for, once what a definition means is in force."""
         outcome = await writing
         await self._defined(request, text(outcome.object, "metadata", "name"))
-        return Outcome(self._shown(request, outcome.object), outcome.made)
+        return WriteOutcome(self._shown(request, outcome.object), outcome.made)
 
-    async def _defined(self, request: Request, name: str) -> None:
+    async def _defined(self, request: ApiRequest, name: str) -> None:
         """Put in force what a write means for custom kinds: one defined, or one whose last objects may go."""
         custom = request.served.custom
         if request.options.dry_run or not (
@@ -256,7 +262,7 @@ class Verbs:
             await self.store.on_disk()
 
 
-def served_at(registry: Registry, address: Address) -> Served:
+def served_at(registry: Registry, address: ResourcePath) -> ServedResource:
     """What is served at an address, whatever may be asked of it. Raises ApiError 404."""
     served = registry.find(*address.path)
     if served is None:
@@ -271,7 +277,7 @@ def served_at(registry: Registry, address: Address) -> Served:
     return served
 
 
-def refused_method(served: Served, verb: str) -> StatusError:
+def refused_method(served: ServedResource, verb: str) -> StatusError:
     """405 of a verb that a resource has not."""
     if served.custom is None:
         return method_not_allowed()
@@ -280,7 +286,7 @@ def refused_method(served: Served, verb: str) -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, details={"group": group, "kind": plural})
 
 
-def unserved(registry: Registry, address: Address) -> StatusError:
+def unserved(registry: Registry, address: ResourcePath) -> StatusError:
     """The 404 of an address: plain outside of groups that are served; the core's versions are one."""
     is_group = not address.path[0] or registry.builds_in(address.path[0])
     return no_such_path() if is_group else no_such_page()

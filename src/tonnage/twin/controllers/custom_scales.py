@@ -10,14 +10,14 @@ from tonnage.wire.policies import PodMaker
 
 
 @dataclass(frozen=True, slots=True)
-class CustomVersion:
+class ScaleVersion:
     """A version of a custom kind; `replicas` is the path of the number in the spec, None without a scale."""
 
     kind: Kind[PodMaker]
     replicas: tuple[str, ...] | None
 
 
-async def custom_versions(api: KubernetesApi, group: str, name: str) -> tuple[CustomVersion, ...] | None:
+async def custom_versions(api: KubernetesApi, group: str, name: str) -> tuple[ScaleVersion, ...] | None:
     """The versions of a custom kind, None where nobody defines it. Raises ClusterError."""
     for definition in (await api.list(CUSTOM_RESOURCE)).items:
         spec = definition.spec
@@ -26,7 +26,7 @@ async def custom_versions(api: KubernetesApi, group: str, name: str) -> tuple[Cu
             continue
         plural, namespaced = str(names.get("plural", "")), spec.get("scope") == "Namespaced"
         return tuple(
-            CustomVersion(
+            ScaleVersion(
                 Kind(group, str(version.get("name")), name, plural, namespaced, PodMaker),
                 _replicas((version.get("subresources") or {}).get("scale")),
             )

@@ -8,7 +8,7 @@ from tonnage.loop.informer import Informers
 from tonnage.loop.ownership import controller_of
 from tonnage.loop.refusals import or_none
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.budgets.plan import Scale
+from tonnage.twin.controllers.budgets.plan import ExpectedPods
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
 from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, Kind
 from tonnage.wire.objects import OwnerReference
@@ -35,7 +35,7 @@ class Scales:
         await self._sets.synced()
         await self._deployments.synced()
 
-    async def of(self, owner: OwnerReference, namespace: str) -> Scale | None:
+    async def of(self, owner: OwnerReference, namespace: str) -> ExpectedPods | None:
         """The scale, None where the controller is gone. Raises ClusterError."""
         if owner.kind == REPLICA_SET.kind and owner.api_version == REPLICA_SET.api_version:
             return self._of_set(owner, namespace)
@@ -43,38 +43,42 @@ class Scales:
         row = load_schema().kind(group, version, owner.kind)
         if row is not None:
             if row.subresource("scale") is None:
-                return Scale(owner.uid, problem=f"{row.resource} does not implement the scale subresource")
+                return ExpectedPods(
+                    owner.uid, problem=f"{row.resource} does not implement the scale subresource"
+                )
             kind = Kind(row.group, row.version, row.kind, row.plural, row.namespaced, PodMaker)
             return await self._custom_scale(kind, owner, namespace, ("replicas",))
         return await self._custom(group, version, owner, namespace)
 
-    def _of_set(self, owner: OwnerReference, namespace: str) -> Scale | None:
+    def _of_set(self, owner: OwnerReference, namespace: str) -> ExpectedPods | None:
         replica_set = self._sets.get(owner.name, namespace)
         if replica_set is None or replica_set.metadata.uid != owner.uid:
             return None
         above = controller_of(replica_set)
         if above is None or above.kind != DEPLOYMENT.kind:
-            return Scale(replica_set.metadata.uid, replica_set.spec.replicas)
+            return ExpectedPods(replica_set.metadata.uid, replica_set.spec.replicas)
         deployment = self._deployments.get(above.name, namespace)
         if deployment is None or deployment.metadata.uid != above.uid:
             return None
-        return Scale(deployment.metadata.uid, deployment.spec.replicas)
+        return ExpectedPods(deployment.metadata.uid, deployment.spec.replicas)
 
-    async def _custom(self, group: str, version: str, owner: OwnerReference, namespace: str) -> Scale | None:
+    async def _custom(
+        self, group: str, version: str, owner: OwnerReference, namespace: str
+    ) -> ExpectedPods | None:
         for custom in await custom_versions(self._api, group, owner.kind) or ():
             if custom.kind.version != version:
                 continue
             if custom.replicas is None:
                 why = f"{custom.kind.plural}.{group} does not implement the scale subresource"
-                return Scale(owner.uid, problem=why)
+                return ExpectedPods(owner.uid, problem=why)
             return await self._custom_scale(custom.kind, owner, namespace, custom.replicas)
         why = f'no matches for kind "{owner.kind}" in version "{owner.api_version}"'
-        return Scale(owner.uid, problem=why)
+        return ExpectedPods(owner.uid, problem=why)
 
     async def _custom_scale(
         self, kind: Kind[PodMaker], owner: OwnerReference, namespace: str, path: tuple[str, ...]
-    ) -> Scale | None:
+    ) -> ExpectedPods | None:
         scaled = await or_none(self._api.get(kind, owner.name, namespace if kind.namespaced else None))
         if scaled is None or scaled.metadata.uid != owner.uid:
             return None
-        return Scale(owner.uid, count_at(scaled.spec, path))
+        return ExpectedPods(owner.uid, count_at(scaled.spec, path))

@@ -23,9 +23,9 @@ from tonnage.twin.kubelet.devices.pod_resources import PodResources
 from tonnage.twin.kubelet.devices.registration import Registration
 from tonnage.twin.kubelet.live_pod import NodeServices
 from tonnage.twin.kubelet.node_disk import LocalDisk, NodeDisk
-from tonnage.twin.kubelet.node_status import Machine, NodeReporter
-from tonnage.twin.kubelet.pods import Pods
-from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
+from tonnage.twin.kubelet.node_status import NodeReporter, ReportedMachine
+from tonnage.twin.kubelet.pods import PodWorkers
+from tonnage.twin.kubelet.spec import KubeletNode, NodePaths
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
 from tonnage.wire.objects import Pod
 
@@ -37,7 +37,7 @@ class _Incarnation:
 
     def __init__(
         self,
-        spec: NodeSpec,
+        spec: KubeletNode,
         api: KubernetesApi,
         clock: Clock,
         paths: NodePaths,
@@ -49,7 +49,7 @@ class _Incarnation:
         cpus = CpuManager(own, paths.cpu_state, disk) if own is not None else None
         self.devices = DeviceManager(paths, disk, clock, spec.topology, self._devices_changed, cpus)
         self._outbox = Outbox(recorder_over(api, clock, "kubelet", spec.name))
-        machine = Machine(self.devices, runtime, lambda: self.port)
+        machine = ReportedMachine(self.devices, runtime, lambda: self.port)
         self.reporter = NodeReporter(spec, api, clock, machine, self._outbox)
         self.statuses = StatusWriter(api, clock)
         node = StarterNode(spec.address, paths, spec.nvidia_runtime)
@@ -64,7 +64,7 @@ class _Incarnation:
             self.statuses,
             self._outbox,
         )
-        self.pods = Pods(services, self.devices, self.reporter.allocatable)
+        self.pods = PodWorkers(services, self.devices, self.reporter.allocatable)
         self._registration = Registration(paths, self.devices.resources)
         self._pod_resources = PodResources(paths, self.devices, self.pods.pods)
 
@@ -94,7 +94,7 @@ class Kubelet:
 
     def __init__(
         self,
-        spec: NodeSpec,
+        spec: KubeletNode,
         api: KubernetesApi,
         clock: Clock,
         root: Path,
@@ -119,7 +119,7 @@ class Kubelet:
         return self._living().devices
 
     @property
-    def pods(self) -> Pods:
+    def pods(self) -> PodWorkers:
         """The pods of now. Raises RuntimeError while the kubelet does not run."""
         return self._living().pods
 

@@ -13,7 +13,7 @@ from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.containers.port import ContainerRuntime
 from tonnage.twin.kubelet.containers.restarts import wanted_again
-from tonnage.twin.kubelet.containers.slots import POD_INITIALIZING, PodProgress, Slot
+from tonnage.twin.kubelet.containers.slots import POD_INITIALIZING, ContainerSlot, PodProgress
 from tonnage.twin.kubelet.containers.starter import ContainerStarter
 from tonnage.twin.kubelet.pod_status import status_of
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
@@ -46,8 +46,8 @@ class LivePod:
         self.node = node
         self._changed = asyncio.Event()
         self.progress = PodProgress(
-            [Slot(c, "initContainers", waiting=POD_INITIALIZING) for c in pod.spec.init_containers],
-            [Slot(c) for c in pod.spec.containers],
+            [ContainerSlot(c, "initContainers", waiting=POD_INITIALIZING) for c in pod.spec.init_containers],
+            [ContainerSlot(c) for c in pod.spec.containers],
             pod.status.start_time or timestamp(node.clock.now()),
             node.host_ip,
             initialized=not pod.spec.init_containers,
@@ -69,15 +69,15 @@ class LivePod:
         meta = self.pod.metadata
         return f"{meta.name}_{meta.namespace}({meta.uid})"
 
-    def slot(self, name: str) -> Slot | None:
+    def slot(self, name: str) -> ContainerSlot | None:
         """The container of that name."""
         return next((slot for slot in self.progress.slots() if slot.container.name == name), None)
 
-    def add_ephemeral(self) -> list[Slot]:
+    def add_ephemeral(self) -> list[ContainerSlot]:
         """Books for the ephemeral containers that the pod has got since."""
         names = {slot.container.name for slot in self.progress.ephemeral}
         fresh = [c for c in self.pod.spec.ephemeral_containers if c.name not in names]
-        slots = [Slot(container, "ephemeralContainers") for container in fresh]
+        slots = [ContainerSlot(container, "ephemeralContainers") for container in fresh]
         self.progress.ephemeral += slots
         return slots
 
@@ -115,7 +115,7 @@ class LivePod:
             slot.over = self._over(slot)
             slot.restarts = int(status.get("restartCount") or 0) + (not slot.over)
 
-    def _over(self, slot: Slot) -> bool:
+    def _over(self, slot: ContainerSlot) -> bool:
         """Whether what a slot had is not wanted again; init containers are where any of the others is."""
         if slot.part == "initContainers":
             return all(main.over for main in self.progress.main)
@@ -130,7 +130,7 @@ class LivePod:
             *status.init_container_statuses,
         ]
 
-    def refresh(self, pod: Pod) -> list[Slot]:
+    def refresh(self, pod: Pod) -> list[ContainerSlot]:
         """The object changed. Returns the slots whose container is to start anew, with another image."""
         self.pod = pod
         now = _by_name(pod)
@@ -148,7 +148,7 @@ class LivePod:
             seconds = self.pod.spec.termination_grace_period_seconds
         return float(_DEFAULT_GRACE_S if seconds is None else seconds)
 
-    async def until_started(self, slot: Slot) -> None:
+    async def until_started(self, slot: ContainerSlot) -> None:
         """Return once the container runs and its startup probe, if it has one, has succeeded."""
         while not slot.started:
             await self._changed.wait()
@@ -160,7 +160,7 @@ class LivePod:
         now = timestamp(self.node.clock.now())
         self.node.statuses.put(self.pod, status_of(self.pod, self.progress, now))
 
-    def tell(self, event_type: str, reason: str, message: str, slot: Slot | None = None) -> None:
+    def tell(self, event_type: str, reason: str, message: str, slot: ContainerSlot | None = None) -> None:
         """Have an Event written, about the pod or one of its containers."""
         subject = reference_to(self.pod, "" if slot is None else slot.path)
         self.node.events.tell(subject, event_type, reason, message)

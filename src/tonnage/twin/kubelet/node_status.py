@@ -23,7 +23,7 @@ from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.kubelet.admission import amounts_of
 from tonnage.twin.kubelet.containers.port import ContainerRuntime
 from tonnage.twin.kubelet.devices.manager import DeviceManager
-from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire import kinds
 from tonnage.wire.objects import Node, ObjectReference
@@ -53,7 +53,7 @@ _WELL: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ReportedMachine:
     """What a node reports of. `port` tells where the kubelet's server listens."""
 
     devices: DeviceManager
@@ -65,7 +65,7 @@ class NodeReporter:
     """Keeps one Node and its Lease."""
 
     def __init__(
-        self, spec: NodeSpec, api: KubernetesApi, clock: Clock, machine: Machine, events: Outbox
+        self, spec: KubeletNode, api: KubernetesApi, clock: Clock, machine: ReportedMachine, events: Outbox
     ) -> None:
         self._spec = spec
         self._api = api
@@ -248,7 +248,7 @@ def _lease(name: str, node: Node, now: str) -> dict[str, Any]:
     }
 
 
-def _own_labels(spec: NodeSpec) -> dict[str, str]:
+def _own_labels(spec: KubeletNode) -> dict[str, str]:
     return {
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/arch": spec.architecture,
@@ -258,7 +258,7 @@ def _own_labels(spec: NodeSpec) -> dict[str, str]:
     }
 
 
-def node_body(spec: NodeSpec) -> dict[str, Any]:
+def node_body(spec: KubeletNode) -> dict[str, Any]:
     """The Node as its kubelet makes it, without a status."""
     annotations = {"volumes.kubernetes.io/controller-managed-attach-detach": "true", **spec.annotations}
     body: dict[str, Any] = {
@@ -293,7 +293,7 @@ def node_conditions(now: str, since: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def without_reserved(spec: NodeSpec) -> dict[str, str]:
+def without_reserved(spec: KubeletNode) -> dict[str, str]:
     """Allocatable without extended resources."""
     amounts = dict(spec.capacity)
     for name, reserved in spec.reserved.items():
@@ -302,7 +302,7 @@ def without_reserved(spec: NodeSpec) -> dict[str, str]:
     return amounts
 
 
-def node_info(spec: NodeSpec) -> dict[str, Any]:
+def node_info(spec: KubeletNode) -> dict[str, Any]:
     """What the node says of its machine; identities follow from its name."""
 
     def identity(subject: str) -> str:

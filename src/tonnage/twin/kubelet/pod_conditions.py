@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tonnage.twin.kubelet.containers.slots import PodProgress, Slot
+from tonnage.twin.kubelet.containers.slots import ContainerSlot, PodProgress
 from tonnage.wire.objects import Pod
 
 OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -64,7 +64,7 @@ def _initialized(progress: PodProgress, phase: str) -> dict[str, Any]:
     return _verdict("ContainersNotInitialized", "incomplete", undone)
 
 
-def _verdict(reason: str, word: str, failing: Iterable[Slot]) -> dict[str, Any]:
+def _verdict(reason: str, word: str, failing: Iterable[ContainerSlot]) -> dict[str, Any]:
     names = " ".join(slot.container.name for slot in failing)
     if not names:
         return _TRUE

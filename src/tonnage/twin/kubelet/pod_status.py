@@ -15,7 +15,12 @@ from tonnage.twin.kubelet.containers.images import full_image, image_id
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.restarts import starts_again
 from tonnage.twin.kubelet.containers.security import user_of
-from tonnage.twin.kubelet.containers.slots import CONTAINER_CREATING, POD_INITIALIZING, PodProgress, Slot
+from tonnage.twin.kubelet.containers.slots import (
+    CONTAINER_CREATING,
+    POD_INITIALIZING,
+    ContainerSlot,
+    PodProgress,
+)
 from tonnage.twin.kubelet.pod_conditions import conditions_of
 from tonnage.wire.objects import Container, Pod
 
@@ -49,17 +54,17 @@ def phase_of(pod: Pod, progress: PodProgress) -> str:
     return "Succeeded" if all(_last_code(slot) == 0 for slot in progress.main) else "Failed"
 
 
-def _last_code(slot: Slot) -> int | None:
+def _last_code(slot: ContainerSlot) -> int | None:
     """How the container ended the last time that it did."""
     ended = slot.current or slot.last
     return ended.exit_code if ended is not None else slot.past.get("exitCode")
 
 
-def _ended_badly(slot: Slot) -> bool:
+def _ended_badly(slot: ContainerSlot) -> bool:
     return not slot.running and bool(_last_code(slot))
 
 
-def _restarts(pod: Pod, slot: Slot) -> bool:
+def _restarts(pod: Pod, slot: ContainerSlot) -> bool:
     return slot.again or starts_again(pod, slot.container, _last_code(slot) or 0)
 
 
@@ -89,12 +94,12 @@ def status_of(pod: Pod, progress: PodProgress, now: str) -> dict[str, Any]:
     return status
 
 
-def _statuses(pod: Pod, progress: PodProgress, slots: Sequence[Slot]) -> list[dict[str, Any]]:
+def _statuses(pod: Pod, progress: PodProgress, slots: Sequence[ContainerSlot]) -> list[dict[str, Any]]:
     creating = POD_INITIALIZING if pod.spec.init_containers else CONTAINER_CREATING
     return [_container_status(slot, creating, ended=progress.ended) for slot in slots]
 
 
-def _container_status(slot: Slot, creating: tuple[str, str], *, ended: bool) -> dict[str, Any]:
+def _container_status(slot: ContainerSlot, creating: tuple[str, str], *, ended: bool) -> dict[str, Any]:
     """One entry of a list of container statuses."""
     container, newest = slot.container, slot.current or slot.last
     status: dict[str, Any] = {
@@ -129,7 +134,7 @@ def _resources(container: Container) -> dict[str, Any]:
     return {"resources": resources, **({"allocatedResources": requests} if requests else {})}
 
 
-def _state(slot: Slot, creating: tuple[str, str], *, ended: bool) -> dict[str, Any]:
+def _state(slot: ContainerSlot, creating: tuple[str, str], *, ended: bool) -> dict[str, Any]:
     current = slot.current
     if current is not None and current.running:
         return {"running": {"startedAt": timestamp(current.started_at)}}
@@ -151,7 +156,7 @@ def _unknown_end() -> dict[str, Any]:
     }
 
 
-def _last_state(slot: Slot) -> dict[str, Any]:
+def _last_state(slot: ContainerSlot) -> dict[str, Any]:
     """How the container ended before; of what has ended for now, the kubelet keeps nothing older."""
     if slot.current is not None and not slot.current.running:
         return {}

@@ -36,7 +36,7 @@ class _Entry:
     admitted: bool = False
 
 
-class Pods:
+class PodWorkers:
     """Workers by pod uid. `allocatable` gives the kubelet's own view of the node, in counted units."""
 
     def __init__(

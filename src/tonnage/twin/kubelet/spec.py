@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus, spread_cpus
-from tonnage.decide.kubernetes.kubelet.topology_manager import Topology, TopologyPolicy, TopologyScope
+from tonnage.decide.kubernetes.kubelet.topology_manager import NumaTopology, TopologyPolicy, TopologyScope
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.wire.objects import Taint
 
@@ -21,7 +21,7 @@ _AWAY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSpec:
+class KubeletNode:
     """A node as its kubelet is configured.
 
     `capacity` is the machine without its extended resources, which only device plugins add; `reserved` is
@@ -78,14 +78,14 @@ class NodeSpec:
         return spread_cpus(count, self.numa_nodes, reserved=self.reserved_cpus)
 
     @property
-    def topology(self) -> Topology:
+    def topology(self) -> NumaTopology:
         """What its topology manager goes by."""
         closest = self.topology_options.get(PREFER_CLOSEST) == "true"
         numbers = range(self.numa_nodes)
         distances = self.numa_distances or tuple(
             tuple(_AT_HOME if number == other else _AWAY for other in numbers) for number in numbers
         )
-        return Topology(
+        return NumaTopology(
             self.numa_nodes, self.topology_policy, distances if closest else (), self.topology_scope
         )
 

@@ -15,7 +15,7 @@ from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
 from tonnage.twin.kubelet.containers.lifecycle import keep
 from tonnage.twin.kubelet.containers.port import RunningContainer
-from tonnage.twin.kubelet.containers.slots import Slot
+from tonnage.twin.kubelet.containers.slots import ContainerSlot
 from tonnage.twin.kubelet.containers.termination import stop_all, stop_container
 from tonnage.twin.kubelet.devices.claims import prepared
 from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
@@ -72,7 +72,7 @@ class PodWorker:
                 self._aside(keep(self.live, slot))
             self.live.publish()
 
-    def _replace(self, slot: Slot) -> None:
+    def _replace(self, slot: ContainerSlot) -> None:
         """A container is another one now: end it, and start it again whatever its policy."""
         if slot.running and (slot.part == "containers" or slot.sidecar):
             slot.again = True
@@ -194,7 +194,7 @@ class PodWorker:
                     return False
         return True
 
-    async def _until_seen(self, sidecar: Slot) -> None:
+    async def _until_seen(self, sidecar: ContainerSlot) -> None:
         """Return once it has started and still runs when the kubelet hears of that."""
         last: RunningContainer | None = None
         while last is None or sidecar.current is not last or not sidecar.started:
@@ -253,7 +253,7 @@ class PodWorker:
 
     # Showing
 
-    def slot(self, name: str) -> Slot | None:
+    def slot(self, name: str) -> ContainerSlot | None:
         """The container of that name."""
         return self.live.slot(name)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tonnage.decide.kubernetes.claims.allocator import Allocator
-from tonnage.decide.kubernetes.versions import Profile
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.versions import SchedulerRelease
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.loop.informer import Key
 from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.twin.scheduler.columns import SchedulerColumns
@@ -25,7 +25,7 @@ class _Decided:
 class SchedulerCache:
     """Nodes and pods as model values. A node's sums are kept between cycles until its pods change."""
 
-    def __init__(self, profile: Profile, columns: SchedulerColumns | None = None) -> None:
+    def __init__(self, profile: SchedulerRelease, columns: SchedulerColumns | None = None) -> None:
         self._profile = profile
         self._columns = columns or SchedulerColumns()
         self._placed: Key | None = None
@@ -107,7 +107,7 @@ class SchedulerCache:
         """Pods that wait for a node to be cleared for them."""
         return [pod for pod in self._nominated.values() if pod.status.nominated_node == node]
 
-    def view(self, surroundings: Snapshot, allocator: Allocator | None = None) -> View:
+    def view(self, surroundings: Snapshot, allocator: Allocator | None = None) -> ClusterView:
         """The cluster as the engine looks at it; `surroundings` has what is neither node nor pod."""
         nodes: dict[str, NodeView] = {}
         for name in sorted(self._nodes):
@@ -120,7 +120,7 @@ class SchedulerCache:
         nominated: dict[str, tuple[Pod, ...]] = {}
         for pod in self._nominated.values():
             nominated[pod.status.nominated_node] = (*nominated.get(pod.status.nominated_node, ()), pod)
-        whole = View(nodes, nominated, surroundings, self._profile)
+        whole = ClusterView(nodes, nominated, surroundings, self._profile)
         return whole if allocator is None else replace(whole, allocator=allocator)
 
     def _decide(self, pod: Pod, decided: _Decided) -> None:

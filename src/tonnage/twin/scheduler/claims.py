@@ -15,7 +15,7 @@ import msgspec
 from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Gates, Supply, supply_of
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.loop.informer import Delta, Informers
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.model.errors import ApiError, ClusterError, Problem
@@ -38,7 +38,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ClaimGrant:
     """A claim of a pod that is placed, and the devices that it gets; None: it has some already."""
 
     claim: model.ResourceClaim
@@ -88,13 +88,13 @@ class ClaimBinder:
             self._allocator = Allocator(self._offer.with_claims(self._read.values()))
         return self._allocator
 
-    def choose(self, pod: Pod, node: Node, view: View) -> tuple[Grant, ...]:
+    def choose(self, pod: Pod, node: Node, view: ClusterView) -> tuple[ClaimGrant, ...]:
         """What the pod's claims get on a node that can meet them."""
         claims = claims_of(pod, view.supply.claims)
         picked = view.allocator.on(node, claims.waiting).devices or ()
         chosen = dict(zip((claim.key for claim in claims.waiting), picked, strict=True))
         classes = {obj.metadata.name: obj.spec for obj in self._classes}
-        grants: list[Grant] = []
+        grants: list[ClaimGrant] = []
         for pod_claim in claims.claims:
             claim, allocation = self._latest(pod_claim), None
             if claim is not None and pod_claim.key in chosen:
@@ -102,15 +102,15 @@ class ClaimBinder:
                 allocation = allocation_of(claim.spec, chosen[pod_claim.key], classes, slices)
                 self._in_flight[pod_claim.uid] = allocation
                 self._reread(claim)
-            grants.append(Grant(pod_claim, allocation))
+            grants.append(ClaimGrant(pod_claim, allocation))
         return tuple(grants)
 
-    async def bind(self, grants: tuple[Grant, ...], pod: Pod) -> None:
+    async def bind(self, grants: tuple[ClaimGrant, ...], pod: Pod) -> None:
         """Write what was chosen, and that the pod uses it. Raises ClusterError."""
         for grant in grants:
             await self._reserve(grant, pod)
 
-    async def release(self, grants: tuple[Grant, ...], pod: Pod) -> None:
+    async def release(self, grants: tuple[ClaimGrant, ...], pod: Pod) -> None:
         """The pod is not bound after all: nothing is reserved for it. What was written stays given."""
         ended = [grant for grant in grants if self._end(grant)]
         if ended:
@@ -141,7 +141,7 @@ class ClaimBinder:
             nothing: JsonObject = {"allocation": None, "reservedFor": None, "devices": None}
             self._note(await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": nothing}, "status"))
 
-    async def _reserve(self, grant: Grant, pod: Pod) -> None:
+    async def _reserve(self, grant: ClaimGrant, pod: Pod) -> None:
         """Write one claim, as it is by then when others write it, too."""
         claim = self._latest(grant.claim)
         for left in reversed(range(_TRIES)):
@@ -160,7 +160,7 @@ class ClaimBinder:
                 raise failing(f"get updated claim {grant.claim} after conflict", error) from None
         self._end(grant)
 
-    async def _write(self, claim: ResourceClaim, grant: Grant, pod: Pod) -> ResourceClaim:
+    async def _write(self, claim: ResourceClaim, grant: ClaimGrant, pod: Pod) -> ResourceClaim:
         user: JsonObject = {"resource": "pods", "name": pod.name, "uid": pod.uid}
         change: JsonObject = {"reservedFor": [*consumers_of(claim), user]}
         if grant.allocation is not None:
@@ -181,7 +181,7 @@ class ClaimBinder:
             self._written.get(pod_claim.uid, claim) if claim and claim.metadata.uid == pod_claim.uid else None
         )
 
-    def _end(self, grant: Grant) -> bool:
+    def _end(self, grant: ClaimGrant) -> bool:
         """Let what was chosen be in flight no more; False where it was not."""
         if grant.allocation is None or self._in_flight.pop(grant.claim.uid, None) is None:
             return False
@@ -233,7 +233,7 @@ def _uses(pod: Pod, claim: ResourceClaim) -> bool:
     return any(consumer.get("uid") == pod.uid for consumer in consumers_of(claim))
 
 
-def _open(claim: ResourceClaim | None, grant: Grant) -> ResourceClaim:
+def _open(claim: ResourceClaim | None, grant: ClaimGrant) -> ResourceClaim:
     """The claim if it is still the one that the grant is for. Raises ClusterError."""
     if claim is None or claim.metadata.uid != grant.claim.uid or claim.metadata.deletion_timestamp:
         raise ClusterError(Problem(f"claim {grant.claim} got deleted in the meantime"))

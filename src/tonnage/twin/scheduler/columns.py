@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tonnage.decide.kubernetes.view import View, as_kept
+from tonnage.decide.kubernetes.view import ClusterView, as_kept
 from tonnage.model.kubernetes.cluster import Pod
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SchedulerColumns:
         else:
             self._fleet = None
 
-    def place(self, pod: Pod, nodes: int, view: Callable[[], View]) -> str | None:
+    def place(self, pod: Pod, nodes: int, view: Callable[[], ClusterView]) -> str | None:
         """The best node for the pod, which is counted there; None when the engine has to be asked."""
         if nodes < self._least_nodes or pod.claims or pod.volumes or pod.disks or pod.unmodelled or pod.gates:
             return None

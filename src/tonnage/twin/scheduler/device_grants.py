@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tonnage.decide.kubernetes.claims.allocator import Picked
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number, text, texts
-from tonnage.model.kubernetes.resource_claims import DeviceId
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId
 
 
 def allocation_of(
@@ -66,7 +66,7 @@ def _of_claim(claim: JsonObject, parts: set[str]) -> Iterator[JsonValue]:
             yield {"source": "FromClaim", **config}
 
 
-def _node_selector(devices: Sequence[DeviceId], slices: Iterable[JsonObject]) -> JsonObject | None:
+def _node_selector(devices: Sequence[ClaimDeviceId], slices: Iterable[JsonObject]) -> JsonObject | None:
     """The nodes that reach all of the devices; None when all nodes do."""
     pools: dict[tuple[str, str], list[JsonObject]] = {}
     for entry in slices:
@@ -84,7 +84,7 @@ def _node_selector(devices: Sequence[DeviceId], slices: Iterable[JsonObject]) ->
     return {"nodeSelectorTerms": [term]} if term else None
 
 
-def _place_of(device: DeviceId, slices: Sequence[JsonObject]) -> JsonObject:
+def _place_of(device: ClaimDeviceId, slices: Sequence[JsonObject]) -> JsonObject:
     """Where a device is: its slice, or itself where the slice leaves that to its devices."""
     for slice_spec in sorted(
         slices, key=lambda slice_spec: number(slice_spec, "pool", "generation"), reverse=True

@@ -29,7 +29,7 @@ from tonnage.decide.kubernetes.scheduler.filters import (
     volume_use,
     volumes,
 )
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision
 from tonnage.model.kubernetes.cluster import Node, Pod, PodTerm, SpreadConstraint
 from tonnage.wire.claims import ResourceClaim
 
@@ -38,7 +38,7 @@ Nodes = Mapping[str, Callable[[Pod, Node | None, Node], bool]]
 Pods = Mapping[str, Callable[[Pod, Pod | None, Pod | None], bool]]
 
 
-def refused_by(decision: Decision) -> frozenset[str]:
+def refused_by(decision: SchedulingDecision) -> frozenset[str]:
     """The plugins that refused the pod; none where something broke, or where there is no node."""
     if decision.failed:
         return frozenset()

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.claims.supply import gates_of
 from tonnage.decide.kubernetes.requests import pod_requests
 from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filters import claims, volumes
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule_on
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.model.errors import ApiError, ClusterError
@@ -22,13 +22,13 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.cluster import node_from, pod_from, snapshot_from
 from tonnage.twin.scheduler.cache import SchedulerCache
-from tonnage.twin.scheduler.claims import ClaimBinder, Grant
+from tonnage.twin.scheduler.claims import ClaimBinder, ClaimGrant
 from tonnage.twin.scheduler.failures import running
 from tonnage.twin.scheduler.hints import GATES, claim_helps, node_helps, pod_helps, refused_by
 from tonnage.twin.scheduler.queue import SchedulingQueue
 from tonnage.twin.scheduler.reports import BROKEN, NAME, REFUSED, PodTeller
 from tonnage.twin.scheduler.volume_hints import volume_helps
-from tonnage.twin.scheduler.volumes import Choice, VolumeBinder
+from tonnage.twin.scheduler.volumes import VolumeBinder, VolumeChoice
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import ResourceClaim
@@ -204,7 +204,7 @@ class Scheduler:
             return
         await self._refuse(pod, obj, decision)
 
-    async def _refuse(self, pod: Pod, obj: w.Pod, decision: Decision) -> None:
+    async def _refuse(self, pod: Pod, obj: w.Pod, decision: SchedulingDecision) -> None:
         """The pod goes nowhere: clear a node for it if that helps, and say so."""
         plugins = refused_by(decision)
         if plugins:
@@ -226,7 +226,7 @@ class Scheduler:
         if _judged_by(delta.before) != _judged_by(delta.after):
             self._cache.changed()
 
-    async def _free(self, pod: Pod, decision: Decision) -> None:
+    async def _free(self, pod: Pod, decision: SchedulingDecision) -> None:
         """Take a claim its devices, where that was decided; when it fails, the pod is tried again soon."""
         if decision.frees is None:
             return
@@ -243,7 +243,12 @@ class Scheduler:
         return snapshot_from([*self._namespaces, *self._budgets, *selecting, *others])
 
     async def _bind_with(
-        self, choices: tuple[Choice, ...], grants: tuple[Grant, ...], pod: Pod, obj: w.Pod, node: str
+        self,
+        choices: tuple[VolumeChoice, ...],
+        grants: tuple[ClaimGrant, ...],
+        pod: Pod,
+        obj: w.Pod,
+        node: str,
     ) -> None:
         """Bind the pod once its volumes and claims are; others are scheduled meanwhile."""
 
@@ -296,7 +301,7 @@ class Scheduler:
             self._queue.err(pod.key, self._clock.monotonic())
         await self._teller.refused(obj, BROKEN, message, "")
 
-    async def _evict(self, pod: Pod, decision: Decision) -> None:
+    async def _evict(self, pod: Pod, decision: SchedulingDecision) -> None:
         """Ask the victims to go, and take the node away from lesser pods that were promised it."""
         node = decision.nominated
         if node is None:
@@ -345,7 +350,7 @@ def _counts_otherwise(before: Pod, after: Pod) -> bool:
     return before.labels != after.labels or pod_requests(before) != pod_requests(after)
 
 
-def _words_of(decision: Decision) -> tuple[str, str]:
+def _words_of(decision: SchedulingDecision) -> tuple[str, str]:
     """The reason and the message of a refusal."""
     if decision.unmodelled:
         return BROKEN, f"this twin does not place pods with {', '.join(decision.unmodelled)}"

@@ -37,7 +37,7 @@ _LONGEST_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VolumeChoice:
     """A claim, and the volume that it gets; None: one is to be made for the node."""
 
     claim: PersistentVolumeClaim
@@ -80,7 +80,7 @@ class VolumeBinder:
         current = (self._assumed.get(obj.metadata.name, obj) if _is_volume(obj) else obj for obj in objects)
         return (*current, *none)
 
-    def choose(self, pod: Pod, node: Node, snapshot: Snapshot) -> tuple[Choice, ...] | None:
+    def choose(self, pod: Pod, node: Node, snapshot: Snapshot) -> tuple[VolumeChoice, ...] | None:
         """The volumes of the claims that are still to be met on this node; None when there are not enough."""
         names = {volume.claim for volume in pod.volumes}
         own = (claim for claim in snapshot.volume_claims if claim.namespace == pod.namespace)
@@ -89,13 +89,13 @@ class VolumeBinder:
         for volume in snapshot.volumes:
             free[volume.storage_class].append(volume)
         met = matched((claim for claim in unmet if not claim.node), free, node)
-        chosen: list[Choice] = []
+        chosen: list[VolumeChoice] = []
         for unmet_claim in unmet:
             claim = self._claims.get(unmet_claim.name, unmet_claim.namespace)
             volume_object = self._volumes.get(met[unmet_claim].name) if unmet_claim in met else None
             if claim is None or (volume_object is None and self._is_by_hand(claim)):
                 return None
-            chosen.append(Choice(claim, volume_object))
+            chosen.append(VolumeChoice(claim, volume_object))
         for choice in chosen:
             if choice.volume is not None and (reserved := reservation(choice.volume, choice.claim)):
                 spec = {**choice.volume.spec, **mapping(reserved, "spec")}
@@ -104,7 +104,7 @@ class VolumeBinder:
         return tuple(chosen)
 
     async def bind(
-        self, choices: tuple[Choice, ...], pod: Pod, node: str, stands: Callable[[], bool]
+        self, choices: tuple[VolumeChoice, ...], pod: Pod, node: str, stands: Callable[[], bool]
     ) -> None:
         """Write what was chosen, and return once all claims are bound.
 
@@ -128,7 +128,7 @@ class VolumeBinder:
                 if choice.volume is not None:
                     self._assumed.pop(choice.volume.metadata.name, None)
 
-    def _now(self, choice: Choice) -> PersistentVolumeClaim:
+    def _now(self, choice: VolumeChoice) -> PersistentVolumeClaim:
         """The claim as it is now. Raises ClusterError."""
         namespace, name = key_of(choice.claim)
         claim = self._claims.get(name, namespace)
@@ -137,7 +137,7 @@ class VolumeBinder:
             raise _unbound(f'failed to {action}: persistentvolumeclaims "{namespace}/{name}" not found')
         return claim
 
-    async def _write(self, choice: Choice, node: str) -> None:
+    async def _write(self, choice: VolumeChoice, node: str) -> None:
         claim, volume = choice.claim, choice.volume
         if volume is not None:
             patch = reservation(volume, claim)

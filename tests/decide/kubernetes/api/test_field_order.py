@@ -7,9 +7,9 @@ import json
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
+from tonnage.decide.kubernetes.api.encoding.field_order import ObjectShapes
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.requests import Address
+from tonnage.twin.apiserver.requests import ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.schema import load_schema
 
@@ -39,13 +39,13 @@ _ROWS: list[tuple[str, JsonObject, list[str]]] = [
 
 @pytest.mark.parametrize(("obj", "told"), [row[1:] for row in _ROWS], ids=[row[0] for row in _ROWS])
 def test_fields_are_told_in_the_order_of_their_kind(obj: JsonObject, told: list[str]) -> None:
-    shaped = Shapes(load_schema()).shaped(obj)
+    shaped = ObjectShapes(load_schema()).shaped(obj)
     assert _names(shaped) == told
     assert shaped == obj
 
 
 def test_what_is_in_order_is_not_made_anew() -> None:
-    shapes = Shapes(load_schema())
+    shapes = ObjectShapes(load_schema())
     obj = shapes.shaped(
         {"spec": {"nodeName": "n"}, "metadata": {"name": "p"}, "apiVersion": "v1", "kind": "Pod"}
     )
@@ -54,10 +54,10 @@ def test_what_is_in_order_is_not_made_anew() -> None:
 
 async def test_what_admission_and_binding_add_to_a_pod_stands_in_its_place() -> None:
     twin = ApiServer(SystemClock())
-    address = Address(("", "v1", "pods"), "default")
+    address = ResourcePath(("", "v1", "pods"), "default")
     body: JsonObject = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     await twin.verbs.create(twin.verbs.request("create", address), body)
-    bound = Address(("", "v1", "pods"), "default", "p", "binding")
+    bound = ResourcePath(("", "v1", "pods"), "default", "p", "binding")
     target: JsonObject = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
     await twin.verbs.create_subresource(twin.verbs.request("create", bound), target)
     stored = twin.store.get(("", "pods"), ("default", "p"))

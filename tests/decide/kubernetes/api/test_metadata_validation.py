@@ -9,7 +9,7 @@ import pytest
 from tonnage.decide.kubernetes.api.encoding.scalars import read_micro_time
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
 from tonnage.twin.apiserver.owner_references import keep_owners_once
-from tonnage.twin.apiserver.requests import Notes
+from tonnage.twin.apiserver.requests import RequestNotes
 from tonnage.wire.schema import load_schema
 
 _KINDS = {
@@ -86,7 +86,7 @@ def test_owners_named_twice_count_once(admitted: bool, when: str) -> None:
     owner: Any = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
     other: Any = {**owner, "controller": True}
     obj: Any = {"metadata": {"ownerReferences": [owner, other, owner, other]}}
-    notes = Notes()
+    notes = RequestNotes()
     keep_owners_once(obj, notes, admitted=admitted)
     assert obj["metadata"]["ownerReferences"] == [owner, other]
     [warning] = notes.warnings

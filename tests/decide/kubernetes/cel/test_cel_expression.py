@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.decide.kubernetes.cel.expression import AbsentError, expression
 from tonnage.decide.kubernetes.cel.kinds import DYN, INT
-from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, CelUnsupportedError
 
 KNOWN = (("object", DYN), ("variables.x", INT))
 OBJECT: dict[str, Any] = {"name": "ab", "list": [1, {"a": None}], "size": "1Gi"}
@@ -100,7 +100,7 @@ def test_what_goes_on_for_long_is_ended() -> None:
         expression("object.all(a, object.all(b, object.all(c, a + b + c >= 0)))", KNOWN).evaluate(
             {"object": many}
         )
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(CelUnsupportedError):
         expression("'" + "x" * 11000 + "'", KNOWN)
 
 
@@ -120,7 +120,7 @@ def test_what_goes_on_for_long_is_ended() -> None:
     ],
 )
 def test_no_optional_comes_where_the_library_would_end_the_process(text: str) -> None:
-    with pytest.raises(UnsupportedError, match="an optional among values"):
+    with pytest.raises(CelUnsupportedError, match="an optional among values"):
         value(text)
 
 

@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.claims.allocator import allocate
 from tonnage.decide.kubernetes.claims.supply import gates_of, supply_of
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
-    Allocation,
     Capacity,
+    ClaimAllocation,
+    ClaimDeviceId,
     Constraint,
     Consumer,
-    Device,
     DeviceClass,
-    DeviceId,
     DeviceRequest,
     Mode,
     NodeScope,
     PodClaim,
     ResourceClaim,
     ResourceSlice,
+    SliceDevice,
     TaintRule,
 )
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint
@@ -43,7 +43,7 @@ def node(name: str, cpu: int = 8000) -> Node:
 
 
 def gpus(on: str, number: int, **device: object) -> ResourceSlice:
-    devices = tuple(replace(Device(f"gpu-{i}"), **device) for i in range(number))  # type: ignore[arg-type]
+    devices = tuple(replace(SliceDevice(f"gpu-{i}"), **device) for i in range(number))  # type: ignore[arg-type]
     return ResourceSlice(f"s-{on}", DRIVER, on, scope=NodeScope(on), devices=devices)
 
 
@@ -56,9 +56,9 @@ def claim(name: str = "c", *requests: DeviceRequest, **fields: object) -> Resour
     return replace(made, **fields)  # type: ignore[arg-type]
 
 
-def has(on: str, device: str) -> Allocation:
+def has(on: str, device: str) -> ClaimAllocation:
     only = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (on,)),))
-    return Allocation((AllocatedDevice("r", DeviceId(DRIVER, on, device)),), (only,))
+    return ClaimAllocation((AllocatedDevice("r", ClaimDeviceId(DRIVER, on, device)),), (only,))
 
 
 def pod(name: str = "p", *claims: str, cpu: int = 0, **fields: object) -> Pod:
@@ -67,7 +67,7 @@ def pod(name: str = "p", *claims: str, cpu: int = 0, **fields: object) -> Pod:
     return replace(Pod(name, uid=f"uid-{name}", containers=(container,), claims=entries), **fields)  # type: ignore[arg-type]
 
 
-def decided(waiting: Pod, cluster: Snapshot, version: str = "1.35") -> Decision:
+def decided(waiting: Pod, cluster: Snapshot, version: str = "1.35") -> SchedulingDecision:
     return schedule(waiting, replace(cluster, device_classes=(ANY,)), version=version)
 
 
@@ -168,7 +168,7 @@ def test_no_device_is_given_twice_and_every_request_gets_what_it_asks(
     devices: list[tuple[int, bool]], asked: list[tuple[int, bool, bool]], minor: int
 ) -> None:
     capacity = {"memory": Capacity(Fraction(1))}
-    found = tuple(Device(f"d{i}", {"kind": kind}, capacity) for i, (kind, _) in enumerate(devices))
+    found = tuple(SliceDevice(f"d{i}", {"kind": kind}, capacity) for i, (kind, _) in enumerate(devices))
     taken = tuple(claim(f"o{i}", allocation=has("a", f"d{i}")) for i, (_, held) in enumerate(devices) if held)
     slices = (ResourceSlice("s", DRIVER, "a", scope=NodeScope("a"), devices=found),)
     same = (Constraint(f"{DRIVER}/kind"),)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from tonnage.decide.kubernetes.kubelet.devices import (
     AskPlugin,
-    Chosen,
+    ContainerDeviceRequest,
     Devices,
-    Request,
+    DeviceSelection,
     Unavailable,
     choose,
     hints_for,
     prefer,
 )
-from tonnage.decide.kubernetes.kubelet.topology_manager import Hint, Topology, TopologyPolicy, admit
+from tonnage.decide.kubernetes.kubelet.topology_manager import Hint, NumaTopology, TopologyPolicy, admit
 
 VECTORS = Path(__file__).parents[3] / "data" / "kubelet-1.36.2-topology-devices-200.json.gz"
 CASES: list[dict[str, Any]] = json.loads(gzip.decompress(VECTORS.read_bytes()))["cases"]
@@ -65,7 +65,7 @@ def test_merged_hint_and_admission_equal_the_recorded_ones(number: int) -> None:
     distances = tuple(tuple(row) for row in case["distances"])
     for key, expected in case["merge"].items():
         policy, _, closest = key.partition("+")
-        topology = Topology(case["numa_nodes"], TopologyPolicy(policy), distances if closest else ())
+        topology = NumaTopology(case["numa_nodes"], TopologyPolicy(policy), distances if closest else ())
         best, let_in = admit(topology, offers)
         assert (best.mask, best.preferred, let_in) == (
             mask_of(expected["best"]["mask"]),
@@ -79,7 +79,7 @@ def test_devices_equal_the_recorded_ones(number: int) -> None:
     resource = CASES[number]["resources"][0]
     for key, expected in CASES[number]["alloc"].items():
         hint = Hint(mask_of(expected["hint"]["mask"]), expected["hint"]["preferred"])
-        request = Request(resource["request"], reusable_of(resource), hint)
+        request = ContainerDeviceRequest(resource["request"], reusable_of(resource), hint)
         choice = choose(devices_of(resource), request, plugin_prefers=expected["preferred_option"])
         calls = []
         if isinstance(choice, AskPlugin):
@@ -101,7 +101,7 @@ def test_devices_equal_the_recorded_ones(number: int) -> None:
 
 def test_no_healthy_device_is_said_in_the_kubelets_words() -> None:
     dead = Devices("nvidia.com/gpu", {"a": 0}, frozenset())
-    assert choose(dead, Request(1), plugin_prefers=True) == Unavailable(
+    assert choose(dead, ContainerDeviceRequest(1), plugin_prefers=True) == Unavailable(
         "no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"
     )
 
@@ -120,10 +120,10 @@ def test_a_choice_is_healthy_free_and_of_the_size_asked_whatever_the_plugin_pref
     healthy: frozenset[str], allocated: frozenset[str], preferred: frozenset[str], count: int, numa: list[int]
 ) -> None:
     devices = Devices("r", dict(zip("abcdefgh", numa, strict=False)), healthy, allocated)
-    choice = choose(devices, Request(count, hint=Hint(1, preferred=True)), plugin_prefers=True)
+    choice = choose(devices, ContainerDeviceRequest(count, hint=Hint(1, preferred=True)), plugin_prefers=True)
     if isinstance(choice, AskPlugin):
         choice = prefer(choice, preferred)
-    if isinstance(choice, Chosen):
+    if isinstance(choice, DeviceSelection):
         assert len(choice.ids) == count
         assert choice.ids <= devices.available
     else:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
-from tonnage.decide.kubernetes.claims.expressions import Selector, selection
-from tonnage.model.kubernetes.resource_claims import Device, Version
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
+from tonnage.decide.kubernetes.claims.expressions import CelSelector, selection
+from tonnage.model.kubernetes.resource_claims import SemanticVersion, SliceDevice
 from tonnage.reading.claims import slice_from
 from tonnage.wire import claims as claim_objects
 
@@ -40,13 +40,13 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-def device() -> tuple[str, Device]:
+def device() -> tuple[str, SliceDevice]:
     spec = {"driver": "d", "allNodes": True, "pool": {"name": "p"}, "devices": [recorded()["device"]]}
     return "d", slice_from(claim_objects.ResourceSlice(spec=spec)).devices[0]
 
 
 def answer(expression: str, minor: int) -> dict[str, object]:
-    selector = Selector(expression, minor)
+    selector = CelSelector(expression, minor)
     if selector.error:
         return {"compile": selector.error}
     try:
@@ -64,7 +64,7 @@ def test_every_answer_is_the_recorded_one_or_none(release: str) -> None:
             expected = case.get(later, expected) if later <= release else expected
         try:
             found = answer(case["expression"], int(release[2:]))
-        except UnsupportedError:
+        except CelUnsupportedError:
             unsupported += 1
             continue
         if found != expected:
@@ -80,12 +80,12 @@ def test_a_missing_attribute_is_an_error_and_says_which_dra_1() -> None:
 
 def test_a_domain_compared_with_a_number_is_refused_with_the_servers_words_dra_2() -> None:
     expression = "device.driver == 'gpu.nvidia.com' && device.attributes['memory'] >= 40000"
-    error = Selector(expression, 35).error
+    error = CelSelector(expression, 35).error
     assert error.splitlines()[0] == (
         "compilation failed: ERROR: <input>:1:66: "
         "found no matching overload for '_>=_' applied to '(map(string, any), int)'"
     )
-    assert Selector(expression, 37).error.count("map(string, dyn)") == 1
+    assert CelSelector(expression, 37).error.count("map(string, dyn)") == 1
 
 
 @pytest.mark.parametrize(
@@ -104,29 +104,31 @@ def test_a_domain_compared_with_a_number_is_refused_with_the_servers_words_dra_2
     ],
 )
 def test_what_could_go_on_for_long_is_not_tried(expression: str) -> None:
-    with pytest.raises(UnsupportedError):
-        Selector(expression, 35)
+    with pytest.raises(CelUnsupportedError):
+        CelSelector(expression, 35)
 
 
 def test_what_goes_on_beyond_the_budget_of_the_library_is_not_known() -> None:
     lists = "".join(f"[1,2,3,4,5,6,7,8,9].all(a{i}, " for i in range(6))
     asked = selection(f"{lists}a0 + a5 > 0{')' * 6}", 35)
     for _ in range(2):
-        with pytest.raises(UnsupportedError, match="takes too long to decide here"):
-            asked.takes("d", Device("d"))
+        with pytest.raises(CelUnsupportedError, match="takes too long to decide here"):
+            asked.takes("d", SliceDevice("d"))
 
 
 def test_a_device_beyond_all_limits_is_not_gone_through() -> None:
-    huge = Device("d", {f"a{i}": i for i in range(100)})
-    assert Selector("device.attributes['d'].a7 == 7", 35).matches("d", huge)
-    with pytest.raises(UnsupportedError):
-        Selector("device.attributes['d'].all(k, k != '')", 35).matches("d", huge)
+    huge = SliceDevice("d", {f"a{i}": i for i in range(100)})
+    assert CelSelector("device.attributes['d'].a7 == 7", 35).matches("d", huge)
+    with pytest.raises(CelUnsupportedError):
+        CelSelector("device.attributes['d'].all(k, k != '')", 35).matches("d", huge)
 
 
 @given(
     st.dictionaries(
         st.sampled_from(["x", "y", "d/x", "other.com/x"]),
-        st.one_of(st.integers(-3, 3), st.booleans(), st.sampled_from(["1", "a"]), st.just(Version("1.0.0"))),
+        st.one_of(
+            st.integers(-3, 3), st.booleans(), st.sampled_from(["1", "a"]), st.just(SemanticVersion("1.0.0"))
+        ),
         max_size=4,
     ),
     st.sampled_from(
@@ -142,7 +144,7 @@ def test_a_device_beyond_all_limits_is_not_gone_through() -> None:
 def test_an_answer_that_was_kept_is_the_answer_that_would_be_given(
     attributes: dict[str, Any], expression: str
 ) -> None:
-    asked = Device("d", attributes)
+    asked = SliceDevice("d", attributes)
     kept = _KEPT.setdefault(expression, selection(expression, 35))
 
     def said(ask: Any) -> object:
@@ -151,7 +153,7 @@ def test_an_answer_that_was_kept_is_the_answer_that_would_be_given(
         except CelError as error:
             return str(error)
 
-    assert said(kept.takes) == said(Selector(expression, 35).matches)
+    assert said(kept.takes) == said(CelSelector(expression, 35).matches)
 
 
 _KEPT: dict[str, Any] = {}

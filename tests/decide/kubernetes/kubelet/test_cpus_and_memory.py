@@ -11,15 +11,20 @@ from tonnage.decide.kubernetes.kubelet.cpus import Cpus, cpu_hints, spread_cpus,
 from tonnage.decide.kubernetes.kubelet.device_admission import (
     Admission,
     ContainerNeed,
+    DeviceAdmissionFailure,
     Let,
-    Refused,
     Supplies,
     Undecided,
     admission,
 )
 from tonnage.decide.kubernetes.kubelet.devices import Devices
 from tonnage.decide.kubernetes.kubelet.numa_memory import MemoryCell, memory_hints, with_memory
-from tonnage.decide.kubernetes.kubelet.topology_manager import Hint, Topology, TopologyPolicy, TopologyScope
+from tonnage.decide.kubernetes.kubelet.topology_manager import (
+    Hint,
+    NumaTopology,
+    TopologyPolicy,
+    TopologyScope,
+)
 
 GPUS = Devices("gpu", {"a": 1, "b": 1, "c": 2, "d": 2}, frozenset("abcd"))
 SINGLE = TopologyPolicy.SINGLE_NUMA_NODE
@@ -112,7 +117,7 @@ def test_one_node_serves_containers_alone_or_together_with_others_but_not_both()
 
 
 def admitted(cpus: Cpus | None, *needs: ContainerNeed, policy: TopologyPolicy = SINGLE) -> Admission:
-    return admission(Topology(2, policy), needs, Supplies({"gpu": GPUS}, cpus))
+    return admission(NumaTopology(2, policy), needs, Supplies({"gpu": GPUS}, cpus))
 
 
 def test_gpus_and_cpus_must_find_the_same_numa_node() -> None:
@@ -124,7 +129,7 @@ def test_gpus_and_cpus_must_find_the_same_numa_node() -> None:
     assert isinstance(one, Let)
     assert one.ids["c", "gpu"] == frozenset("cd")
     refused = admitted(spread_cpus(16, 2, reserved=10), need)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, DeviceAdmissionFailure)
     assert refused.reason == "TopologyAffinityError"
     assert isinstance(admitted(None, need), Let)
 
@@ -132,18 +137,18 @@ def test_gpus_and_cpus_must_find_the_same_numa_node() -> None:
 def test_a_scope_of_the_pod_counts_cpus_together_too() -> None:
     needs = [ContainerNeed("a", {"gpu": 1}, cpus=6), ContainerNeed("b", {"gpu": 1}, cpus=6)]
     supplies = Supplies({"gpu": GPUS}, spread_cpus(16, 2))
-    for scope, kind in ((TopologyScope.CONTAINER, Let), (TopologyScope.POD, Refused)):
-        assert isinstance(admission(Topology(2, SINGLE, scope=scope), needs, supplies), kind)
+    for scope, kind in ((TopologyScope.CONTAINER, Let), (TopologyScope.POD, DeviceAdmissionFailure)):
+        assert isinstance(admission(NumaTopology(2, SINGLE, scope=scope), needs, supplies), kind)
 
 
 def test_memory_that_no_single_node_has_refuses_the_container() -> None:
     cells = {node: MemoryCell({"memory": 8}, {"memory": 8}) for node in range(2)}
-    for size, kind in ((8, Let), (9, Refused)):
+    for size, kind in ((8, Let), (9, DeviceAdmissionFailure)):
         need = ContainerNeed("c", {"gpu": 2}, memory={"memory": size})
         supplies = Supplies({"gpu": GPUS}, None, cells)
-        assert isinstance(admission(Topology(2, SINGLE), [need], supplies), kind)
+        assert isinstance(admission(NumaTopology(2, SINGLE), [need], supplies), kind)
     init = ContainerNeed("i", {}, reusable_after=True, memory={"memory": 1})
-    assert isinstance(admission(Topology(2, SINGLE), [init], supplies), Undecided)
+    assert isinstance(admission(NumaTopology(2, SINGLE), [init], supplies), Undecided)
 
 
 @pytest.mark.parametrize(
@@ -170,14 +175,14 @@ def test_the_cpu_managers_refusals_are_in_its_words(
     cpus: Cpus, count: int, reason: str, message: str
 ) -> None:
     found = admitted(cpus, ContainerNeed("c", {}, cpus=count), policy=TopologyPolicy.NONE)
-    assert found == Refused(reason, message, "c")
+    assert found == DeviceAdmissionFailure(reason, message, "c")
 
 
 def test_cpus_of_a_finished_init_container_are_the_next_ones() -> None:
     needs = [ContainerNeed("i", {}, reusable_after=True, cpus=4), ContainerNeed("c", {}, cpus=4)]
     assert isinstance(admitted(spread_cpus(4, 1), *needs), Let)
     more = ContainerNeed("d", {}, cpus=1)
-    assert isinstance(admitted(spread_cpus(4, 1), *needs, more), Refused)
+    assert isinstance(admitted(spread_cpus(4, 1), *needs, more), DeviceAdmissionFailure)
 
 
 def test_a_container_gets_the_cpus_of_its_hint_first() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from tonnage.decide.kubernetes.kubelet.device_admission import (
     ContainerNeed,
+    DeviceAdmissionFailure,
     Let,
-    Refused,
     Supplies,
     Undecided,
     admission,
@@ -25,7 +25,7 @@ from tonnage.decide.kubernetes.kubelet.device_admission import (
     pod_request,
 )
 from tonnage.decide.kubernetes.kubelet.devices import Devices
-from tonnage.decide.kubernetes.kubelet.topology_manager import Topology, TopologyPolicy, TopologyScope
+from tonnage.decide.kubernetes.kubelet.topology_manager import NumaTopology, TopologyPolicy, TopologyScope
 
 PlainHint = tuple[frozenset[int] | None, bool]
 """NUMA nodes, or None for any; whether it is preferred."""
@@ -227,12 +227,12 @@ def test_admission_is_that_of_the_plain_statement(start: int) -> None:
             )
             for name, one in plain.items()
         }
-        found = admission(Topology(nodes, policy, scope=scope), needs, Supplies(devices))
+        found = admission(NumaTopology(nodes, policy, scope=scope), needs, Supplies(devices))
         if isinstance(found, Undecided):
             seen["undecided"] += 1
             continue
         expected = plain_admission(nodes, policy, scope, needs, plain, chance)
-        got = (found.reason, found.message) if isinstance(found, Refused) else ("", "")
+        got = (found.reason, found.message) if isinstance(found, DeviceAdmissionFailure) else ("", "")
         assert got[0] == expected[0], (number, found, expected)
         assert got[1].startswith(expected[1]), (number, found, expected)
         seen[got[0] or f"let by {policy}"] += 1
@@ -253,7 +253,7 @@ def test_the_request_of_a_pod_is_that_of_the_plain_statement() -> None:
 def test_what_is_held_already_gives_its_hints_again_and_another_number_none() -> None:
     """A pod that kubelet admits once more after a restart."""
     four = Devices("g", {"a": 1, "b": 1, "c": 2, "d": 2}, frozenset("abcd"), frozenset("abcd"))
-    topology = Topology(2, TopologyPolicy.SINGLE_NUMA_NODE)
+    topology = NumaTopology(2, TopologyPolicy.SINGLE_NUMA_NODE)
     hint, aligned = affinity(topology, {"g": 2}, {"g": four}.__getitem__, held=lambda _: frozenset("cd"))
     assert (hint.mask, aligned) == (2, True)
     assert not affinity(topology, {"g": 1}, {"g": four}.__getitem__, held=lambda _: frozenset("cd"))[1]
@@ -264,7 +264,9 @@ def test_a_choice_on_which_the_next_container_hangs_is_not_decided() -> None:
     numa = {"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "f": 2}
     supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
     needs = [ContainerNeed("one", {"g": 4}), ContainerNeed("two", {"g": 2})]
-    assert isinstance(admission(Topology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), Undecided)
+    assert isinstance(
+        admission(NumaTopology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), Undecided
+    )
 
 
 def test_what_every_choice_refuses_is_refused() -> None:
@@ -272,6 +274,6 @@ def test_what_every_choice_refuses_is_refused() -> None:
     numa = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 0}
     supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
     needs = [ContainerNeed("one", {"g": 3}), ContainerNeed("two", {"g": 2})]
-    found = admission(Topology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply))
-    assert isinstance(found, Refused)
+    found = admission(NumaTopology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply))
+    assert isinstance(found, DeviceAdmissionFailure)
     assert found.container == "two"

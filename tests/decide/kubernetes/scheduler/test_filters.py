@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.scheduler.filters import claims, volume_use, volu
 from tonnage.decide.kubernetes.scheduler.filters.order import FILTERS
 from tonnage.decide.kubernetes.scheduler.fleet import filters
 from tonnage.decide.kubernetes.scheduler.refusal import Filter
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.documents.scheduler import plugins
@@ -61,7 +61,7 @@ def test_a_filter_is_known_to_profiles_and_to_the_columns(filter_: Filter) -> No
     assert filter_ in vars(filters).values() or filter_ in (claims, volume_use, volumes)
 
 
-def codes(decision: Decision, name: str) -> list[str]:
+def codes(decision: SchedulingDecision, name: str) -> list[str]:
     return [reason.code for refusal in decision.refusals[name] for reason in refusal.reasons]
 
 
@@ -235,7 +235,7 @@ def test_a_namespace_selector_reaches_into_other_namespaces() -> None:
 
 
 def test_min_domains_counts_missing_domains_as_empty() -> None:
-    def spread(min_domains: int) -> Decision:
+    def spread(min_domains: int) -> SchedulingDecision:
         constraint = SpreadConstraint(
             HOST, 1, True, LabelSelector((Requirement("app", "Exists"),)), min_domains
         )

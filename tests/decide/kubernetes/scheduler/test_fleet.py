@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fl
 from tonnage.decide.kubernetes.scheduler.preemption import preempt
 from tonnage.decide.kubernetes.scheduler.scheduling import rated, schedule_on
 from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
-from tonnage.decide.kubernetes.view import View, view_of
+from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.model.kubernetes.cluster import Pod
 
 CLUSTERS = 160
@@ -41,7 +41,7 @@ def test_both_engines_refuse_and_rate_alike(start: int, version: str) -> None:
     assert min(decided, refused) > CLUSTERS * PODS / 40  # both ends are met
 
 
-def assert_alike(pod: Pod, view: View, fleet: Fleet, case: str) -> bool:
+def assert_alike(pod: Pod, view: ClusterView, fleet: Fleet, case: str) -> bool:
     """Whether any node takes the pod."""
     if conflicts(pod):
         assert filter_nodes(pod, view).conflict, case
@@ -110,7 +110,7 @@ def test_both_engines_preempt_alike(start: int) -> None:
     )
 
 
-def _lesser(pod: Pod, node: str | None, view: View) -> int:
+def _lesser(pod: Pod, node: str | None, view: ClusterView) -> int:
     return sum(other.priority < pod.priority for other in view.nodes[node].pods) if node else 0
 
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from support.sampling import Sampler
-from tonnage.decide.kubernetes.scheduler.scheduling import Decision, schedule
+from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.reading.cluster import pod_from, snapshot_from
 from tonnage.wire import claims as claim_objects
@@ -75,7 +75,7 @@ def test_agrees_with_the_recording(name: str) -> None:
             assert victims == set(expect.get("victims", ()))
 
 
-def assert_placed(expect: dict[str, Any], decision: Decision) -> None:
+def assert_placed(expect: dict[str, Any], decision: SchedulingDecision) -> None:
     if "scores" not in expect:
         assert decision.feasible == (expect["node"],)
         assert decision.chosen == expect["node"]

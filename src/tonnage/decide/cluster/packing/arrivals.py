@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.decide.cluster.packing.policies import Policy
+from tonnage.decide.cluster.packing.policies import PackingPolicy
 from tonnage.decide.cluster.packing.room import Amounts, Room
 from tonnage.model.trace import Job
 
@@ -39,7 +39,7 @@ class Packer:
     """Places jobs by a policy. Only machines that changed are rated again."""
 
     room: Room
-    policy: Policy
+    policy: PackingPolicy
     _placed: list[int] = field(default_factory=list)
     _rated: dict[Job, _Rated] = field(default_factory=dict)
 

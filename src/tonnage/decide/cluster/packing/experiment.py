@@ -10,7 +10,7 @@ from tonnage.decide.cluster.packing.arrivals import AtRandom, Packer, play
 from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient
 from tonnage.decide.cluster.packing.room import Room
-from tonnage.model.trace import Job, Machine
+from tonnage.model.trace import Job, TraceMachine
 
 T = TypeVar("T")
 
@@ -37,13 +37,13 @@ class Dice(Protocol):
 class Trace:
     """Machines, and jobs that are drawn from again and again until `percent` of the GPUs are asked for."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[TraceMachine, ...]
     jobs: tuple[Job, ...]
     percent: int
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PackingOutcome:
     """Percent of the GPUs given out, by the percent asked for; and jobs that found no room."""
 
     allocated: Mapping[int, float]
@@ -51,7 +51,7 @@ class Outcome:
     refused: int
 
 
-def carry_out(trace: Trace, policy: str, marks: Iterable[int], dice: Dice) -> Outcome:
+def carry_out(trace: Trace, policy: str, marks: Iterable[int], dice: Dice) -> PackingOutcome:
     """Machines and jobs come in a chosen order; ties go to the first machine of that order.
 
     Raises:
@@ -74,7 +74,7 @@ def carry_out(trace: Trace, policy: str, marks: Iterable[int], dice: Dice) -> Ou
                 allocated[mark] = 100 * arrived.allocated / room.capacity
         refused += not arrived.placed
         total = arrived.allocated
-    return Outcome(
+    return PackingOutcome(
         {mark: allocated.get(mark, 100 * total / room.capacity) for mark in reached}, len(queue), refused
     )
 

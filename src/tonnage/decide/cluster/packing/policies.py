@@ -20,7 +20,7 @@ _GPU: Final = MOST_GPUS * WHOLE_GPU
 _FINE: Final = 10_000
 
 
-class Policy(Protocol):
+class PackingPolicy(Protocol):
     """Rates rows that have room for the job: (ratings, index of the GPU)."""
 
     def __call__(self, job: Job, room: Room, rows: Rows, /) -> tuple[Amounts, Amounts]:
@@ -118,7 +118,7 @@ class FragmentGradient:
         return (self._levels / (1 + np.exp(-gain / WHOLE_GPU))).astype(np.int64)
 
 
-PLAIN: Final[Mapping[str, Policy]] = {
+PLAIN: Final[Mapping[str, PackingPolicy]] = {
     "DotProd": dot_product,
     "GpuClustering": gpu_clustering,
     "GpuPacking": gpu_packing,

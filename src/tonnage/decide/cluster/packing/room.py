@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job, Machine
+from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job, TraceMachine
 
 Rows: TypeAlias = NDArray[np.intp]
 Amounts: TypeAlias = NDArray[np.int64]
@@ -18,7 +18,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 class Room:
     """What is free, a row a machine. `gpu` has a column a GPU; a GPU that is not there is never free."""
 
-    def __init__(self, machines: Sequence[Machine]) -> None:
+    def __init__(self, machines: Sequence[TraceMachine]) -> None:
         self.cpu: Amounts = np.array([m.cpu for m in machines], np.int64)
         self.memory: Amounts = np.array([m.memory for m in machines], np.int64)
         self.gpu: Amounts = np.array(

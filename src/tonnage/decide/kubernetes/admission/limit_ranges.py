@@ -45,7 +45,7 @@ def _refusal(limit_range: LimitRange, broken: tuple[Breach, ...]) -> AdmissionRe
     """Everything that a limit range has against an object; the server lists several breaches in any order."""
     texts = list(dict.fromkeys(breach.text for breach in broken))
     places = list(dict.fromkeys(f"{breach.text} ({breach.where})" for breach in broken))
-    reason = reasons.LimitRange(
+    reason = reasons.LimitRangeViolation(
         subject=f"LimitRange {limit_range.namespace}/{limit_range.name}",
         message=f"the limit range {limit_range.name} of {limit_range.namespace} does not allow it: "
         f"{'; '.join(places)}",

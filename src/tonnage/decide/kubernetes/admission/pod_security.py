@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.admission.written_pod import Finding, WrittenPod,
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.selectors import Labels
-from tonnage.model.reasons.admission import PodSecurity
+from tonnage.model.reasons.admission import PodSecurityViolation
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 ENFORCE: Final = f"{PREFIX}enforce"
@@ -30,7 +30,7 @@ _Check = Callable[[WrittenPod], Finding]
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class PodSecurityLevel:
     """What a namespace demands of its pods in one mode; shown as `restricted:latest`."""
 
     level: str = "privileged"
@@ -46,27 +46,27 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PodSecurityPolicy:
     """A namespace's demands: what it refuses, what its audit log notes, of what it warns.
 
     `unread`: labels of no meaning, each with its value and what it must be; they count as the strictest that
     is enforced, and as nothing of which is warned.
     """
 
-    enforce: Demand = field(default_factory=Demand)
-    audit: Demand = field(default_factory=Demand)
-    warn: Demand = field(default_factory=Demand)
+    enforce: PodSecurityLevel = field(default_factory=PodSecurityLevel)
+    audit: PodSecurityLevel = field(default_factory=PodSecurityLevel)
+    warn: PodSecurityLevel = field(default_factory=PodSecurityLevel)
     unread: tuple[tuple[str, str, str], ...] = ()
 
 
-def policy_of(labels: Labels) -> Policy:
+def policy_of(labels: Labels) -> PodSecurityPolicy:
     """What the labels of a namespace demand.
 
     >>> str(policy_of({"pod-security.kubernetes.io/enforce": "baseline"}).warn)
     'baseline:latest'
     """
     unread: list[tuple[str, str, str]] = []
-    levels: dict[str, Demand] = {}
+    levels: dict[str, PodSecurityLevel] = {}
     for mode in ("enforce", "audit", "warn"):
         level = labels.get(f"{PREFIX}{mode}", "privileged")
         if level not in _LEVELS:
@@ -76,12 +76,12 @@ def policy_of(labels: Labels) -> Policy:
         if version != "latest" and not _MINOR.fullmatch(version):
             unread.append((f"{PREFIX}{mode}-version", version, 'must be "latest" or "v1.x"'))
             version = "latest"
-        levels[mode] = Demand(level, version)
+        levels[mode] = PodSecurityLevel(level, version)
     enforced, warned = levels["enforce"], levels["warn"]
     if f"{PREFIX}warn" not in labels and labels.get(ENFORCE) in _LEVELS[1:]:
         has_version = f"{PREFIX}warn-version" in labels
-        warned = Demand(enforced.level, warned.version if has_version else enforced.version)
-    return Policy(enforced, levels["audit"], warned, tuple(unread))
+        warned = PodSecurityLevel(enforced.level, warned.version if has_version else enforced.version)
+    return PodSecurityPolicy(enforced, levels["audit"], warned, tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Insecure:
         violations = "; ".join(
             f"{violation}: {detail}" if detail else violation for violation, detail in self.violations
         )
-        reason = PodSecurity(
+        reason = PodSecurityViolation(
             subject=subject_of(manifest),
             message=f"the namespace {namespace} enforces pod security {self.policy}, and the pod violates "
             f"it: {violations}",
@@ -135,7 +135,7 @@ def violation(template: JsonObject, labels: Labels, *, minor: int) -> Insecure |
     return against(template, policy_of(labels).enforce, minor=minor)
 
 
-def against(template: JsonObject, demand: Demand, *, minor: int) -> Insecure | None:
+def against(template: JsonObject, demand: PodSecurityLevel, *, minor: int) -> Insecure | None:
     """What a pod, or the pods of a template, violate of a demand."""
     if demand.level == "privileged":
         return None

@@ -16,7 +16,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.schema import KindRow
 
 
-class Fault(StrEnum):
+class FieldErrorType(StrEnum):
     """What sort of wrong; the value is the cause's reason in a Status."""
 
     INVALID = "FieldValueInvalid"
@@ -32,25 +32,30 @@ class Fault(StrEnum):
 
 
 _WORDS = {
-    Fault.INVALID: "Invalid value",
-    Fault.TYPE_INVALID: "Invalid value",
-    Fault.REQUIRED: "Required value",
-    Fault.NOT_SUPPORTED: "Unsupported value",
-    Fault.FORBIDDEN: "Forbidden",
-    Fault.DUPLICATE: "Duplicate value",
-    Fault.NOT_FOUND: "Not found",
-    Fault.TOO_LONG: "Too long",
-    Fault.TOO_MANY: "Too many",
-    Fault.INTERNAL: "Internal error",
+    FieldErrorType.INVALID: "Invalid value",
+    FieldErrorType.TYPE_INVALID: "Invalid value",
+    FieldErrorType.REQUIRED: "Required value",
+    FieldErrorType.NOT_SUPPORTED: "Unsupported value",
+    FieldErrorType.FORBIDDEN: "Forbidden",
+    FieldErrorType.DUPLICATE: "Duplicate value",
+    FieldErrorType.NOT_FOUND: "Not found",
+    FieldErrorType.TOO_LONG: "Too long",
+    FieldErrorType.TOO_MANY: "Too many",
+    FieldErrorType.INTERNAL: "Internal error",
 }
-_VALUELESS = (Fault.REQUIRED, Fault.FORBIDDEN, Fault.TOO_LONG, Fault.INTERNAL)
+_VALUELESS = (
+    FieldErrorType.REQUIRED,
+    FieldErrorType.FORBIDDEN,
+    FieldErrorType.TOO_LONG,
+    FieldErrorType.INTERNAL,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One thing wrong with one field, `field` as `spec.containers[0].name`."""
 
-    type: Fault
+    type: FieldErrorType
     field: str
     value: JsonValue
     detail: str
@@ -115,50 +120,52 @@ def _escape(letter: str) -> str:
 
 def invalid(field: str, value: JsonValue, detail: str) -> FieldError:
     """A value that breaks a rule."""
-    return FieldError(Fault.INVALID, field, value, detail)
+    return FieldError(FieldErrorType.INVALID, field, value, detail)
 
 
 def required(field: str, detail: str = "") -> FieldError:
     """A value that is missing."""
-    return FieldError(Fault.REQUIRED, field, "", detail)
+    return FieldError(FieldErrorType.REQUIRED, field, "", detail)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
     """A value that must not be there."""
-    return FieldError(Fault.FORBIDDEN, field, "", detail)
+    return FieldError(FieldErrorType.FORBIDDEN, field, "", detail)
 
 
 def duplicate(field: str, value: JsonValue) -> FieldError:
     """A value that stands twice."""
-    return FieldError(Fault.DUPLICATE, field, value, "")
+    return FieldError(FieldErrorType.DUPLICATE, field, value, "")
 
 
 def not_found(field: str, value: JsonValue) -> FieldError:
     """A reference to something that is not there."""
-    return FieldError(Fault.NOT_FOUND, field, value, "")
+    return FieldError(FieldErrorType.NOT_FOUND, field, value, "")
 
 
 def unsupported(field: str, value: JsonValue, supported: Iterable[str]) -> FieldError:
     """A value outside a fixed set; the set is listed in the order given."""
     listed = ", ".join(quoted(choice) for choice in supported)
-    return FieldError(Fault.NOT_SUPPORTED, field, value, f"supported values: {listed}" if listed else "")
+    return FieldError(
+        FieldErrorType.NOT_SUPPORTED, field, value, f"supported values: {listed}" if listed else ""
+    )
 
 
 def too_long(field: str, longest: int) -> FieldError:
     """A text or a map of texts beyond its bound, in bytes."""
     unit = "byte" if longest == 1 else "bytes"
-    return FieldError(Fault.TOO_LONG, field, "", f"may not be more than {longest} {unit}")
+    return FieldError(FieldErrorType.TOO_LONG, field, "", f"may not be more than {longest} {unit}")
 
 
 def too_many(field: str, count: int, most: int) -> FieldError:
     """A list beyond its bound."""
     unit = "item" if most == 1 else "items"
-    return FieldError(Fault.TOO_MANY, field, count, f"must have at most {most} {unit}")
+    return FieldError(FieldErrorType.TOO_MANY, field, count, f"must have at most {most} {unit}")
 
 
 def internal(field: str, why: str) -> FieldError:
     """A check that could not be made."""
-    return FieldError(Fault.INTERNAL, field, "", why)
+    return FieldError(FieldErrorType.INTERNAL, field, "", why)
 
 
 def complaints(field: str, value: JsonValue, texts: Iterable[str]) -> Errors:

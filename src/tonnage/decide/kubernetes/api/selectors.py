@@ -32,7 +32,7 @@ class SelectorError(ApiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class SelectorRequirement:
     """One condition on a label; `operator` is in, notin, exists, missing, gt or lt."""
 
     key: str
@@ -61,7 +61,7 @@ class Requirement:
         return int(value) > bound if self.operator == "gt" else int(value) < bound
 
 
-def matches_labels(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> bool:
+def matches_labels(requirements: Sequence[SelectorRequirement], labels: Mapping[str, str]) -> bool:
     """Whether labels meet every requirement; no requirement means everything."""
     return all(requirement.matches(labels) for requirement in requirements)
 
@@ -73,7 +73,7 @@ def labels_of(obj: JsonObject | None) -> Mapping[str, str]:
     return cast("dict[str, str]", labels) if isinstance(labels, dict) else {}
 
 
-def parse_labels(selector: str) -> tuple[Requirement, ...]:
+def parse_labels(selector: str) -> tuple[SelectorRequirement, ...]:
     """Requirements of a label selector in kubectl's syntax.
 
     >>> parse_labels("app=x,tier in (a, b),!gone")[2]
@@ -111,8 +111,8 @@ class _Parser:
         self.tokens = tokens
         self.position = 0
 
-    def parse(self) -> tuple[Requirement, ...]:
-        requirements: list[Requirement] = []
+    def parse(self) -> tuple[SelectorRequirement, ...]:
+        requirements: list[SelectorRequirement] = []
         while self.peek():
             if self.is_operator(self.peek()) and self.peek() != "!":
                 raise SelectorError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")
@@ -126,7 +126,7 @@ class _Parser:
                 raise SelectorError(f"found '{self.peek()}', expected: identifier after ','")
         return tuple(sorted(requirements, key=lambda requirement: requirement.key))
 
-    def requirement(self) -> Requirement:
+    def requirement(self) -> SelectorRequirement:
         negated = self.peek() == "!"
         if negated:
             self.take()
@@ -136,16 +136,16 @@ class _Parser:
         if complaints := names.qualified_name(key):
             self.fail(f"<nil>: Invalid value: {quoted(key)}: {'; '.join(complaints)}")
         if negated:
-            return Requirement(key, "missing")
+            return SelectorRequirement(key, "missing")
         if self.peek() in ("", ","):
-            return Requirement(key, "exists")
+            return SelectorRequirement(key, "exists")
         written = self.take()
         operator = _BINARY.get(written)
         if operator is None:
             self.fail(f"found '{written}', expected: {_EXPECTED}")
         values = self.listed() if written in ("in", "notin") else (self.exact(),)
         self.check(key, operator, values)
-        return Requirement(key, operator, tuple(sorted(set(values))))
+        return SelectorRequirement(key, operator, tuple(sorted(set(values))))
 
     def check(self, key: str, operator: str, values: tuple[str, ...]) -> None:
         """Refuse values that no label has, and bounds that are no numbers."""
@@ -205,17 +205,18 @@ class _Parser:
         raise SelectorError(f"unable to parse requirement: {words}")
 
 
-def label_requirements(selector: JsonObject) -> tuple[Requirement, ...]:
+def label_requirements(selector: JsonObject) -> tuple[SelectorRequirement, ...]:
     """Requirements of a LabelSelector object: `matchLabels` and `matchExpressions`."""
     requirements = [
-        Requirement(key, "in", (str(value),)) for key, value in mapping(selector, "matchLabels").items()
+        SelectorRequirement(key, "in", (str(value),))
+        for key, value in mapping(selector, "matchLabels").items()
     ]
     for expression in mappings(selector, "matchExpressions"):
         written = text(expression, "operator")
         if written not in _IN_OBJECTS:
             raise SelectorError(f'"{written}" is not a valid label selector operator')
         values = tuple(texts(expression, "values"))
-        requirements.append(Requirement(text(expression, "key"), _IN_OBJECTS[written], values))
+        requirements.append(SelectorRequirement(text(expression, "key"), _IN_OBJECTS[written], values))
     return tuple(requirements)
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.calls import Call, Cost, Node
+from tonnage.decide.kubernetes.cel.calls import Call, CelArgument, Cost
 from tonnage.decide.kubernetes.cel.list_costs import LIST_COSTS
 from tonnage.decide.kubernetes.cel.ranges import MOST, UNKNOWN, Range, fixed
 
@@ -45,7 +45,7 @@ def _selector(call: Call) -> Cost | None:
     return fixed(_OF_A_SELECTOR) + length.times(_TRAVERSAL) + length.times(0.5).times(_OF_A_REQUIREMENT), None
 
 
-def _held(node: Node) -> tuple[str, Range] | None:
+def _held(node: CelArgument) -> tuple[str, Range] | None:
     """Type and size of a list's elements."""
     if not node.kind.startswith("list("):
         return None

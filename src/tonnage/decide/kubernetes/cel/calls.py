@@ -13,7 +13,7 @@ Cost = tuple[Range, Range | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CelArgument:
     """An argument: its type, its size as far as that is known, and that of what it holds if it is a list."""
 
     kind: str
@@ -32,8 +32,8 @@ class Call:
 
     function: str
     overload: str
-    target: Node | None
-    arguments: Sequence[Node]
+    target: CelArgument | None
+    arguments: Sequence[CelArgument]
     costs: Sequence[Range]
 
     def size(self, index: int) -> Range:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.cel.call_costs import call_cost
-from tonnage.decide.kubernetes.cel.calls import Call, Node
+from tonnage.decide.kubernetes.cel.calls import Call, CelArgument
 from tonnage.decide.kubernetes.cel.kinds import CelKind, inside
 from tonnage.decide.kubernetes.cel.ranges import MOST, UNKNOWN, Range, fixed
 from tonnage.decide.kubernetes.cel.tree import type_words
@@ -239,11 +239,11 @@ class _Coster:
             return local.path
         return self._paths.get(expr.id, ())
 
-    def _node(self, expr: TreeNode) -> Node:
+    def _node(self, expr: TreeNode) -> CelArgument:
         path = self._path(expr)
         shown = () if path and path[0] in _ACCUMULATORS else path
         held = (*shown, "@items") if shown else ()
-        return Node(self._type(expr), self._size(expr), lambda: self._of_path(held), expr)
+        return CelArgument(self._type(expr), self._size(expr), lambda: self._of_path(held), expr)
 
     def _size(self, expr: TreeNode) -> Range | None:
         if expr.id in self._sizes:

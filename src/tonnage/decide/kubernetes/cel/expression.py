@@ -19,7 +19,7 @@ from google.protobuf import message
 
 from tonnage.decide.kubernetes.cel.declarations import declared
 from tonnage.decide.kubernetes.cel.functions import as_message
-from tonnage.decide.kubernetes.cel.host_functions import OPTIONAL, Host, answered_by
+from tonnage.decide.kubernetes.cel.host_functions import OPTIONAL, CelHost, answered_by
 from tonnage.decide.kubernetes.cel.kinds import CelKind, KnownKinds, kind_named
 from tonnage.decide.kubernetes.cel.library import checker, runtime, runtime_names
 from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals
@@ -27,7 +27,7 @@ from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import copied, packed, parsed, type_words, unpacked, walk
 from tonnage.decide.kubernetes.cel.untyped import LibraryObject, TreeNode
 from tonnage.decide.kubernetes.cel.wording import Written, compile_words, full_name, titled
-from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.cel_wording import general_error
 from tonnage.model.json import JsonValue
 
@@ -45,7 +45,7 @@ class Expression:
     """One compiled expression. With an `error`, in cel-go's words, it cannot be evaluated."""
 
     def __init__(self, text: str, variables: KnownKinds, allowed: tuple[str, ...]) -> None:
-        """`wanted`: the types of which it must have one, such as `bool`; none for any.
+        """`allowed`: the types of which it must have one, such as `bool`; none for any.
 
         Raises:
             UnsupportedError: nobody here can compile it.
@@ -57,7 +57,7 @@ class Expression:
         self._program: LibraryObject = None
         # Before anything is compiled, which takes ever longer the longer the text is.
         if len(text.encode()) > LONGEST:
-            raise UnsupportedError(f"more than {LONGEST} bytes")
+            raise CelUnsupportedError(f"more than {LONGEST} bytes")
         environment, titles = _environment(variables)
         root = f"selfType{zlib.crc32(text.encode()) % 10**9}"
         try:
@@ -83,13 +83,13 @@ class Expression:
             self.error = unmakeable(self.tree)
         # Last: what the server refuses is refused, whether or not it could be evaluated here.
         if not self.error and loses_optionals(self.tree, runtime_names()):
-            raise UnsupportedError(LOST)
+            raise CelUnsupportedError(LOST)
 
-    def evaluate(self, values: Mapping[str, object], host: Host | None = None) -> JsonValue:
+    def evaluate(self, values: Mapping[str, object], host: CelHost | None = None) -> JsonValue:
         """What it comes to as JSON has it; raises as `value` does."""
         return _plain(self.value(values, host))
 
-    def value(self, values: Mapping[str, object], host: Host | None = None) -> object:
+    def value(self, values: Mapping[str, object], host: CelHost | None = None) -> object:
         """What it comes to, as other expressions take it.
 
         `host` answers what expressions ask about rights and formats.
@@ -110,7 +110,7 @@ class Expression:
         except (RuntimeError, TypeError, OverflowError) as error:
             if "budget exceeded" in str(error):
                 raise CelError(TOO_LONG) from None
-            raise UnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
+            raise CelUnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
         if kind == "ERROR":
             raise _failure(str(carried))
         return carried
@@ -181,11 +181,11 @@ def _make_optional(tree: TreeNode, expr: TreeNode) -> None:
     call.args.append(inner)
 
 
-def _failure(message: str) -> Exception:
+def _failure(text: str) -> Exception:
     """What the library says of an evaluation that fails, as cel-go's."""
-    absent = _ABSENT.search(message)
+    absent = _ABSENT.search(text)
     if absent is None:
-        return CelError(general_error(message))
+        return CelError(general_error(text))
     if absent[1].startswith("authorizer"):
         return CelError(f"no such attribute(s): {absent[1]}")
     owner, _, name = absent[1].rpartition(".")

@@ -15,7 +15,7 @@ from typing import Final, Protocol, cast
 
 from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.kubernetes.cel.messages import TextMessage, value_of
-from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.cel_values import type_name
 from tonnage.model.json import JsonObject
 
@@ -29,7 +29,7 @@ FORMATS: Final = (
 )
 
 
-class Host(Protocol):
+class CelHost(Protocol):
     """Who knows the answers."""
 
     def complaints(self, form: str, text: str) -> Sequence[str]:
@@ -41,11 +41,11 @@ class Host(Protocol):
         ...
 
 
-_HOST: ContextVar[Host | None] = ContextVar("host", default=None)
+_HOST: ContextVar[CelHost | None] = ContextVar("host", default=None)
 
 
 @contextmanager
-def answered_by(host: Host | None) -> Iterator[None]:
+def answered_by(host: CelHost | None) -> Iterator[None]:
     """The host of what is evaluated meanwhile."""
     token = _HOST.set(host)
     try:
@@ -54,10 +54,10 @@ def answered_by(host: Host | None) -> Iterator[None]:
         _HOST.reset(token)
 
 
-def _host() -> Host:
+def _host() -> CelHost:
     host = _HOST.get()
     if host is None:
-        raise UnsupportedError("a question to nobody")
+        raise CelUnsupportedError("a question to nobody")
     return host
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.calls import Call, Cost, Node
+from tonnage.decide.kubernetes.cel.calls import Call, CelArgument, Cost
 from tonnage.decide.kubernetes.cel.ranges import MOST, Range, fixed
 
 _MADE: Final = fixed(11)
 """The call and the new list."""
 
 
-def _whole(node: Node, otherwise: int) -> int:
+def _whole(node: CelArgument, otherwise: int) -> int:
     constant = node.expr.const_expr
     return constant.int64_value % (MOST + 1) if constant.HasField("int64_value") else otherwise
 

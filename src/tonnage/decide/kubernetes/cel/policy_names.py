@@ -31,13 +31,13 @@ def names_of(spec: JsonObject) -> tuple[str, ...]:
 def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> KnownKinds:
     """Names with their types; a variable has that of its expression, which knows the ones before it."""
     from tonnage.decide.kubernetes.cel.expression import expression as compiled
-    from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+    from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 
     declared: KnownKinds = tuple((name, KINDS.get(name, DYN)) for name in names)
     for variable in variables:
         try:
             kind = compiled(text(variable, "expression"), declared).kind
-        except UnsupportedError:
+        except CelUnsupportedError:
             kind = DYN
         declared = with_variable(declared, text(variable, "name"), kind)
     return declared

@@ -98,10 +98,10 @@ def packed(checked: message.Message) -> bytes:
     return any_pb2.Any(type_url=_URL, value=checked.SerializeToString()).SerializeToString()
 
 
-def copied(message: TreeNode) -> TreeNode:
+def copied(node: TreeNode) -> TreeNode:
     """A message of its own with the same content."""
-    made = type(message)()
-    made.CopyFrom(message)
+    made = type(node)()
+    made.CopyFrom(node)
     return made
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
-from tonnage.decide.kubernetes.claims.constraints import Standing
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
+from tonnage.decide.kubernetes.claims.constraints import ConstraintState
 from tonnage.decide.kubernetes.claims.counters import Left, left_in, suffices, take
 from tonnage.decide.kubernetes.claims.device_requests import (
     MOST_DEVICES,
@@ -30,7 +30,7 @@ from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.kubernetes.resource_claims import DeviceId, ResourceClaim
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, ResourceClaim
 
 MOST_STEPS: Final = 100_000
 INVALID_POOLS: Final = "invalid resource pools were encountered"
@@ -42,7 +42,7 @@ class Picked:
     """A device chosen for a request, `r` or `r/alternative`."""
 
     request: str
-    id: DeviceId
+    id: ClaimDeviceId
     admin: bool = False
 
 
@@ -69,7 +69,7 @@ def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Out
             return Outcome(tuple(tuple(devices) for devices in search.picked))
     except AllocationError as error:
         return Outcome(error=str(error))
-    except UnsupportedError as error:
+    except CelUnsupportedError as error:
         return Outcome(unknown=f"a CEL selector uses {error}")
     except _TooManyStepsError:
         return Outcome(unknown=f"which devices fit: {MOST_STEPS} combinations were not enough")
@@ -114,7 +114,7 @@ class _Undo:
     """What a chosen device changed."""
 
     counted: bool = False
-    constrained: list[Standing] = field(default_factory=list)
+    constrained: list[ConstraintState] = field(default_factory=list)
     marked: bool = False
     shared: dict[str, Fraction] | None = None
     picked: bool = False
@@ -134,12 +134,12 @@ class _Search:
             candidate for pool in pools if self._may_use(pool) for candidate in candidates_of(pool)
         ]
         forgets = self._gates.minor == 36
-        self._constraints = [[Standing(c, forgets) for c in claim.constraints] for claim in claims]
+        self._constraints = [[ConstraintState(c, forgets) for c in claim.constraints] for claim in claims]
         self.picked: list[list[Picked]] = [[] for _ in claims]
-        self._in_use: dict[DeviceId, list[int]] = {}
-        self._shared: dict[DeviceId, list[dict[str, Fraction]]] = {}
+        self._in_use: dict[ClaimDeviceId, list[int]] = {}
+        self._shared: dict[ClaimDeviceId, list[dict[str, Fraction]]] = {}
         self._left: dict[str, Left] = {}
-        self._selectable: dict[tuple[int, DeviceId], bool] = {}
+        self._selectable: dict[tuple[int, ClaimDeviceId], bool] = {}
         self._hopeless: set[tuple[object, ...]] = set()
         self._steps = 0
 

@@ -16,5 +16,5 @@ class CompileError(CelError):
     """The text is no expression, or not one that says yes or no."""
 
 
-class UnsupportedError(Exception):
+class CelUnsupportedError(Exception):
     """The expression is, or may be, right, and cannot be evaluated here; says by what."""

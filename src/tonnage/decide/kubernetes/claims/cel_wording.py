@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.decide.kubernetes.claims.cel_tree import Tree
 from tonnage.decide.kubernetes.claims.cel_values import SEMVER, type_name
 
@@ -45,9 +45,9 @@ def compile_error(text: str, expression: str) -> str:
     lacking = {name.partition(".")[0] for name in _LACKING.findall(text)} & _LACKED
     lacking |= {match[1] for match in _LIST_CALL.finditer(text)}
     if lacking:
-        raise UnsupportedError(f"the function {min(lacking)}")
+        raise CelUnsupportedError(f"the function {min(lacking)}")
     if _DEVICE_PART.search(text):
-        raise UnsupportedError(WHOLE_DEVICE)
+        raise CelUnsupportedError(WHOLE_DEVICE)
     shown = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
     shown = _NO_FIELD.sub(r"\1", shown)
     if not expression:
@@ -94,7 +94,7 @@ def runtime_error(text: str, tree: Tree) -> str:
     shown = re.sub(r"^[A-Z_]+: ", "", text)
     if match := _MISSING_KEY.fullmatch(shown):
         if tree.computed:
-            raise UnsupportedError("a domain that is computed")
+            raise CelUnsupportedError("a domain that is computed")
         return f"no such key: {match[1] if match[1] is not None else match[2]}"
     if match := _NO_OVERLOAD.fullmatch(shown):
         return _overload_error(match)
@@ -103,7 +103,7 @@ def runtime_error(text: str, tree: Tree) -> str:
     if match := _CONVERSION.fullmatch(shown):
         return f"type conversion error from '{match[1]}' to '{match[2]}'"
     if shown.startswith(("Applying SELECT to non-message type", "Invalid container type")):
-        raise UnsupportedError(f"a field of an attribute's value ({', '.join(sorted(tree.names))})")
+        raise CelUnsupportedError(f"a field of an attribute's value ({', '.join(sorted(tree.names))})")
     return "division by zero" if shown == "divide by zero" else shown
 
 

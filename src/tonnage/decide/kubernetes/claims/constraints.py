@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tonnage.model.kubernetes.resource_claims import Attribute, Constraint, Device
+from tonnage.model.kubernetes.resource_claims import Attribute, Constraint, SliceDevice
 
 
 @dataclass(slots=True)
-class Standing:
+class ConstraintState:
     """A constraint and the values that it has seen, each with the request that brought it."""
 
     constraint: Constraint
@@ -24,7 +24,7 @@ class Standing:
         names = self.constraint.requests
         return not names or request in names or (bool(alternative) and f"{request}/{alternative}" in names)
 
-    def add(self, request: str, driver: str, device: Device) -> bool:
+    def add(self, request: str, driver: str, device: SliceDevice) -> bool:
         """Take a device of a request in; False when the constraint forbids it."""
         value = attribute_of(device, driver, self.constraint.attribute)
         if value is None:
@@ -43,7 +43,7 @@ class Standing:
         self.values.pop()
 
 
-def attribute_of(device: Device, driver: str, name: str) -> Attribute:
+def attribute_of(device: SliceDevice, driver: str, name: str) -> Attribute:
     """The attribute `domain/id`; the driver's own may be published without their domain."""
     if name in device.attributes:
         return device.attributes[name]

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tonnage.decide.kubernetes.claims.pools import Pool
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.model.kubernetes.resource_claims import Device
+from tonnage.model.kubernetes.resource_claims import SliceDevice
 
 Left: TypeAlias = dict[tuple[str, str], Fraction]
 """What is left, by counter set and counter."""
@@ -28,7 +28,7 @@ def left_in(pool: Pool, supply: Supply) -> Left:
     return left
 
 
-def take(left: Left, device: Device, sign: int = 1) -> None:
+def take(left: Left, device: SliceDevice, sign: int = 1) -> None:
     """Count a device's consumption; with `sign` -1 give it back."""
     for key, amount in _consumed(device.consumes).items():
         if key in left:

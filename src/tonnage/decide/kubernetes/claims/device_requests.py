@@ -15,13 +15,13 @@ from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.kubernetes.resource_claims import (
-    Device,
+    ClaimDeviceId,
     DeviceClass,
-    DeviceId,
     DeviceRequest,
     Mode,
     ResourceClaim,
     ResourceSlice,
+    SliceDevice,
 )
 
 MOST_DEVICES: Final = 32
@@ -36,8 +36,8 @@ class AllocationError(Exception):
 class Candidate:
     """A device in its slice and pool."""
 
-    id: DeviceId
-    device: Device
+    id: ClaimDeviceId
+    device: SliceDevice
     slice: ResourceSlice
     pool: Pool
 

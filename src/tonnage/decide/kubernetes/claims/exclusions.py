@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tonnage.decide.kubernetes.claims.allocator import BLOCKING, allocate
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.decide.kubernetes.claims.counters import left_in, suffices, take
 from tonnage.decide.kubernetes.claims.device_requests import (
     AllocationError,
@@ -24,7 +24,7 @@ from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.kubernetes.resource_claims import Constraint, DeviceId, ResourceClaim
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, Constraint, ResourceClaim
 
 
 class Why(StrEnum):
@@ -43,7 +43,7 @@ class Why(StrEnum):
 class Exclusion:
     """A device that a request cannot have. `detail` is the selector, the claim that has it, the taint."""
 
-    device: DeviceId
+    device: ClaimDeviceId
     why: Why
     detail: str = ""
     owner: str = ""
@@ -100,7 +100,7 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
             for ways in requests.asks_of(claim)
             for ask in ways
         )
-    except (AllocationError, UnsupportedError):
+    except (AllocationError, CelUnsupportedError):
         return None
     idle = replace(supply, held={}, parts={})
     return Survey(

@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import unpacked
 from tonnage.decide.kubernetes.cel.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_environment import checker, generic_overloads, runtime
-from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError, CompileError
 from tonnage.decide.kubernetes.claims.cel_tree import (
     ATTRIBUTES,
     CAPACITY,
@@ -34,7 +34,7 @@ from tonnage.decide.kubernetes.claims.cel_wording import (
     runtime_error,
     written_type,
 )
-from tonnage.model.kubernetes.resource_claims import Device, Version
+from tonnage.model.kubernetes.resource_claims import SemanticVersion, SliceDevice
 
 LONGEST: Final = 10 * 1024
 """Bytes of an expression that the API server takes."""
@@ -44,7 +44,7 @@ _LONGEST_TOLD: Final = 200
 _FIELD_GIVEN: Final = re.compile(r"\bhas\(\s*device\s*\.\s*(?:driver|attributes|capacity)\s*\)")
 
 
-class Selector:
+class CelSelector:
     """One compiled expression. With an `error`, which is the scheduler's, nothing can be evaluated."""
 
     def __init__(self, expression: str, minor: int) -> None:
@@ -57,12 +57,12 @@ class Selector:
 
     def _compile(self, expression: str, minor: int) -> None:
         if len(expression) > LONGEST:
-            raise UnsupportedError(f"more than {LONGEST} characters, which no API server takes")
+            raise CelUnsupportedError(f"more than {LONGEST} characters, which no API server takes")
         text = _FIELD_GIVEN.sub(lambda match: "true".ljust(len(match[0])), expression)
         try:
             compiled = checker(minor).compile(text)
         except ModuleNotFoundError:
-            raise UnsupportedError("CEL, which the agent's image leaves out") from None
+            raise CelUnsupportedError("CEL, which the agent's image leaves out") from None
         except RuntimeError as error:
             self.error = compile_error(str(error).replace(text, expression), expression)
             return
@@ -72,16 +72,16 @@ class Selector:
             return
         serialized = compiled.serialize()
         if loses_optionals(unpacked(serialized), generic_overloads()):
-            raise UnsupportedError(LOST)
+            raise CelUnsupportedError(LOST)
         self._tree = read_tree(serialized, generic_overloads())
         if self._tree.whole_device:
-            raise UnsupportedError(WHOLE_DEVICE)
+            raise CelUnsupportedError(WHOLE_DEVICE)
         if self._tree.steps > _MOST_STEPS or self._tree.replaces > _MOST_REPLACES:
-            raise UnsupportedError("more steps than a selector may cost")
+            raise CelUnsupportedError("more steps than a selector may cost")
         run = runtime()
         self._programs = (run.deserialize(self._tree.program), run.deserialize(self._tree.careful))
 
-    def seen_of(self, driver: str, device: Device) -> tuple[object, ...]:
+    def seen_of(self, driver: str, device: SliceDevice) -> tuple[object, ...]:
         """All of a device that the expression can tell apart, as a key; two that share it have one answer."""
         tree = self._tree
         if tree is None:
@@ -100,7 +100,7 @@ class Selector:
         held = [value and value.value for value in map(capacity.get, keys)]
         return driver, device.shareable, unread and tuple(attributes.items()), *visible, *held
 
-    def matches(self, driver: str, device: Device) -> bool:
+    def matches(self, driver: str, device: SliceDevice) -> bool:
         """Whether the device is selected.
 
         Raises:
@@ -112,19 +112,19 @@ class Selector:
         if tree is None:
             raise CompileError(self.error)
         if tree.looks_at_all and max(len(device.attributes), len(device.capacity)) > LARGEST_MAP:
-            raise UnsupportedError(f"all of the more than {LARGEST_MAP} attributes of a device")
+            raise CelUnsupportedError(f"all of the more than {LARGEST_MAP} attributes of a device")
         unread = sorted(name for name, value in device.attributes.items() if value is None)
         if unread:
             raise CelError(f"attribute {unread[0]}: unsupported attribute value")
         careful = any(
-            isinstance(value, Version) and name.rpartition("/")[2] in tree.names
+            isinstance(value, SemanticVersion) and name.rpartition("/")[2] in tree.names
             for name, value in device.attributes.items()
         )
         try:
             value = self._programs[careful].eval(data=_variables(driver, device, tree))
             kind, plain = value.type().name(), value.value()
         except RuntimeError as error:  # of the library, not of the expression: its budget, or a limit
-            raise UnsupportedError(_given_up(str(error))) from None
+            raise CelUnsupportedError(_given_up(str(error))) from None
         if kind == "ERROR":
             raise CelError(runtime_error(str(plain), tree))
         if isinstance(plain, bool):
@@ -135,18 +135,18 @@ class Selector:
 class Selection:
     """Answers of one selector, kept by what it looks at: most devices of a fleet look alike to it."""
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: CelSelector) -> None:
         self._selector = selector
-        self._answers: dict[tuple[object, ...], bool | CelError | UnsupportedError] = {}
+        self._answers: dict[tuple[object, ...], bool | CelError | CelUnsupportedError] = {}
 
-    def takes(self, driver: str, device: Device) -> bool:
-        """As `Selector.matches`."""
+    def takes(self, driver: str, device: SliceDevice) -> bool:
+        """As `CelSelector.matches`."""
         key = self._selector.seen_of(driver, device)
         answer = self._answers.get(key)
         if answer is None:
             try:
                 answer = self._selector.matches(driver, device)
-            except (CelError, UnsupportedError) as error:
+            except (CelError, CelUnsupportedError) as error:
                 answer = error
             self._answers[key] = answer
         if not isinstance(answer, bool):
@@ -164,8 +164,8 @@ def selection(expression: str, minor: int) -> Selection:
 
 
 @lru_cache(maxsize=1024)
-def _selector(expression: str, minor: int) -> Selector:
-    return Selector(expression, minor)
+def _selector(expression: str, minor: int) -> CelSelector:
+    return CelSelector(expression, minor)
 
 
 def _given_up(error: str) -> str:
@@ -174,12 +174,12 @@ def _given_up(error: str) -> str:
     return f"what cannot be evaluated here ({error[:_LONGEST_TOLD]})"
 
 
-def _variables(driver: str, device: Device, tree: Tree) -> dict[str, object]:
+def _variables(driver: str, device: SliceDevice, tree: Tree) -> dict[str, object]:
     attributes: dict[str, dict[str, object]] = {}
     # A name with the driver's own domain and the same without one are one attribute: the longer counts.
     for name, value in sorted(device.attributes.items(), key=lambda entry: "/" in entry[0]):
         domain, _, identifier = name.rpartition("/")
-        plain = semver_of(value.text) if isinstance(value, Version) else value
+        plain = semver_of(value.text) if isinstance(value, SemanticVersion) else value
         attributes.setdefault(domain or driver, {})[identifier] = plain
     capacity: dict[str, dict[str, object]] = {}
     for name, amount in sorted(device.capacity.items(), key=lambda entry: "/" in entry[0]):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tonnage.model.kubernetes.resource_claims import Capacity, Device, Quantities, RequestPolicy
+from tonnage.model.kubernetes.resource_claims import Capacity, Quantities, RequestPolicy, SliceDevice
 
 
-def consumption(device: Device, requested: Quantities | None) -> dict[str, Fraction] | None:
+def consumption(device: SliceDevice, requested: Quantities | None) -> dict[str, Fraction] | None:
     """What a request takes of each capacity; None when the device lacks one or its policy forbids it."""
     amounts = requested or {}
     if any(name not in device.capacity for name in amounts):
@@ -25,7 +25,7 @@ def consumption(device: Device, requested: Quantities | None) -> dict[str, Fract
     return consumed
 
 
-def fits(device: Device, consumed: Quantities, *others: Mapping[str, Fraction]) -> bool:
+def fits(device: SliceDevice, consumed: Quantities, *others: Mapping[str, Fraction]) -> bool:
     """Whether what is taken fits beside what others have of the device."""
     return all(
         amount + sum((other.get(name, Fraction(0)) for other in others), Fraction(0))

@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tonnage.model.kubernetes.resource_claims import (
-    Device,
+    ClaimDeviceId,
     DeviceClass,
-    DeviceId,
     NodeScope,
     ResourceClaim,
     ResourceSlice,
+    SliceDevice,
     TaintRule,
 )
 
@@ -65,8 +65,8 @@ class Supply:
     by_pool: Mapping[tuple[str, str], tuple[ResourceSlice, ...]]
     classes: Mapping[str, DeviceClass]
     claims: Mapping[tuple[str, str], ResourceClaim]
-    held: Mapping[DeviceId, ResourceClaim]
-    parts: Mapping[DeviceId, Mapping[str, Fraction]]
+    held: Mapping[ClaimDeviceId, ResourceClaim]
+    parts: Mapping[ClaimDeviceId, Mapping[str, Fraction]]
     _selections: dict[str, Selection] = field(default_factory=dict)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:
@@ -75,7 +75,7 @@ class Supply:
         held, parts = _holdings(every.values(), sharing=self.gates.sharing)
         return replace(self, claims=every, held=held, parts=parts)
 
-    def selects(self, expression: str, driver: str, device: Device) -> bool:
+    def selects(self, expression: str, driver: str, device: SliceDevice) -> bool:
         """Whether a CEL selector takes a device; asked about alike devices once.
 
         Raises:
@@ -137,7 +137,7 @@ def _tainted(resource_slice: ResourceSlice, rules: list[TaintRule]) -> ResourceS
     if not here:
         return resource_slice
 
-    def with_taints(device: Device) -> Device:
+    def with_taints(device: SliceDevice) -> SliceDevice:
         added = tuple(rule.taint for rule in here if rule.device in (None, device.name))
         return replace(device, taints=(*device.taints, *added)) if added else device
 
@@ -146,10 +146,10 @@ def _tainted(resource_slice: ResourceSlice, rules: list[TaintRule]) -> ResourceS
 
 def _holdings(
     claims: Iterable[ResourceClaim], *, sharing: bool
-) -> tuple[dict[DeviceId, ResourceClaim], dict[DeviceId, dict[str, Fraction]]]:
+) -> tuple[dict[ClaimDeviceId, ResourceClaim], dict[ClaimDeviceId, dict[str, Fraction]]]:
     """Devices that claims have. Administrators' access takes nothing."""
-    held: dict[DeviceId, ResourceClaim] = {}
-    parts: dict[DeviceId, dict[str, Fraction]] = {}
+    held: dict[ClaimDeviceId, ResourceClaim] = {}
+    parts: dict[ClaimDeviceId, dict[str, Fraction]] = {}
     for claim in claims:
         for device in claim.allocation.devices if claim.allocation else ():
             if device.admin:

@@ -13,15 +13,15 @@ from typing import Final, TypeAlias
 from tonnage.decide.kubernetes.kubelet.device_admission import (
     Admission,
     ContainerNeed,
+    DeviceAdmissionFailure,
     Let,
-    Refused,
     Supplies,
     Undecided,
     admission,
 )
 from tonnage.decide.kubernetes.kubelet.devices import NO_IDS, Devices
 from tonnage.decide.kubernetes.kubelet.topology_manager import (
-    Topology,
+    NumaTopology,
     TopologyPolicy,
     TopologyScope,
     nodes_of,
@@ -151,7 +151,7 @@ def _judged(
     mask: int,
 ) -> KubeletAnswer:
     needs = needs_of(pod)
-    topology = Topology(max(1, mask.bit_length()), policy)
+    topology = NumaTopology(max(1, mask.bit_length()), policy)
     scopes = [scope for scope in TopologyScope if policies.topology_scope in (scope.value, "unknown")]
     idle = {name: replace(devices, allocated=NO_IDS) for name, devices in supply.items()}
     answers: list[KubeletAnswer] = []
@@ -163,7 +163,7 @@ def _judged(
         elif isinstance(verdict, Let) or verdict.reason != "TopologyAffinityError":
             answers.append(Aligned(_unasked(pod, policies)))
         else:
-            lasting = isinstance(admission(scoped, needs, Supplies(idle)), Refused)
+            lasting = isinstance(admission(scoped, needs, Supplies(idle)), DeviceAdmissionFailure)
             answers.append(
                 NotAligned(policy, scope, layout_of(supply, needs), lasting, _most_of(supply, needs))
             )

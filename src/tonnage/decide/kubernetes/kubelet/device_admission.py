@@ -15,10 +15,10 @@ from tonnage.decide.kubernetes.kubelet.cpus import NO_CPUS, CpuIds, Cpus, NoCpus
 from tonnage.decide.kubernetes.kubelet.devices import (
     NO_IDS,
     AskPlugin,
-    Chosen,
+    ContainerDeviceRequest,
     Devices,
+    DeviceSelection,
     Ids,
-    Request,
     Unavailable,
     choose,
     hints_for,
@@ -30,7 +30,7 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import (
     REASON,
     REFUSAL,
     Hint,
-    Topology,
+    NumaTopology,
     TopologyPolicy,
     TopologyScope,
     admit,
@@ -55,7 +55,7 @@ class ContainerNeed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class DeviceAdmissionFailure:
     """The reason and the message (without `Pod was rejected: `) that the pod's status would have."""
 
     reason: str
@@ -80,7 +80,7 @@ class Undecided:
 
 _MOST_WAYS: Final = 64
 _MOST_SUMS: Final = 4096
-Admission: TypeAlias = Let | Refused | Undecided
+Admission: TypeAlias = Let | DeviceAdmissionFailure | Undecided
 
 
 def pod_request(needs: Sequence[ContainerNeed]) -> dict[str, int]:
@@ -110,7 +110,7 @@ def greatest_request(requests: Sequence[tuple[ContainerNeed, Mapping[str, int]]]
 
 
 def affinity(
-    topology: Topology,
+    topology: NumaTopology,
     requests: Mapping[str, int],
     devices: Callable[[str], Devices],
     *,
@@ -120,7 +120,7 @@ def affinity(
 ) -> tuple[Hint, bool]:
     """The hint that devices are chosen by, and whether the policy lets in what wants them.
 
-    `wanted` is of a container, or of a pod where the scope is the pod. What it holds already (`held`) gives
+    `requests` are of a container, or of a pod where the scope is the pod. What it holds already (`held`) gives
     the hints again. `others` are the hints of the CPU and memory managers.
     """
     if topology.policy is TopologyPolicy.NONE:
@@ -153,7 +153,7 @@ class Supplies:
     memory: Mapping[int, MemoryCell] | None = None
 
 
-def admission(topology: Topology, needs: Sequence[ContainerNeed], supplies: Supplies) -> Admission:
+def admission(topology: NumaTopology, needs: Sequence[ContainerNeed], supplies: Supplies) -> Admission:
     """What a kubelet says of a pod that it has not seen before.
 
     A resource that no plugin offers (`supplies.devices` lacks it) is not the device manager's.
@@ -169,7 +169,7 @@ def admission(topology: Topology, needs: Sequence[ContainerNeed], supplies: Supp
     if topology.scope is TopologyScope.POD and topology.policy is not TopologyPolicy.NONE:
         whole, aligned = steps.hint_of_all(device_needs)
         if not aligned:
-            return Refused(REASON, REFUSAL)
+            return DeviceAdmissionFailure(REASON, REFUSAL)
     return _walk(steps, device_needs, whole, [_MOST_WAYS])
 
 
@@ -179,7 +179,7 @@ def _walk(steps: _Steps, needs: Sequence[ContainerNeed], whole: Hint | None, lef
     for index, need in enumerate(needs):
         hint, aligned = (whole, True) if whole is not None else steps.hint(need)
         if not aligned:
-            return Refused(REASON, REFUSAL, need.name)
+            return DeviceAdmissionFailure(REASON, REFUSAL, need.name)
         hints.append(hint)
         rest = needs[index + 1 :]
         before = replace(steps, devices=dict(steps.devices), reusable=dict(steps.reusable))
@@ -196,17 +196,17 @@ def _refused_anyhow(
     need: ContainerNeed,
     hint: Hint,
     then: tuple[Sequence[ContainerNeed], Hint | None, list[int]],
-) -> Refused | None:
+) -> DeviceAdmissionFailure | None:
     """The refusal of a later container that comes whichever devices this one gets; else None."""
     [(name, count)] = need.resources.items()
     supply, reusable = steps.devices[name], steps.reusable.get(name, NO_IDS)
-    choice = choose(supply, Request(count, reusable, hint), plugin_prefers=True)
+    choice = choose(supply, ContainerDeviceRequest(count, reusable, hint), plugin_prefers=True)
     if isinstance(choice, Unavailable):
         return None
     certain = choice.must if isinstance(choice, AskPlugin) else choice.certain
     pool = choice.eligible - certain if isinstance(choice, AskPlugin) else choice.pool
     rest, whole, left = then
-    first_answer: Refused | None = None
+    first_answer: DeviceAdmissionFailure | None = None
     for drawn in _ways(supply, pool, count - len(certain)):
         left[0] -= 1
         if left[0] < 0:
@@ -219,7 +219,7 @@ def _refused_anyhow(
             reusable={**steps.reusable, name: after},
         )
         answer = _walk(fork, rest, whole, left)
-        if not isinstance(answer, Refused) or answer.reason != REASON:
+        if not isinstance(answer, DeviceAdmissionFailure) or answer.reason != REASON:
             return None
         first_answer = first_answer or answer
     return first_answer
@@ -243,7 +243,7 @@ def _ways(devices: Devices, pool: Ids, count: int) -> Iterator[Ids]:
 class _Steps:
     """An admission under way: what is left, and what finished init containers leave to the next."""
 
-    topology: Topology
+    topology: NumaTopology
     devices: dict[str, Devices]
     cpus: Cpus | None
     memory: Mapping[int, MemoryCell] | None
@@ -276,14 +276,14 @@ class _Steps:
 
     def give(
         self, need: ContainerNeed, hint: Hint, rest: Sequence[ContainerNeed]
-    ) -> Refused | Undecided | None:
+    ) -> DeviceAdmissionFailure | Undecided | None:
         """Hand out what a container asks for; why not, or why that cannot be foreseen."""
         for name, count in need.resources.items():
             supply, reusable = self.devices[name], self.reusable.get(name, NO_IDS)
-            choice = _chosen(supply, Request(count, reusable, hint))
+            choice = _chosen(supply, ContainerDeviceRequest(count, reusable, hint))
             if isinstance(choice, Unavailable):
                 message = f"Allocate failed due to {choice.message}, which is unexpected"
-                return Refused(UNEXPECTED, message, need.name)
+                return DeviceAdmissionFailure(UNEXPECTED, message, need.name)
             if _open(choice, supply, self.topology) and any(later.resources.get(name) for later in rest):
                 return Undecided(f"which {name} container {need.name} gets decides for the next")
             self.assigned[need.name, name] = choice.ids
@@ -295,7 +295,7 @@ class _Steps:
 
     def _give_cpus(
         self, need: ContainerNeed, hint: Hint, rest: Sequence[ContainerNeed]
-    ) -> Refused | Undecided | None:
+    ) -> DeviceAdmissionFailure | Undecided | None:
         if self.cpus is None:
             return None
         choice = take_cpus(self.cpus, need.cpus, hint, self.reusable_cpus)
@@ -305,7 +305,7 @@ class _Steps:
                 if choice.reason
                 else f"Allocate failed due to {choice.message}, which is unexpected"
             )
-            return Refused(choice.reason or UNEXPECTED, message, need.name)
+            return DeviceAdmissionFailure(choice.reason or UNEXPECTED, message, need.name)
         if _cpus_open(self.cpus, need.cpus, hint) and any(later.cpus for later in rest):
             return Undecided(f"which CPUs container {need.name} gets decides for the next")
         self.cpus = replace(self.cpus, free=self.cpus.free - choice)
@@ -323,13 +323,13 @@ def _cpus_open(cpus: Cpus, count: int, hint: Hint) -> bool:
     return len(pool) > missing and len({cpus.numa[cpu] for cpu in pool}) > 1
 
 
-def _chosen(devices: Devices, request: Request) -> Chosen | Unavailable:
+def _chosen(devices: Devices, request: ContainerDeviceRequest) -> DeviceSelection | Unavailable:
     """The choice as it is without a plugin's preference: what is certain, and what chance draws from."""
     choice = choose(devices, request, plugin_prefers=False)
     return prefer(choice, NO_IDS) if isinstance(choice, AskPlugin) else choice
 
 
-def _open(chosen: Chosen, devices: Devices, topology: Topology) -> bool:
+def _open(chosen: DeviceSelection, devices: Devices, topology: NumaTopology) -> bool:
     """Whether the choice is among devices of different NUMA nodes, and that matters to the policy."""
     if topology.policy in (TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT):
         return False

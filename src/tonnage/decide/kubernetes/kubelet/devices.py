@@ -33,7 +33,7 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class DeviceSelection:
     """Devices to hand out: `certain` and the first `missing` of `pool`.
 
     The kubelet draws from the pool at random; here it is the smallest ids, so that a run can be repeated.
@@ -67,11 +67,11 @@ class Unavailable:
     message: str
 
 
-Choice: TypeAlias = Chosen | AskPlugin | Unavailable
+Choice: TypeAlias = DeviceSelection | AskPlugin | Unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ContainerDeviceRequest:
     """What a container asks of one resource; `reusable` are devices of the pod's finished init containers."""
 
     count: int
@@ -79,7 +79,7 @@ class Request:
     hint: Hint = ANY
 
 
-def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choice:
+def choose(devices: Devices, request: ContainerDeviceRequest, *, plugin_prefers: bool) -> Choice:
     """The devices for a request, or what must be asked or said first.
 
     >>> four = Devices("nvidia.com/gpu", dict.fromkeys("abcd", 0), frozenset("abc"), frozenset("a"))
@@ -93,7 +93,7 @@ def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choic
             f"no healthy devices present; cannot allocate unhealthy devices {devices.resource}"
         )
     if request.count == 0:
-        return Chosen(NO_IDS)
+        return DeviceSelection(NO_IDS)
     picked, done = _take(NO_IDS, request.reusable, request.count)
     if done is not None:
         return done
@@ -115,7 +115,7 @@ def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choic
     return ask if plugin_prefers else prefer(ask, NO_IDS)
 
 
-def prefer(ask: AskPlugin, preferred: Ids) -> Chosen | Unavailable:
+def prefer(ask: AskPlugin, preferred: Ids) -> DeviceSelection | Unavailable:
     """The choice once the plugin has answered; what it may not or need not name is filled up."""
     picked = ask.must
     for group in (preferred & ask.eligible, *ask.groups):
@@ -127,13 +127,13 @@ def prefer(ask: AskPlugin, preferred: Ids) -> Chosen | Unavailable:
     )
 
 
-def _take(picked: Ids, group: Ids, size: int) -> tuple[Ids, Chosen | None]:
+def _take(picked: Ids, group: Ids, size: int) -> tuple[Ids, DeviceSelection | None]:
     fresh = group - picked
     missing = size - len(picked)
     if len(fresh) > missing:
-        return picked, Chosen(picked, fresh, missing)
+        return picked, DeviceSelection(picked, fresh, missing)
     together = picked | fresh
-    return together, Chosen(together) if fresh and len(together) == size else None
+    return together, DeviceSelection(together) if fresh and len(together) == size else None
 
 
 def _by_affinity(devices: Devices, available: Ids, hint: Hint) -> tuple[Ids, Ids, Ids]:

@@ -46,7 +46,7 @@ ANY: Final = Hint(None, True)
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class NumaTopology:
     """The host's NUMA nodes 0…n-1, the kubelet's policy, and whether `prefer-closest-numa-nodes` is on."""
 
     nodes: int
@@ -60,7 +60,7 @@ class Topology:
         return (1 << self.nodes) - 1
 
 
-def admit(topology: Topology, providers: Sequence[tuple[Hint, ...] | None]) -> tuple[Hint, bool]:
+def admit(topology: NumaTopology, providers: Sequence[tuple[Hint, ...] | None]) -> tuple[Hint, bool]:
     """The merged hint of all resources of a container (or pod), and whether the policy lets the pod in."""
     if topology.policy is TopologyPolicy.NONE:
         return ANY, True
@@ -74,7 +74,7 @@ def _offers(hints: tuple[Hint, ...] | None) -> tuple[Hint, ...]:
     return hints or (Hint(None, False),)
 
 
-def _merge(topology: Topology, offers: list[tuple[Hint, ...]]) -> Hint:
+def _merge(topology: NumaTopology, offers: list[tuple[Hint, ...]]) -> Hint:
     single = topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
     if single:
         offers = [tuple(h for h in hints if h.preferred and _count(h.mask) <= 1) for hints in offers]
@@ -116,7 +116,7 @@ def _step(state: tuple[int, int | None, bool], hint: Hint) -> tuple[int, int | N
     )
 
 
-def _rank(topology: Topology, hint: Hint, target: int) -> tuple[int, int, int, float, int]:
+def _rank(topology: NumaTopology, hint: Hint, target: int) -> tuple[int, int, int, float, int]:
     """Smaller is better. Not preferred: the size that the hungriest provider needs, then less, then more."""
     mask = hint.mask or 0
     size = mask.bit_count()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of, stops
 from tonnage.decide.kubernetes.scheduler.filters import claims, node_affinity
 from tonnage.decide.kubernetes.scheduler.filters.order import FILTERS
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Filter, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, Filter, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
 from tonnage.decide.kubernetes.volumes import volumes_stop
 from tonnage.model.kubernetes.cluster import Pod
@@ -24,20 +24,20 @@ class Filtered:
     """
 
     feasible: tuple[str, ...]
-    refusals: Mapping[str, tuple[Refusal, ...]]
+    refusals: Mapping[str, tuple[PluginRefusal, ...]]
     conflict: str = ""
     halted_by: str = ""
     error: str = ""
     unknown: tuple[str, ...] = ()
-    counted: tuple[tuple[Refusal, int], ...] = ()
+    counted: tuple[tuple[PluginRefusal, int], ...] = ()
     """The refusals that count first, each with its number of nodes, where that is known already."""
 
-    def first(self) -> Iterable[tuple[Refusal, int]]:
+    def first(self) -> Iterable[tuple[PluginRefusal, int]]:
         """The refusals that count first, and on how many nodes; the same one may come more than once."""
         return self.counted or ((of_node[0], 1) for of_node in self.refusals.values())
 
 
-def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
+def filter_nodes(pod: Pod, view: ClusterView, *, thorough: bool = False) -> Filtered:
     """Judge every node. `thorough` collects the refusals of all filters, not only the first."""
     names = _pins(pod, view)
     if names is not None and not names:
@@ -48,7 +48,7 @@ def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
         return halt
     checks = prepared(pod, view)
     feasible: list[str] = []
-    refusals: dict[str, tuple[Refusal, ...]] = {}
+    refusals: dict[str, tuple[PluginRefusal, ...]] = {}
     for name, node in view.nodes.items():
         if thorough:
             of_node = refusals_of(pod, node, view, checks)
@@ -66,7 +66,7 @@ def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
     return Filtered(tuple(feasible), refusals, error=error, unknown=unknown)
 
 
-def _halted(pod: Pod, view: View) -> Filtered | None:
+def _halted(pod: Pod, view: ClusterView) -> Filtered | None:
     """The end of the cycle when the pod's claims ask what does not exist."""
     if not pod.claims or not view.profile.allocates:
         return None
@@ -78,13 +78,13 @@ def _halted(pod: Pod, view: View) -> Filtered | None:
     return Filtered((), {}, text, claims.NAME)
 
 
-def prepared(pod: Pod, view: View) -> tuple[Check, ...]:
+def prepared(pod: Pod, view: ClusterView) -> tuple[Check, ...]:
     """The checks of the filters that have something to say about the pod, in their order."""
     checks = (filter_.prepare(pod, view) for filter_ in _filters(pod, view))
     return tuple(check for check in checks if check is not None)
 
 
-def _filters(pod: Pod, view: View) -> Iterable[Filter]:
+def _filters(pod: Pod, view: ClusterView) -> Iterable[Filter]:
     """Those that the profile of the pod's scheduler asks, in its order."""
     names = view.settings(pod).filters
     if names is None:
@@ -94,17 +94,19 @@ def _filters(pod: Pod, view: View) -> Iterable[Filter]:
     )
 
 
-def _asks(pod: Pod, view: View, plugin: str) -> bool:
+def _asks(pod: Pod, view: ClusterView, plugin: str) -> bool:
     names = view.settings(pod).filters
     return names is None or plugin in names
 
 
-def _pins(pod: Pod, view: View) -> frozenset[str] | None:
+def _pins(pod: Pod, view: ClusterView) -> frozenset[str] | None:
     """Names that the pod pins itself to, where that is looked at."""
     return node_affinity.pinned_names(pod) if _asks(pod, view, node_affinity.NAME) else None
 
 
-def refusals_of(pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...]) -> tuple[Refusal, ...]:
+def refusals_of(
+    pod: Pod, node: NodeView, view: ClusterView, checks: tuple[Check, ...]
+) -> tuple[PluginRefusal, ...]:
     """The refusals of all filters for one node, the one that counts first; `checks` are `prepared`."""
     names = _pins(pod, view)
     narrowed = names is not None and node.name not in names
@@ -112,15 +114,15 @@ def refusals_of(pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...])
     return pinned + _judge(pod, node, view, checks, thorough=True)
 
 
-def first_refusal(pod: Pod, node: NodeView, view: View) -> Refusal | None:
+def first_refusal(pod: Pod, node: NodeView, view: ClusterView) -> PluginRefusal | None:
     """The refusal of one node of the view, if any."""
     refusals = _judge(pod, node, view, prepared(pod, view), thorough=False)
     return refusals[0] if refusals else None
 
 
 def _judge(
-    pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...], *, thorough: bool
-) -> tuple[Refusal, ...]:
+    pod: Pod, node: NodeView, view: ClusterView, checks: tuple[Check, ...], *, thorough: bool
+) -> tuple[PluginRefusal, ...]:
     """A node must take the pod with and without the pods for which it is being cleared."""
     if guests := view.guests(node.name, pod):
         crowded = node.plus(guests).since(node)
@@ -130,8 +132,8 @@ def _judge(
     return _judgements(node, checks, thorough=thorough)
 
 
-def _judgements(node: NodeView, checks: tuple[Check, ...], *, thorough: bool) -> tuple[Refusal, ...]:
-    refusals: list[Refusal] = []
+def _judgements(node: NodeView, checks: tuple[Check, ...], *, thorough: bool) -> tuple[PluginRefusal, ...]:
+    refusals: list[PluginRefusal] = []
     for check in checks:
         refusal = check(node)
         if refusal is not None:

@@ -14,9 +14,9 @@ from typing import Final
 from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filtering import Filtered, first_refusal
-from tonnage.decide.kubernetes.scheduler.refusal import Refusal
+from tonnage.decide.kubernetes.scheduler.refusal import PluginRefusal
 from tonnage.decide.kubernetes.scheduler.sampling import may_choose
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod
 
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
@@ -24,7 +24,7 @@ _PRIORITY_OFFSET: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
+class PreemptionOutcome:
     """A node to clear and its victims, most important first; or why not, as the scheduler says it.
 
     `equals` are all nodes of which the scheduler may take any, among them `node`: they cost the same, or it
@@ -43,7 +43,7 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PreemptionCandidate:
     """A node that the pod fits once these pods have gone, of which budgets would keep `violations`."""
 
     node: str
@@ -55,7 +55,7 @@ class Candidate:
 class Trials:
     """What came of trying every node: candidates, or the texts of those that cannot be one, counted."""
 
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[PreemptionCandidate] = field(default_factory=list)
     texts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -64,9 +64,9 @@ class Trials:
     equals: tuple[str, ...] = ()
     """Nodes of which any may be taken, beside those among the candidates that cost the same."""
 
-    def add(self, outcome: Candidate | Refusal) -> None:
+    def add(self, outcome: PreemptionCandidate | PluginRefusal) -> None:
         """One more node."""
-        if isinstance(outcome, Candidate):
+        if isinstance(outcome, PreemptionCandidate):
             self.candidates.append(outcome)
         elif outcome.fatal:
             self.errors += outcome.texts
@@ -74,24 +74,24 @@ class Trials:
             self.texts.update(outcome.texts)
             self.unknown += [outcome.unknown] if outcome.unknown else []
 
-    def settled(self, nodes: int) -> Preemption:
+    def settled(self, nodes: int) -> PreemptionOutcome:
         """The node that costs least to clear of so many, by upstream's order of preference."""
         if self.unknown:
-            return Preemption(unknown=tuple(dict.fromkeys(self.unknown)))
+            return PreemptionOutcome(unknown=tuple(dict.fromkeys(self.unknown)))
         if self.errors and not self.candidates:
             different = list(dict.fromkeys(self.errors))
             message = different[0] if len(different) == 1 else f"[{', '.join(different)}]"
-            return Preemption(message=message, tried=False, failed=True)
+            return PreemptionOutcome(message=message, tried=False, failed=True)
         if not self.candidates:
-            return Preemption(message=messages.fit_error(nodes, self.texts))
+            return PreemptionOutcome(message=messages.fit_error(nodes, self.texts))
         best = min(self.candidates, key=lambda candidate: (cost(candidate), candidate.node))
         same = {candidate.node for candidate in self.candidates if cost(candidate) == cost(best)}
         more = self.equals if same.intersection(self.equals) else ()
         equals = sorted(dict.fromkeys((*more, *same)))  # quick where `more` is in order
-        return Preemption(best.node, best.victims, tuple(equals))
+        return PreemptionOutcome(best.node, best.victims, tuple(equals))
 
 
-def any_of(pod: Pod, view: View, ranks: Mapping[str, int], potential: int) -> tuple[str, ...]:
+def any_of(pod: Pod, view: ClusterView, ranks: Mapping[str, int], potential: int) -> tuple[str, ...]:
     """Which candidates may be taken, given which costs least (the lowest rank) and how many nodes were tried.
 
     The scheduler looks at a part of them, and begins anywhere.
@@ -102,7 +102,7 @@ def any_of(pod: Pod, view: View, ranks: Mapping[str, int], potential: int) -> tu
     return may_choose(view.asking_order, {name: -rank for name, rank in ranks.items()}, enough)
 
 
-def looked_at(pod: Pod, view: View, potential: int) -> int:
+def looked_at(pod: Pod, view: ClusterView, potential: int) -> int:
     """At how many candidates the scheduler looks when so many nodes may be cleared.
 
     A hundred, or a tenth of the nodes (the least and the percentage of its profile).
@@ -111,11 +111,11 @@ def looked_at(pod: Pod, view: View, potential: int) -> int:
     return max(settings.least_candidates, potential * settings.candidates_percent // 100)
 
 
-def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
+def preempt(pod: Pod, view: ClusterView, filtered: Filtered) -> PreemptionOutcome:
     """The node to clear for the pod, node by node."""
     refusal = not_eligible(pod, view, filtered)
     if refusal:
-        return Preemption(message=refusal, tried=False)
+        return PreemptionOutcome(message=refusal, tried=False)
     trials = Trials()
     for name, node in view.nodes.items():
         refusals = filtered.refusals.get(name, ())
@@ -133,7 +133,7 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
     return trials.settled(len(view.nodes))
 
 
-def not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
+def not_eligible(pod: Pod, view: ClusterView, filtered: Filtered) -> str:
     """Why the pod may not preempt at all; empty when it may."""
     if not pod.may_preempt:
         return messages.NEVER_PREEMPTS
@@ -150,7 +150,7 @@ def not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
     return messages.WAITS_FOR_VICTIMS if any(leaving) else ""
 
 
-def cleared(pod: Pod, node: NodeView, view: View) -> Candidate | Refusal:
+def cleared(pod: Pod, node: NodeView, view: ClusterView) -> PreemptionCandidate | PluginRefusal:
     """Clear the node of all lesser pods, then put back as many as still leave room, the important first."""
     lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=importance)
     current = node.without(lesser).since(node)
@@ -169,13 +169,13 @@ def cleared(pod: Pod, node: NodeView, view: View) -> Candidate | Refusal:
         violations += candidate in violating
     if not victims:
         return nobody_goes(node.name)
-    return Candidate(node.name, tuple(sorted(victims, key=importance)), violations)
+    return PreemptionCandidate(node.name, tuple(sorted(victims, key=importance)), violations)
 
 
-def nobody_goes(node: str) -> Refusal:
+def nobody_goes(node: str) -> PluginRefusal:
     """The pod fits although everybody is back, for plugins count anew what they count off and on again."""
     text = messages.NO_VICTIM_AT_ALL.format(node=node)
-    return Refusal("DefaultPreemption", (text,), unresolvable=True, reasons=(), fatal=True)
+    return PluginRefusal("DefaultPreemption", (text,), unresolvable=True, reasons=(), fatal=True)
 
 
 def importance(pod: Pod) -> tuple[int, datetime, str, str]:
@@ -206,7 +206,7 @@ def covers(budget: DisruptionBudget, pod: Pod) -> bool:
     return selector is not None and bool(selector.requirements) and selector_matches(selector, pod.labels)
 
 
-def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+def cost(candidate: PreemptionCandidate) -> tuple[int, int, int, int, float]:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started."""
     victims = candidate.victims
     top = max((p.priority for p in victims), default=-_PRIORITY_OFFSET)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PluginRefusal:
     """Why one plugin refuses one node. `texts` are upstream's words, each counted once in its message.
 
     `unresolvable`: preemption cannot help (UnschedulableAndUnresolvable). `fatal`: the plugin fails, and with
@@ -27,7 +27,7 @@ class Refusal:
     unknown: str = ""
 
 
-Check: TypeAlias = Callable[[NodeView], Refusal | None]
+Check: TypeAlias = Callable[[NodeView], PluginRefusal | None]
 """Judges one node for the pod it was prepared for."""
 
 
@@ -39,6 +39,6 @@ class Filter(Protocol):
         """The plugin's name upstream."""
         ...
 
-    def prepare(self, pod: Pod, view: View, /) -> Check | None:
+    def prepare(self, pod: Pod, view: ClusterView, /) -> Check | None:
         """The check for every node, or None when the filter has nothing to say about this pod."""
         ...

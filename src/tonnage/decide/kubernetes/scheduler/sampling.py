@@ -13,7 +13,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.scheduler.score_table import Scores
 from tonnage.decide.kubernetes.scheduler.scores import node_affinity, pod_affinity, taints, topology_spread
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 
 _COMPARING: Final = (taints.NAME, node_affinity.NAME, topology_spread.NAME, pod_affinity.NAME)
 LEAST: Final = 100
@@ -47,7 +47,7 @@ def may_choose(order: Sequence[str], totals: Mapping[str, int], size: int) -> tu
     return tuple(name for name, a, b in zip(names, after, before, strict=True) if a + b > size)
 
 
-def candidates(view: View, scores: Scores, percent: int = 0) -> tuple[str, ...]:
+def candidates(view: ClusterView, scores: Scores, percent: int = 0) -> tuple[str, ...]:
     """The nodes that may be chosen, in asking order, given the scores of all that fit.
 
     A score that compares nodes with each other depends on which ones are looked at. Where such a score tells

@@ -13,12 +13,12 @@ from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filtering import Filtered, filter_nodes, first_refusal
 from tonnage.decide.kubernetes.scheduler.filters import claims as claims_filter
 from tonnage.decide.kubernetes.scheduler.filters import pod_affinity, topology_spread
-from tonnage.decide.kubernetes.scheduler.preemption import Preemption, preempt
-from tonnage.decide.kubernetes.scheduler.refusal import Refusal
+from tonnage.decide.kubernetes.scheduler.preemption import PreemptionOutcome, preempt
+from tonnage.decide.kubernetes.scheduler.refusal import PluginRefusal
 from tonnage.decide.kubernetes.scheduler.score_table import TOTAL, Scores
 from tonnage.decide.kubernetes.scheduler.scores import node_affinity
 from tonnage.decide.kubernetes.scheduler.scores.order import SCORES
-from tonnage.decide.kubernetes.view import View, as_kept, view_of
+from tonnage.decide.kubernetes.view import ClusterView, as_kept, view_of
 from tonnage.decide.kubernetes.volumes import undecided_volumes, volumes_stop
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
@@ -28,7 +28,7 @@ _AFTER_VOLUMES: Final = frozenset((topology_spread.NAME, pod_affinity.NAME, clai
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class SchedulingDecision:
     """What the scheduler does with a pod in one cycle.
 
     `chosen` is the best node, ties broken by name. `scores` has a row per feasible node when there are two or
@@ -50,7 +50,7 @@ class Decision:
     nominated: str | None = None
     victims: tuple[Pod, ...] = ()
     equals: tuple[str, ...] = ()
-    refusals: Mapping[str, tuple[Refusal, ...]] = field(default_factory=dict)
+    refusals: Mapping[str, tuple[PluginRefusal, ...]] = field(default_factory=dict)
     conflict: str = ""
     halted_by: str = ""
     unmodelled: tuple[str, ...] = ()
@@ -58,7 +58,9 @@ class Decision:
     frees: ResourceClaim | None = None
 
 
-def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool = False) -> Decision:
+def schedule(
+    pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool = False
+) -> SchedulingDecision:
     """Decide on a pod that waits. `thorough` collects the refusals of all filters on every node.
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
@@ -66,7 +68,7 @@ def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool 
     return schedule_on(pod, view_of(snapshot, version=version), thorough=thorough)
 
 
-class Engine(Protocol):
+class SchedulingEngine(Protocol):
     """Filters and scores over a view by other means; what it answers is the same."""
 
     def filter(self, pod: Pod, /) -> Filtered:
@@ -81,20 +83,20 @@ class Engine(Protocol):
         """The feasible node with the best total, the first by name among equals."""
         ...
 
-    def preempt(self, pod: Pod, filtered: Filtered, /) -> Preemption:
+    def preempt(self, pod: Pod, filtered: Filtered, /) -> PreemptionOutcome:
         """As `preempt` has it, on what `filter` found."""
         ...
 
 
 def schedule_on(
     pod: Pod,
-    view: View,
+    view: ClusterView,
     *,
     thorough: bool = False,
-    engine: Engine | None = None,
+    engine: SchedulingEngine | None = None,
     scored: bool = True,
     binds: bool = False,
-) -> Decision:
+) -> SchedulingDecision:
     """The same on a view that stands, so that many questions share it. Not `scored`: scores may lack.
 
     Who `binds` chooses the volumes himself, of those that he knows all: nothing is open about them.
@@ -102,28 +104,28 @@ def schedule_on(
     pod = as_kept(pod, view.profile)
     # In the order of upstream's cycle: gates, claims to be made, no nodes, the nominated node, all nodes.
     if pod.gates:
-        return Decision(gates=pod.gates, message=messages.GATED)
+        return SchedulingDecision(gates=pod.gates, message=messages.GATED)
     if pod.claims and view.profile.allocates and (missing := claims_of(pod, view.supply.claims).missing):
-        return Decision(held=missing)
+        return SchedulingDecision(held=missing)
     if not view.nodes:
-        return Decision(message=messages.NO_NODES)
+        return SchedulingDecision(message=messages.NO_NODES)
     unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
     volumes = () if binds else _unknown_volumes(pod, view)
     if not thorough and not unmodelled and not volumes and _nominated_still_fits(pod, view):
-        return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
+        return SchedulingDecision(pod.status.nominated_node, (pod.status.nominated_node,))
     filtered = engine.filter(pod) if engine else filter_nodes(pod, view, thorough=thorough)
     if volumes and not _surely_refused(filtered):
         unmodelled = (*unmodelled, *volumes)
     if unmodelled or filtered.unknown:
         unknown = (*unmodelled, *filtered.unknown)
-        return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unknown)
+        return SchedulingDecision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unknown)
     if filtered.error:
-        return Decision(message=filtered.error, failed=True, refusals=filtered.refusals)
+        return SchedulingDecision(message=filtered.error, failed=True, refusals=filtered.refusals)
     if filtered.feasible:
         return _placed(pod, view, filtered, engine, scored=scored)
     refused = _refused(pod, view, filtered, engine)
     if volumes and refused.nominated is not None:
-        return Decision(refusals=filtered.refusals, unmodelled=volumes)
+        return SchedulingDecision(refusals=filtered.refusals, unmodelled=volumes)
     return refused
 
 
@@ -133,13 +135,13 @@ def _surely_refused(filtered: Filtered) -> bool:
     return not filtered.feasible and not any(plugin in _AFTER_VOLUMES for plugin in first)
 
 
-def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
+def _unknowns(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     """What the snapshot leaves out although the pod refers to it, and what is not decided of it."""
     parts = (_unknown_namespaces, _unknown_claims, _unknown_extended)
     return (*view.settings(pod).unknown, *(text for part in parts for text in part(pod, view)))
 
 
-def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
+def _unknown_namespaces(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     if view.snapshot.namespaces:
         return ()
     nodes = view.nodes.values() if view.shy else ()
@@ -150,7 +152,7 @@ def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
     return ()
 
 
-def _unknown_extended(pod: Pod, view: View) -> tuple[str, ...]:
+def _unknown_extended(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     """From 1.36 on an extended resource may be met by devices of a class that offers it."""
     if view.profile.minor < 36 or not view.supply.classes:
         return ()
@@ -162,14 +164,14 @@ def _unknown_extended(pod: Pod, view: View) -> tuple[str, ...]:
     )
 
 
-def _unknown_volumes(pod: Pod, view: View) -> tuple[str, ...]:
+def _unknown_volumes(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     """Volumes, unless something about them is wrong on every node."""
     if volumes_stop(pod, view.snapshot):
         return ()
     return undecided_volumes(pod, view.snapshot, rated=view.profile.scores_storage)
 
 
-def _unknown_claims(pod: Pod, view: View) -> tuple[str, ...]:
+def _unknown_claims(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     """What keeps the pod's claims from being judged."""
     if not pod.claims:
         return ()
@@ -180,33 +182,37 @@ def _unknown_claims(pod: Pod, view: View) -> tuple[str, ...]:
     return tuple(unreadable(claims_of(pod, view.supply.claims), view.supply))
 
 
-def _nominated_still_fits(pod: Pod, view: View) -> bool:
+def _nominated_still_fits(pod: Pod, view: ClusterView) -> bool:
     """A node that was cleared for the pod is tried alone first."""
     node = view.nodes.get(pod.status.nominated_node)
     return node is not None and first_refusal(pod, node, view) is None
 
 
-def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None, *, scored: bool) -> Decision:
+def _placed(
+    pod: Pod, view: ClusterView, filtered: Filtered, engine: SchedulingEngine | None, *, scored: bool
+) -> SchedulingDecision:
     feasible = filtered.feasible
     nominated = pod.status.nominated_node
     if nominated in feasible:
-        return Decision(nominated, feasible, refusals=filtered.refusals)
+        return SchedulingDecision(nominated, feasible, refusals=filtered.refusals)
     if len(feasible) == 1:
-        return Decision(feasible[0], feasible, refusals=filtered.refusals)
+        return SchedulingDecision(feasible[0], feasible, refusals=filtered.refusals)
     weights = view.settings(pod).weights
     if (weights is None or node_affinity.NAME in weights) and (why := node_affinity.unreadable(pod)):
         text = f'running PreScore plugin "{node_affinity.NAME}": {why}'
-        return Decision(message=text, failed=True, halted_by=node_affinity.NAME, refusals=filtered.refusals)
+        return SchedulingDecision(
+            message=text, failed=True, halted_by=node_affinity.NAME, refusals=filtered.refusals
+        )
     if engine and not scored:
-        return Decision(engine.best(pod), feasible, refusals=filtered.refusals)
+        return SchedulingDecision(engine.best(pod), feasible, refusals=filtered.refusals)
     scores = engine.rate(pod, feasible) if engine else rated(pod, view, feasible)
     totals = scores.totals
     best = max(totals.values())
     chosen = min(name for name, total in totals.items() if total == best)
-    return Decision(chosen, feasible, scores, refusals=filtered.refusals)
+    return SchedulingDecision(chosen, feasible, scores, refusals=filtered.refusals)
 
 
-def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> Scores:
+def rated(pod: Pod, view: ClusterView, feasible: tuple[str, ...]) -> Scores:
     """Weighted scores by node and plugin, with their `total`."""
     nodes = {name: view.nodes[name] for name in feasible}
     columns: dict[str, list[int]] = {}
@@ -221,15 +227,17 @@ def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> Scores:
     return Scores(feasible, columns)
 
 
-def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> Decision:
+def _refused(
+    pod: Pod, view: ClusterView, filtered: Filtered, engine: SchedulingEngine | None
+) -> SchedulingDecision:
     if not view.settings(pod).preempts:
-        preemption = Preemption()
+        preemption = PreemptionOutcome()
     else:
         preemption = engine.preempt(pod, filtered) if engine else preempt(pod, view, filtered)
     if preemption.unknown:
-        return Decision(feasible=(), refusals=filtered.refusals, unmodelled=preemption.unknown)
+        return SchedulingDecision(feasible=(), refusals=filtered.refusals, unmodelled=preemption.unknown)
     frees = _freed(pod, view, filtered)
-    return Decision(
+    return SchedulingDecision(
         message=_refusal_message(pod, view, filtered, preemption, frees),
         nominated=preemption.node,
         victims=preemption.victims,
@@ -243,7 +251,11 @@ def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) ->
 
 
 def _refusal_message(
-    pod: Pod, view: View, filtered: Filtered, preemption: Preemption, frees: ResourceClaim | None
+    pod: Pod,
+    view: ClusterView,
+    filtered: Filtered,
+    preemption: PreemptionOutcome,
+    frees: ResourceClaim | None,
 ) -> str:
     """Upstream's sentence for a pod that no node takes; most releases add nothing for a preemption."""
     suffix = ""
@@ -264,13 +276,13 @@ def _refusal_message(
     return messages.fit_error(len(view.nodes), counts, instead=filtered.conflict, suffix=suffix)
 
 
-def _claims(pod: Pod, view: View, filtered: Filtered) -> tuple[ResourceClaim, ...]:
+def _claims(pod: Pod, view: ClusterView, filtered: Filtered) -> tuple[ResourceClaim, ...]:
     """The pod's claims, if it came as far as that they were judged."""
     judged = pod.claims and view.profile.allocates and not filtered.halted_by
     return claims_of(pod, view.supply.claims).claims if judged else ()
 
 
-def _freed(pod: Pod, view: View, filtered: Filtered) -> ResourceClaim | None:
+def _freed(pod: Pod, view: ClusterView, filtered: Filtered) -> ResourceClaim | None:
     """The claim whose devices the DynamicResources plugin takes from it."""
     claims = _claims(pod, view, filtered) if view.settings(pod).frees_claims else ()
     return (
@@ -278,7 +290,7 @@ def _freed(pod: Pod, view: View, filtered: Filtered) -> ResourceClaim | None:
     )
 
 
-def _words_on_claims(pod: Pod, view: View, filtered: Filtered, frees: ResourceClaim | None) -> str:
+def _words_on_claims(pod: Pod, view: ClusterView, filtered: Filtered, frees: ResourceClaim | None) -> str:
     """What the DynamicResources plugin adds to a refusal."""
     if frees:
         return messages.CLAIM_FREED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol, TypeAlias
 
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 
 HIGHEST: Final = 100
@@ -26,7 +26,7 @@ class Score(Protocol):
         """The plugin's weight in the default profile."""
         ...
 
-    def rate(self, pod: Pod, feasible: Feasible, view: View, /) -> Mapping[str, int] | None:
+    def rate(self, pod: Pod, feasible: Feasible, view: ClusterView, /) -> Mapping[str, int] | None:
         """0 to 100 for every feasible node, or None when the plugin skips this pod and has no column."""
         ...
 

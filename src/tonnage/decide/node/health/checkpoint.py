@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tonnage.decide.node.health.faults import MOST, Baseline, Fault, HealthState, Sighting
+from tonnage.decide.node.health.faults import MOST, Baseline, DeviceFault, FaultSighting, HealthState
 from tonnage.model.devices.health import FaultClass
 from tonnage.model.json import JsonObject, JsonValue
 
@@ -56,7 +56,7 @@ def recalled(memory: JsonValue, *, epoch: float, now: float) -> HealthState:
         return HealthState(
             tuple(_fault(row, epoch, now) for row in _rows(memory["faults"])),
             tuple(
-                Sighting(_text(device), _text(cause), _number(times), min(_time(last) - epoch, now))
+                FaultSighting(_text(device), _text(cause), _number(times), min(_time(last) - epoch, now))
                 for device, cause, times, last in map(_rows, _rows(memory["sightings"]))
             ),
             tuple(
@@ -69,10 +69,10 @@ def recalled(memory: JsonValue, *, epoch: float, now: float) -> HealthState:
         raise ValueError(f"no memory of devices: {error}") from None
 
 
-def _fault(row: JsonValue, epoch: float, now: float) -> Fault:
+def _fault(row: JsonValue, epoch: float, now: float) -> DeviceFault:
     if not isinstance(row, dict):
         raise TypeError("a fault is an object")
-    return Fault(
+    return DeviceFault(
         _text(row["subject"]),
         _text(row["device"]),
         _text(row["cause"]),

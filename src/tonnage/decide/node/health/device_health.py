@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.health.faults import DAY_S, MOST, Fault, HealthState, seen_again, with_fault, worst
+from tonnage.decide.node.health.faults import (
+    DAY_S,
+    MOST,
+    DeviceFault,
+    HealthState,
+    seen_again,
+    with_fault,
+    worst,
+)
 from tonnage.decide.node.health.readings import (
     HANGS,
     RESET_BETWEEN,
@@ -64,7 +72,7 @@ def looked(state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now:
 
 def judged(scanned: Inventory, state: HealthState) -> Inventory:
     """The inventory as it is offered: faulty devices unhealthy with all their parts, no vitals."""
-    faults: dict[str, tuple[Fault, ...]] = {}
+    faults: dict[str, tuple[DeviceFault, ...]] = {}
     for fault in state.faults:
         faults[fault.subject] = (*faults.get(fault.subject, ()), fault)
     devices = tuple(_judged(device, faults) for device in scanned.devices)
@@ -89,12 +97,12 @@ def next_look_s(state: HealthState, policy: HealthPolicy, *, now: float) -> floa
     return pause
 
 
-def curable(fault: Fault) -> bool:
+def curable(fault: DeviceFault) -> bool:
     """Whether doing well ends it. Others end with the driver, or with the device."""
     return fault.needs is not FaultClass.REPLACE and (fault.lasting or fault.needs is FaultClass.RESET)
 
 
-def wait_s(fault: Fault, policy: HealthPolicy) -> float:
+def wait_s(fault: DeviceFault, policy: HealthPolicy) -> float:
     """How long the device must do well; twice as long for each time within a day, up to a bound."""
     steady = fault.lasting or fault.away
     first, most = (policy.steady_s, _STEADY_MOST_S) if steady else (policy.recover_after_s, _RECOVER_MOST_S)
@@ -113,7 +121,7 @@ def _reborn(state: HealthState) -> HealthState:
 
 def _under(state: HealthState, policy: HealthPolicy) -> HealthState:
     """The faults that count under this policy: a site may think again about what has happened already."""
-    faults: list[Fault] = []
+    faults: list[DeviceFault] = []
     for fault in state.faults:
         xid = meant(fault, policy)
         if xid is not None:
@@ -132,7 +140,7 @@ def _aged(
     now: float,
 ) -> HealthState:
     """The faults after this look, without those that are over."""
-    faults: list[Fault] = []
+    faults: list[DeviceFault] = []
     for before in state.faults:
         device = devices.get(before.device)
         gone = device is None or (device.healthy and _part_is_gone(before, device))
@@ -148,13 +156,13 @@ def _aged(
     return replace(state, faults=tuple(faults))
 
 
-def _awaiting_reset(fault: Fault, bad: Mapping[str, tuple[Sign, ...]]) -> Fault:
+def _awaiting_reset(fault: DeviceFault, bad: Mapping[str, tuple[Sign, ...]]) -> DeviceFault:
     """The fault; if its device now shows what a reset alone ends, the end of that will tell of one."""
     lasting = {sign.cause for sign in bad.get(fault.device, ()) if sign.lasting}
     return fault if fault.lasting or lasting.isdisjoint(RESET_BETWEEN) else replace(fault, away=True)
 
 
-def _part_is_gone(fault: Fault, device: Device) -> bool:
+def _part_is_gone(fault: DeviceFault, device: Device) -> bool:
     """A MIG device that was destroyed, or cannot be read."""
     return fault.subject != device.uuid and all(mig.uuid != fault.subject for mig in device.migs)
 
@@ -165,11 +173,11 @@ def _noted(state: HealthState, uuid: str, sign: Sign, now: float) -> HealthState
         if sign.lasting and (fault.subject, fault.cause) == (uuid, sign.cause):
             return with_fault(state, replace(fault, reason=sign.reason, needs=sign.needs))
     state, times = seen_again(state, uuid, sign.cause, now)
-    fault = Fault(uuid, uuid, sign.cause, sign.reason, sign.needs, now, sign.lasting, times=times)
+    fault = DeviceFault(uuid, uuid, sign.cause, sign.reason, sign.needs, now, sign.lasting, times=times)
     return with_fault(state, fault)
 
 
-def _judged(device: Device, faults: Mapping[str, tuple[Fault, ...]]) -> Device:
+def _judged(device: Device, faults: Mapping[str, tuple[DeviceFault, ...]]) -> Device:
     fault = worst(faults.get(device.uuid, ()))
     if fault is not None:
         return _broken(device, _fault_text(fault))
@@ -178,7 +186,7 @@ def _judged(device: Device, faults: Mapping[str, tuple[Fault, ...]]) -> Device:
     return replace(device, migs=tuple(_judged_part(mig, faults) for mig in device.migs))
 
 
-def _judged_part(mig: MigDevice, faults: Mapping[str, tuple[Fault, ...]]) -> MigDevice:
+def _judged_part(mig: MigDevice, faults: Mapping[str, tuple[DeviceFault, ...]]) -> MigDevice:
     fault = worst(faults.get(mig.uuid, ()))
     return mig if fault is None else replace(mig, healthy=False, reason=_fault_text(fault))
 
@@ -188,7 +196,7 @@ def _broken(device: Device, reason: str) -> Device:
     return replace(device, healthy=False, reason=reason, migs=migs)
 
 
-def _fault_text(fault: Fault) -> str:
+def _fault_text(fault: DeviceFault) -> str:
     return (
         f"{fault.reason} (over, being watched)"
         if fault.lasting and fault.well_since is not None

@@ -15,7 +15,7 @@ MOST: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DeviceFault:
     """Something wrong with `subject`: a device, or one MIG device of it. `cause` is one word for its kind.
 
     `lasting` faults are seen at every look for as long as they are so; others happened once. `well_since`
@@ -36,7 +36,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class FaultSighting:
     """How often something happened to a device, no pause longer than a day; `last` is when."""
 
     device: str
@@ -60,8 +60,8 @@ class Baseline:
 class HealthState:
     """All that is remembered; survives a restart of the agent."""
 
-    faults: tuple[Fault, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
+    faults: tuple[DeviceFault, ...] = ()
+    sightings: tuple[FaultSighting, ...] = ()
     baselines: tuple[Baseline, ...] = ()
     incarnation: str = ""
 
@@ -76,10 +76,10 @@ def seen_again(state: HealthState, device: str, cause: str, now: float) -> tuple
     if before is not None and now - before.last <= DAY_S:
         times = before.times + (now - before.last > _SAME_S)
     others = tuple(sighting for sighting in state.sightings if sighting is not before)
-    return replace(state, sightings=(*others, Sighting(device, cause, times, now))[-MOST:]), times
+    return replace(state, sightings=(*others, FaultSighting(device, cause, times, now))[-MOST:]), times
 
 
-def with_fault(state: HealthState, fault: Fault) -> HealthState:
+def with_fault(state: HealthState, fault: DeviceFault) -> HealthState:
     """The state with the fault, in the place of the same one from before."""
     repeated = any(_same(earlier, fault) for earlier in state.faults)
     faults = tuple(fault if _same(earlier, fault) else earlier for earlier in state.faults)
@@ -91,10 +91,10 @@ def interrupted(state: HealthState) -> HealthState:
     return replace(state, faults=tuple(replace(fault, well_since=None) for fault in state.faults))
 
 
-def worst(faults: tuple[Fault, ...]) -> Fault | None:
+def worst(faults: tuple[DeviceFault, ...]) -> DeviceFault | None:
     """What asks for most; of those alike, the one that was there first."""
     return max(faults, key=lambda fault: (SEVERITY[fault.needs], -fault.since), default=None)
 
 
-def _same(fault: Fault, other: Fault) -> bool:
+def _same(fault: DeviceFault, other: DeviceFault) -> bool:
     return (fault.subject, fault.cause) == (other.subject, other.cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.health.faults import Fault, HealthState, seen_again, with_fault
+from tonnage.decide.node.health.faults import DeviceFault, HealthState, seen_again, with_fault
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import SEVERITY, FaultClass, HealthPolicy, Signal
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
@@ -40,17 +40,17 @@ def struck(
     if (first if times == 1 else again).harmless:
         return state
     for subject in _subjects(device, event):
-        fault = Fault(subject, device.uuid, cause, "", FaultClass.RESET, now, times=times)
+        fault = DeviceFault(subject, device.uuid, cause, "", FaultClass.RESET, now, times=times)
         state = with_fault(state, meant(fault, policy) or fault)
     return state
 
 
-def is_xid(fault: Fault) -> bool:
+def is_xid(fault: DeviceFault) -> bool:
     """Whether an Xid made the fault."""
     return fault.cause.startswith(_PREFIX)
 
 
-def meant(fault: Fault, policy: HealthPolicy) -> Fault | None:
+def meant(fault: DeviceFault, policy: HealthPolicy) -> DeviceFault | None:
     """An Xid's fault in the words of this policy; None when it is harmless under it, or no Xid's."""
     number = fault.cause.removeprefix(_PREFIX)
     if not is_xid(fault) or not number.isdecimal():

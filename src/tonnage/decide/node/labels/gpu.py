@@ -14,7 +14,7 @@ from typing import Final
 
 from tonnage.decide.node.labels.machine import mode_label, vgpu_labels
 from tonnage.decide.node.labels.syntax import joined, sanitised, shortened
-from tonnage.decide.node.units import Unit, units_of
+from tonnage.decide.node.units import DeviceUnit, units_of
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import NodePlan, PlannedResource, PluginConfig
 from tonnage.model.names import NVIDIA
@@ -138,11 +138,11 @@ class _LabelSources:
             labels |= self._part(f"mig-{sanitised(profile.replace('+', '.'))}", self._of_main(same))
         return labels
 
-    def _of_main(self, parts: Sequence[tuple[Unit, MigDevice]]) -> list[tuple[Unit, MigDevice]]:
+    def _of_main(self, parts: Sequence[tuple[DeviceUnit, MigDevice]]) -> list[tuple[DeviceUnit, MigDevice]]:
         product = _main(unit.device.product for unit, _ in parts)
         return [(unit, mig) for unit, mig in parts if unit.device.product == product]
 
-    def _part(self, key: str, parts: Sequence[tuple[Unit, MigDevice]]) -> dict[str, str]:
+    def _part(self, key: str, parts: Sequence[tuple[DeviceUnit, MigDevice]]) -> dict[str, str]:
         shared = self._sharing([mig.uuid for _, mig in parts])
         unit, mig = parts[0]
         product = joined(unit.device.product, "MIG", mig.profile, shared.ending)

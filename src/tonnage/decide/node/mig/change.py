@@ -23,7 +23,7 @@ from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MigPart:
     """A GPU instance that shall be there, with compute instances of these sizes, sorted."""
 
     profile: str
@@ -41,14 +41,14 @@ class GpuShape:
 
     uuid: str
     enabled: bool
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MigPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
-    `kept` are the ids of GPU instances that the change leaves alone, by GPU. It goes forward to `goal` until
+    `instances_left` are the ids of GPU instances that the change leaves alone, by GPU. It goes forward to `goal` until
     there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
     else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
     GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
@@ -134,7 +134,7 @@ def change_to(
         splits = {instance.spot: instance.split for instance in goal_of_gpu.plan.keep}
         splits |= {spot: goal_of_gpu.plan.splits.get(spot, ()) for spot in goal_of_gpu.plan.create}
         spots = sorted(splits, key=lambda spot: spot[1])
-        parts = (Part(*spot, tuple(sorted(splits[spot])) or (_slices(spot[0]),)) for spot in spots)
+        parts = (MigPart(*spot, tuple(sorted(splits[spot])) or (_slices(spot[0]),)) for spot in spots)
         shape = GpuShape(gpu.uuid, enabled, tuple(parts))
         touched = {instance.id for instance in surplus(shape, gpu)}
         if not touched and mode_step(shape, gpu) is None and create_step(shape, gpu) is None:
@@ -158,7 +158,7 @@ def change_to(
 
 def shape_of(gpu: DividedGpu) -> GpuShape:
     """What the GPU is divided into now."""
-    parts = tuple(Part(instance.profile, instance.start, instance.slices) for instance in gpu.instances)
+    parts = tuple(MigPart(instance.profile, instance.start, instance.slices) for instance in gpu.instances)
     return GpuShape(gpu.uuid, gpu.enabled, parts)
 
 

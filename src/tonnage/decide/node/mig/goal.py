@@ -42,7 +42,7 @@ class MigGpu:
     def board(self, hints: Iterable[str] = ()) -> MigBoard | None:
         """What its driver told, filled up from the catalogue; None: neither knows what fits on it.
 
-        What it is divided into tells boards of one product apart, else what is `asked` for.
+        What it is divided into tells boards of one product apart, else what is `hints` for.
         """
         names = (
             [profile.name for profile in self.profiles] or [profile.profile for profile in self.now] or hints

@@ -67,7 +67,7 @@ class _Kind:
 def plan_gpu(
     board: MigBoard, now: tuple[Instance, ...], demand: Mapping[str, int]
 ) -> MigPlan | MigLayoutReason:
-    """The way to `wanted` that evicts the fewest holders, then destroys the fewest instances.
+    """The way to `demand` that evicts the fewest holders, then destroys the fewest instances.
 
     Every choice of instances to keep is looked at, best first, so nothing better is overlooked; but which
     smaller compute instances stand together is settled before, by what is held most. An instance that the

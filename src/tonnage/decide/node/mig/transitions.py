@@ -50,7 +50,7 @@ class Stage(StrEnum):
     """It ended before anything was done."""
 
 
-class Event(StrEnum):
+class MigChangeEvent(StrEnum):
     """What happens to a change."""
 
     FREE = "free"
@@ -69,53 +69,53 @@ class Event(StrEnum):
     RESUMED_TOO_OFTEN = "resumed too often"
 
 
-TRANSITIONS: Final[Mapping[Stage, Mapping[Event, Stage]]] = {
+TRANSITIONS: Final[Mapping[Stage, Mapping[MigChangeEvent, Stage]]] = {
     Stage.WITHDRAWN: {
-        Event.FREE: Stage.FORWARD,
-        Event.IN_USE: Stage.WAITING,
-        Event.REFUSED: Stage.UNTOUCHED,
-        Event.RESUMED: Stage.UNTOUCHED,
-        Event.RESUMED_OFTEN: Stage.UNTOUCHED,
-        Event.RESUMED_TOO_OFTEN: Stage.UNTOUCHED,
+        MigChangeEvent.FREE: Stage.FORWARD,
+        MigChangeEvent.IN_USE: Stage.WAITING,
+        MigChangeEvent.REFUSED: Stage.UNTOUCHED,
+        MigChangeEvent.RESUMED: Stage.UNTOUCHED,
+        MigChangeEvent.RESUMED_OFTEN: Stage.UNTOUCHED,
+        MigChangeEvent.RESUMED_TOO_OFTEN: Stage.UNTOUCHED,
     },
     Stage.FORWARD: {
-        Event.REACHED: Stage.APPLIED,
-        Event.REFUSED: Stage.BACK,
-        Event.BOARD_NEEDED: Stage.BACK_FOR_BOARD,
-        Event.RESET_REFUSED: Stage.RESTART,
-        Event.RESUMED: Stage.FORWARD,
-        Event.RESUMED_OFTEN: Stage.BACK,
-        Event.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
+        MigChangeEvent.REACHED: Stage.APPLIED,
+        MigChangeEvent.REFUSED: Stage.BACK,
+        MigChangeEvent.BOARD_NEEDED: Stage.BACK_FOR_BOARD,
+        MigChangeEvent.RESET_REFUSED: Stage.RESTART,
+        MigChangeEvent.RESUMED: Stage.FORWARD,
+        MigChangeEvent.RESUMED_OFTEN: Stage.BACK,
+        MigChangeEvent.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
     },
     Stage.RESTART: {
-        Event.REFUSED: Stage.BACK,
-        Event.RESUMED: Stage.FORWARD,
-        Event.RESUMED_OFTEN: Stage.BACK,
-        Event.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
+        MigChangeEvent.REFUSED: Stage.BACK,
+        MigChangeEvent.RESUMED: Stage.FORWARD,
+        MigChangeEvent.RESUMED_OFTEN: Stage.BACK,
+        MigChangeEvent.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
     },
     Stage.BACK: {
-        Event.REACHED: Stage.RESTORED,
-        Event.REFUSED: Stage.GIVEN_UP,
-        Event.BOARD_NEEDED: Stage.GIVEN_UP,
-        Event.RESET_REFUSED: Stage.GIVEN_UP,
-        Event.RESUMED: Stage.BACK,
-        Event.RESUMED_OFTEN: Stage.BACK,
-        Event.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
+        MigChangeEvent.REACHED: Stage.RESTORED,
+        MigChangeEvent.REFUSED: Stage.GIVEN_UP,
+        MigChangeEvent.BOARD_NEEDED: Stage.GIVEN_UP,
+        MigChangeEvent.RESET_REFUSED: Stage.GIVEN_UP,
+        MigChangeEvent.RESUMED: Stage.BACK,
+        MigChangeEvent.RESUMED_OFTEN: Stage.BACK,
+        MigChangeEvent.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
     },
     Stage.BACK_FOR_BOARD: {
-        Event.REACHED: Stage.ANEW,
-        Event.REFUSED: Stage.GIVEN_UP,
-        Event.BOARD_NEEDED: Stage.GIVEN_UP,
-        Event.RESET_REFUSED: Stage.GIVEN_UP,
-        Event.RESUMED: Stage.BACK_FOR_BOARD,
-        Event.RESUMED_OFTEN: Stage.BACK_FOR_BOARD,
-        Event.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
+        MigChangeEvent.REACHED: Stage.ANEW,
+        MigChangeEvent.REFUSED: Stage.GIVEN_UP,
+        MigChangeEvent.BOARD_NEEDED: Stage.GIVEN_UP,
+        MigChangeEvent.RESET_REFUSED: Stage.GIVEN_UP,
+        MigChangeEvent.RESUMED: Stage.BACK_FOR_BOARD,
+        MigChangeEvent.RESUMED_OFTEN: Stage.BACK_FOR_BOARD,
+        MigChangeEvent.RESUMED_TOO_OFTEN: Stage.GIVEN_UP,
     },
 }
 """What is not in it cannot happen."""
 
 
-def next_stage(stage: Stage, event: Event) -> Stage:
+def next_stage(stage: Stage, event: MigChangeEvent) -> Stage:
     """The stage that follows. Raises Bug: the event cannot happen there.
 
     >>> str(next_stage(Stage.BACK, Event.REFUSED))
@@ -136,24 +136,24 @@ def stage_of(change: MigChange) -> Stage:
     return Stage.RESTART if change.rebooted else Stage.FORWARD
 
 
-def resumed(change: MigChange) -> tuple[Event, MigChange]:
+def resumed(change: MigChange) -> tuple[MigChangeEvent, MigChange]:
     """What it is that one more agent has ended, and the change with that agent counted."""
     count = change.resumed + 1
     why = change.why or (f"{count} agents ended during the change" if count >= _MANY_RESUMES else "")
-    event = Event.RESUMED_OFTEN if count >= _MANY_RESUMES else Event.RESUMED
+    event = MigChangeEvent.RESUMED_OFTEN if count >= _MANY_RESUMES else MigChangeEvent.RESUMED
     if count >= 2 * _MANY_RESUMES:
-        event = Event.RESUMED_TOO_OFTEN
+        event = MigChangeEvent.RESUMED_TOO_OFTEN
     return event, replace(change, resumed=count, why=why)
 
 
-def refusal_of(step: MigStep | MigObstacle | None) -> Event:
+def refusal_of(step: MigStep | MigObstacle | None) -> MigChangeEvent:
     """What it is that a step was not taken; None: which one it would have been is not known."""
     match step:
         case MigBoardResetNeeded():
-            return Event.BOARD_NEEDED
+            return MigChangeEvent.BOARD_NEEDED
         case MigRestartNeeded() | ResetGpu():
-            return Event.RESET_REFUSED
-    return Event.REFUSED
+            return MigChangeEvent.RESET_REFUSED
+    return MigChangeEvent.REFUSED
 
 
 def restart_obstacle(change: MigChange, boot: str, held: DeviceHolds) -> MigObstacle | None:

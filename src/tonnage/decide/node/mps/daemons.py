@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.units import Unit
+from tonnage.decide.node.units import DeviceUnit
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.mps import (
     MOST_MPS_CLIENTS,
@@ -21,7 +21,7 @@ from tonnage.model.devices.mps import (
     MpsState,
     mps_folder,
 )
-from tonnage.model.devices.sharing import Mount, NodePlan, PlannedResource, PluginConfig, Slot
+from tonnage.model.devices.sharing import DeviceSlot, Mount, NodePlan, PlannedResource, PluginConfig
 from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import SharingKind
 from tonnage.model.reasons.offers import MpsClientsTooMany, MpsNotForMig, OfferReason
@@ -54,7 +54,7 @@ def too_many_replicas(replicas: int, most: int) -> str:
     return f"{head}: {replicas} > {most}"
 
 
-def unshareable(unit: Unit, replicas: int) -> OfferReason | None:
+def unshareable(unit: DeviceUnit, replicas: int) -> OfferReason | None:
     """Why MPS cannot share a device among so many; None when it can."""
     subject, called = f"Device {unit.uuid}", f"device {unit.index} ({unit.uuid}) is withheld"
     if unit.mig is not None or unit.device.mig_enabled:
@@ -149,5 +149,5 @@ def _served(standing: MpsDaemon, target: MpsDaemon) -> frozenset[str]:
     return frozenset(device.uuid for device in standing.devices if device in target.devices)
 
 
-def _without(slot: Slot, why: str) -> Slot:
+def _without(slot: DeviceSlot, why: str) -> DeviceSlot:
     return replace(slot, healthy=False, reason=slot.reason or why)

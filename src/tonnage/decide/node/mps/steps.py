@@ -22,7 +22,7 @@ FORGIVEN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DaemonState:
     """A daemon as it was left; monotonic seconds. `ready`: it answered last. `why`: why it does not serve.
 
     One that is not `alive` may still have left processes, files and the devices' mode behind. `busy`: a step
@@ -47,17 +47,21 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class QueryDaemon:
     """Ask whether it serves."""
 
     daemon: MpsDaemon
 
 
-Step: TypeAlias = StartDaemon | Ask | StopDaemon
+Step: TypeAlias = StartDaemon | QueryDaemon | StopDaemon
 
 
 def next_steps(
-    targets: tuple[MpsDaemon, ...], standing: Mapping[ResourceName, Standing], held: Set[str], *, now: float
+    targets: tuple[MpsDaemon, ...],
+    standing: Mapping[ResourceName, DaemonState],
+    held: Set[str],
+    *,
+    now: float,
 ) -> tuple[Step, ...]:
     """At most one step for each resource; those of different resources may be taken at the same time.
 
@@ -70,7 +74,7 @@ def next_steps(
 
 def _steps(
     targets: Mapping[ResourceName, MpsDaemon],
-    standing: Mapping[ResourceName, Standing],
+    standing: Mapping[ResourceName, DaemonState],
     held: Set[str],
     now: float,
 ) -> Iterator[Step]:
@@ -80,7 +84,7 @@ def _steps(
         right = resource in targets and targets[resource].like(state.daemon)
         if state.alive and (right or resource in held):
             if now >= state.due_at:
-                yield Ask(state.daemon)
+                yield QueryDaemon(state.daemon)
         elif not right:
             if now >= state.due_at or state.alive:
                 yield StopDaemon(state.daemon)
@@ -91,7 +95,7 @@ def _steps(
             yield StartDaemon(daemon)
 
 
-def _is_occupied(daemon: MpsDaemon, standing: Mapping[ResourceName, Standing]) -> bool:
+def _is_occupied(daemon: MpsDaemon, standing: Mapping[ResourceName, DaemonState]) -> bool:
     """Whether a device of it is still another daemon's."""
     uuids = {device.uuid for device in daemon.devices}
     return any(
@@ -109,7 +113,7 @@ def pause_s(failures: int) -> float:
     return BACK_OFF_S[min(failures, len(BACK_OFF_S)) - 1]
 
 
-def started(state: Standing, *, now: float) -> Standing:
+def started(state: DaemonState, *, now: float) -> DaemonState:
     """After a start that succeeded."""
     return replace(
         state,
@@ -123,13 +127,13 @@ def started(state: Standing, *, now: float) -> Standing:
     )
 
 
-def answered(state: Standing, *, now: float) -> Standing:
+def answered(state: DaemonState, *, now: float) -> DaemonState:
     """After a question that was answered."""
     failures = 0 if now - state.since >= FORGIVEN_S else state.failures
     return replace(state, ready=True, why="", silences=0, failures=failures, due_at=now + ASK_S)
 
 
-def silent(state: Standing, why: str, *, now: float) -> Standing:
+def silent(state: DaemonState, why: str, *, now: float) -> DaemonState:
     """After a question that was not answered: after some in a row it counts as dead."""
     silences = state.silences + 1
     if silences >= MOST_SILENCES:
@@ -137,7 +141,7 @@ def silent(state: Standing, why: str, *, now: float) -> Standing:
     return replace(state, ready=False, why=why, silences=silences, due_at=now + ASK_AGAIN_S)
 
 
-def died(state: Standing, why: str, *, now: float) -> Standing:
+def died(state: DaemonState, why: str, *, now: float) -> DaemonState:
     """After its end, or a start that failed. One that served long is started again at once."""
     failures = 0 if state.ready and now - state.since >= FORGIVEN_S else state.failures
     pause = pause_s(failures) if failures else 0.0

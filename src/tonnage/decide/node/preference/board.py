@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.node.preference.links import link_matrix, links_by_ends, nvlinks_between, pci_level
 from tonnage.decide.node.preference.whole_devices import (
-    Topology,
+    DeviceTopology,
     finished,
     prefer_whole,
     topology_of,
@@ -24,7 +24,7 @@ _AMD: Final = ("AMD", "Advanced Micro Devices", "Instinct")
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class GpuTopology:
     """`devices` in index order; `ways[i][j]` is how the i-th reaches the j-th, in nvidia-smi's words.
 
     `nvlinks[i][j]` counts NVLinks (or AMD's XGMI links) between the two, `switched[i]` those from the i-th to
@@ -35,7 +35,7 @@ class Board:
     ways: tuple[tuple[str, ...], ...]
     nvlinks: tuple[tuple[int, ...], ...]
     switched: tuple[int, ...]
-    topology: Topology
+    topology: DeviceTopology
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -68,7 +68,7 @@ class Joined:
         return self.slowest, self.total, self.near
 
 
-def board_of(devices: Iterable[Device], links: Iterable[Link]) -> Board:
+def board_of(devices: Iterable[Device], links: Iterable[Link]) -> GpuTopology:
     """The board of these devices; never fails, whatever the links say."""
     order = tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
     by_ends = links_by_ends(links)
@@ -85,7 +85,7 @@ def board_of(devices: Iterable[Device], links: Iterable[Link]) -> Board:
     )
     up = (by_ends.get((device.uuid, NVSWITCH)) for device in order)
     switched = tuple(link.nvlinks if link is not None else 0 for link in up)
-    return Board(order, ways, nvlinks, switched, topology_of(link_matrix(order, by_ends.values())))
+    return GpuTopology(order, ways, nvlinks, switched, topology_of(link_matrix(order, by_ends.values())))
 
 
 def _way(left: Device, other: Device, nvlinks: int, pci: str) -> str:
@@ -101,7 +101,7 @@ def is_amd(device: Device) -> bool:
     return device.product.startswith(_AMD)
 
 
-def joined(board: Board, indices: Iterable[int]) -> Joined:
+def joined(board: GpuTopology, indices: Iterable[int]) -> Joined:
     """How well the devices with these indices are joined; indices that the board lacks do not count."""
     chosen = frozenset(indices)
     places = [place for place, device in enumerate(board.devices) if device.index in chosen]
@@ -120,7 +120,7 @@ def joined(board: Board, indices: Iterable[int]) -> Joined:
 
 
 def best_set(
-    board: Board, size: int, among: Sequence[int] | None = None, *, thorough: bool = False
+    board: GpuTopology, size: int, among: Sequence[int] | None = None, *, thorough: bool = False
 ) -> Joined:
     """The best `size` devices of those with the indices `among` (default: all), or as many as there are.
 

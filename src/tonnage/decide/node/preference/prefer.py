@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tonnage.decide.node.preference.replicas import in_order, prefer_replicas
-from tonnage.decide.node.preference.whole_devices import Topology, prefer_whole
+from tonnage.decide.node.preference.whole_devices import DeviceTopology, prefer_whole
 from tonnage.model.devices.sharing import PlannedResource, SharedPolicy
 
 
@@ -16,7 +16,7 @@ def prefer(
     size: int,
     *,
     policy: SharedPolicy = SharedPolicy.DISTRIBUTED,
-    topology: Topology | None = None,
+    topology: DeviceTopology | None = None,
 ) -> tuple[str, ...]:
     """`size` ids out of `available`, `required` among them; fewer when there are no more.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 
-from tonnage.model.devices.sharing import PlannedResource, SharedPolicy, Slot
+from tonnage.model.devices.sharing import DeviceSlot, PlannedResource, SharedPolicy
 from tonnage.model.names import parse_device_id
 
 
@@ -21,7 +21,7 @@ def prefer_replicas(
 ) -> tuple[str, ...]:
     """`size` ids out of `available`, `required` among them; fewer when there are no more.
 
-    A device's `taken` are those of its replicas that are not available, and those of this choice. Parts of a
+    A device's `in_use` are those of its replicas that are not available, and those of this choice. Parts of a
     device that are not shared are chosen like replicas of it, but for spread-strict, which then is spread.
 
     - distributed: the next one from the device with the fewest taken, then the fewest of this choice
@@ -83,5 +83,5 @@ def _device_of(resource: PlannedResource, text: str) -> str:
     return parse_device_id(text).uuid if slot is None else _device(resource, slot)
 
 
-def _device(resource: PlannedResource, slot: Slot) -> str:
+def _device(resource: PlannedResource, slot: DeviceSlot) -> str:
     return slot.uuid if resource.replicas > 1 else slot.part_of or slot.uuid

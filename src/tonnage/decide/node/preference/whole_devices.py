@@ -27,7 +27,7 @@ Tables = SubsetTables | ClassTables
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class DeviceTopology:
     """How the devices of one resource are joined, and what has been worked out of it so far.
 
     `places` are by uuid, lowest index first. Without `tables` an answer is quick, but may not be the best.
@@ -40,14 +40,14 @@ class Topology:
     tables: Tables | None = None
 
 
-def topology_of(matrix: LinkMatrix) -> Topology:
+def topology_of(matrix: LinkMatrix) -> DeviceTopology:
     """What is known at once."""
     pairs = pairs_of(matrix)
     places = {uuid: place for place, uuid in enumerate(matrix.uuids)}
-    return Topology(matrix, pairs, kinds_of(pairs), places)
+    return DeviceTopology(matrix, pairs, kinds_of(pairs), places)
 
 
-def worked_out(topology: Topology) -> Generator[None, None, Topology]:
+def worked_out(topology: DeviceTopology) -> Generator[None, None, DeviceTopology]:
     """The topology with tables, where they are small enough; yields about every millisecond.
 
     Up to 16 devices always, then every answer is the best one; more of them when they are of few kinds.
@@ -71,7 +71,7 @@ def finished(work: Generator[None, None, T]) -> T:
 
 
 def prefer_whole(
-    topology: Topology, available: Sequence[str], required: Sequence[str], size: int
+    topology: DeviceTopology, available: Sequence[str], required: Sequence[str], size: int
 ) -> tuple[str, ...]:
     """`size` uuids out of `available`, `required` among them, by index; fewer only when there are no more.
 
@@ -90,13 +90,15 @@ def prefer_whole(
     return (*answer, *strange[: max(size - len(answer), 0)])
 
 
-def slowest_pair(topology: Topology, uuids: Sequence[str]) -> int | None:
+def slowest_pair(topology: DeviceTopology, uuids: Sequence[str]) -> int | None:
     """Tenths of GB/s between the two of them that are joined worst; None of fewer than two that are known."""
     places = [topology.places[uuid] for uuid in uuids if uuid in topology.places]
     return min((topology.matrix.best[i][j] for i in places for j in places if i != j), default=None)
 
 
-def _best(topology: Topology, free: Sequence[int], required: Sequence[int], size: int) -> tuple[int, ...]:
+def _best(
+    topology: DeviceTopology, free: Sequence[int], required: Sequence[int], size: int
+) -> tuple[int, ...]:
     if size <= len(required):
         return tuple(sorted(required))
     if size == len(free):

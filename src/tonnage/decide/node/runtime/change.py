@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, containerd_files
 from tonnage.decide.node.runtime.node_software import node_software
-from tonnage.decide.node.runtime.place import Change, linked, placed, stranger, without_template
+from tonnage.decide.node.runtime.place import RuntimeFileChange, linked, placed, stranger, without_template
 from tonnage.decide.node.runtime.toml_block import has_block, tables_body, with_flag, without_blocks
 from tonnage.decide.node.runtime.versions import (
     CDI_NEEDS,
@@ -23,7 +23,7 @@ from tonnage.decide.node.runtime.versions import (
 )
 from tonnage.documents.node.runtime_config import containerd_config, crio_config
 from tonnage.model.errors import Problem
-from tonnage.model.node.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_change import ChangeState, FileEdit, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.node.software import KubeletPolicies, RuntimeInventory
 
@@ -62,8 +62,8 @@ def undo_plan(runtime: RuntimeSeen) -> RuntimePlan:
     if problems:
         return refused(*problems)
     if not edits:
-        return RuntimePlan(Standing.NOTHING, "nothing of Tonnage's stands in the runtime's configuration")
-    return RuntimePlan(Standing.CHANGE, "takes out what Tonnage put in", tuple(edits))
+        return RuntimePlan(ChangeState.NOTHING, "nothing of Tonnage's stands in the runtime's configuration")
+    return RuntimePlan(ChangeState.CHANGE, "takes out what Tonnage put in", tuple(edits))
 
 
 def inventory(runtime: RuntimeSeen) -> RuntimeInventory:
@@ -139,24 +139,24 @@ def _switched_on(files: ContainerdFiles, version: Version, name: str) -> Runtime
     if not isinstance(edit, FileEdit):
         return refused(*edit)
     why = "CDI is off by default" if _KEY not in files.cri() else f"{_speaker(files)} switches CDI off"
-    return RuntimePlan(Standing.CHANGE, f"{name}: {why}", (edit,))
+    return RuntimePlan(ChangeState.CHANGE, f"{name}: {why}", (edit,))
 
 
-def _cdi(files: ContainerdFiles) -> Change:
+def _cdi(files: ContainerdFiles) -> RuntimeFileChange:
     def edit(path: str, text: str) -> str | Problem:
         return with_flag(path, text, files.plugin, _KEY, "true")
 
     body = tables_body({files.plugin: {_KEY: "true"}})
-    return Change(edit, body, lambda now: now.cri().get(_KEY) is True, _BY_VARIABLES)
+    return RuntimeFileChange(edit, body, lambda now: now.cri().get(_KEY) is True, _BY_VARIABLES)
 
 
 def _nothing(why: str) -> RuntimePlan:
-    return RuntimePlan(Standing.NOTHING, why)
+    return RuntimePlan(ChangeState.NOTHING, why)
 
 
 def refused(*problems: Problem) -> RuntimePlan:
     """A plan that says why nothing is done."""
-    return RuntimePlan(Standing.REFUSED, problems[0].what, problems=problems)
+    return RuntimePlan(ChangeState.REFUSED, problems[0].what, problems=problems)
 
 
 def unknown(runtime: RuntimeSeen) -> Problem:

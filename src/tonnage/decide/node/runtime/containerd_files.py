@@ -38,7 +38,7 @@ _PATTERN: Final = re.compile(r"(?P<folder>(?:/[^/*?\[\]]+)+)/\*(?:\.toml)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ContainerdFile:
     """A file with its table of the CRI plugin, None if it has none."""
 
     file: ConfigFile
@@ -57,12 +57,12 @@ class ContainerdFiles:
     `template` is what k3s or RKE2 makes the main one from, if somebody wrote one.
     """
 
-    configs: tuple[Said, ...]
+    configs: tuple[ContainerdFile, ...]
     merging: bool
     template: ConfigFile | None = None
 
     @property
-    def main(self) -> Said:
+    def main(self) -> ContainerdFile:
         return self.configs[0]
 
     @property
@@ -71,12 +71,12 @@ class ContainerdFiles:
         return "plugins", _CRI[self.main.version]
 
     @property
-    def last(self) -> Said | None:
+    def last(self) -> ContainerdFile | None:
         """The last file that speaks of the CRI plugin."""
         return next((config for config in reversed(self.configs) if config.cri is not None), None)
 
     @property
-    def strangers(self) -> tuple[Said, ...]:
+    def strangers(self) -> tuple[ContainerdFile, ...]:
         """Files of another version than the main one that speak of the CRI plugin."""
         return tuple(
             config
@@ -148,7 +148,7 @@ def _starred(pattern: str, main: str) -> Problem:
     return Problem(f"{main} imports {pattern}", main, why, "name the folders one by one")
 
 
-def _config_of(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
+def _config_of(file: ConfigFile, runtime: Version, problems: list[Problem]) -> ContainerdFile:
     if file.trouble:
         denied = file.trouble.startswith(_DENIED)
         remedy = "run it as root" if denied else "let it be a file as containerd reads it, or none"
@@ -156,21 +156,21 @@ def _config_of(file: ConfigFile, runtime: Version, problems: list[Problem]) -> S
     newest = 4 if runtime >= _FOURTH else 3 if runtime >= _MERGING else 2
     usual = min(newest, 3)
     if file.text is None:
-        return Said(file, usual, None)
+        return ContainerdFile(file, usual, None)
     before = len(problems)
     table = parsed_toml(file.path, file.text, problems)
     if len(problems) > before:
-        return Said(file, usual, None)
+        return ContainerdFile(file, usual, None)
     version = table.get("version", 1)
     if not isinstance(version, int) or version not in _CRI or version > newest:
         why = f"this containerd reads versions 1 to {newest}"
         problems.append(Problem(f"version {str(version)[:40]} is not known here", file.path, why))
-        return Said(file, usual, None)
+        return ContainerdFile(file, usual, None)
     plugins = table.get("plugins")
     cri = plugins.get(_CRI[version]) if isinstance(plugins, dict) else None
     if version == 1 and runtime >= _MERGING:
         cri = None  # containerd 2 carries the plugin's old name no further than to version 2
-    return Said(file, version, cri if isinstance(cri, dict) else None)
+    return ContainerdFile(file, version, cri if isinstance(cri, dict) else None)
 
 
 def _merged(old: dict[str, object], new: dict[str, object]) -> dict[str, object]:

@@ -9,12 +9,12 @@ from typing import Final
 
 from tonnage.decide.node.runtime.change import inventory, refused, unknown, without_cri
 from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, containerd_files
-from tonnage.decide.node.runtime.place import Change, linked, placed
+from tonnage.decide.node.runtime.place import RuntimeFileChange, linked, placed
 from tonnage.decide.node.runtime.toml_block import Settings, tables_body, whole_file, with_tables
 from tonnage.decide.node.runtime.versions import Version, version_of
 from tonnage.documents.node.runtime_config import crio_config
 from tonnage.model.errors import Problem
-from tonnage.model.node.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.node.runtime_change import ChangeState, FileEdit, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 
 HANDLER: Final = "nvidia"
@@ -59,7 +59,7 @@ def handler_plan(runtime: RuntimeSeen, program: str, there: Iterable[str] = ()) 
 
 
 def nvidia_program(programs: Iterable[str], path_or_name: str, there: Callable[[str], bool]) -> str | Problem:
-    """NVIDIA's runtime on the node: the one that is `wanted`, else the first of those that are found.
+    """NVIDIA's runtime on the node: that at `path_or_name`, else the first of those that are found.
 
     >>> nvidia_program(["/usr/bin/nvidia-container-runtime"], "", lambda path: True)
     '/usr/bin/nvidia-container-runtime'
@@ -158,7 +158,9 @@ def _crio(runtime: RuntimeSeen, program: str) -> RuntimePlan:
 
 def _existing_handler(name: str, there: str, program: str, where: str) -> RuntimePlan:
     if there == program:
-        return RuntimePlan(Standing.NOTHING, f"{name} has handler {HANDLER}, which runs {program}; {_CLASS}")
+        return RuntimePlan(
+            ChangeState.NOTHING, f"{name} has handler {HANDLER}, which runs {program}; {_CLASS}"
+        )
     return refused(
         Problem(
             f"handler {HANDLER} is there, and runs {there or 'the default program'}",
@@ -170,7 +172,7 @@ def _existing_handler(name: str, there: str, program: str, where: str) -> Runtim
 
 
 def _done(name: str, edit: FileEdit) -> RuntimePlan:
-    return RuntimePlan(Standing.CHANGE, f"{name} has no handler {HANDLER}; {_CLASS}", (edit,))
+    return RuntimePlan(ChangeState.CHANGE, f"{name} has no handler {HANDLER}; {_CLASS}", (edit,))
 
 
 def _strange(program: str) -> Problem:
@@ -194,7 +196,7 @@ def _program(files: ContainerdFiles) -> str | None:
     return str(options.get("BinaryName") or options.get("Runtime") or "")
 
 
-def _change(files: ContainerdFiles, program: str) -> Change:
+def _change(files: ContainerdFiles, program: str) -> RuntimeFileChange:
     """The handler as the default one is, but for the program."""
     part = _containerd_part(files)
     default = _inside(_inside(part, "runtimes"), str(part.get("default_runtime_name") or "runc"))
@@ -210,7 +212,7 @@ def _change(files: ContainerdFiles, program: str) -> Change:
     def edit(path: str, text: str) -> str | Problem:
         return with_tables(path, text, tables)
 
-    return Change(edit, tables_body(tables), lambda now: _program(now) == program, _BY_CDI)
+    return RuntimeFileChange(edit, tables_body(tables), lambda now: _program(now) == program, _BY_CDI)
 
 
 def _inside(owner: dict[str, object], key: str) -> dict[str, object]:

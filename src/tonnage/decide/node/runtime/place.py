@@ -21,7 +21,7 @@ _BASE: Final = '{{ template "base" . }}\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RuntimeFileChange:
     """What is wanted: an `edit` of a file (path, text), the `body` of a new one, and whether it `holds`.
 
     `instead` is what remains to do where it cannot be had.
@@ -33,7 +33,9 @@ class Change:
     instead: str
 
 
-def placed(files: ContainerdFiles, version: Version, change: Change) -> FileEdit | tuple[Problem, ...]:
+def placed(
+    files: ContainerdFiles, version: Version, change: RuntimeFileChange
+) -> FileEdit | tuple[Problem, ...]:
     """The edit after which the change holds, or why there is none."""
     if files.strangers:
         return (stranger(files),)
@@ -55,19 +57,19 @@ def placed(files: ContainerdFiles, version: Version, change: Change) -> FileEdit
     return edit
 
 
-def _drop_in(files: ContainerdFiles, path: str, change: Change) -> FileEdit | Problem:
+def _drop_in(files: ContainerdFiles, path: str, change: RuntimeFileChange) -> FileEdit | Problem:
     there = next((config for config in files.configs if config.file.path == path), None)
     return FileEdit(path, None, _fresh(files, change)) if there is None else _edited(there.file, change)
 
 
-def _in_place(files: ContainerdFiles, change: Change) -> FileEdit | Problem:
+def _in_place(files: ContainerdFiles, change: RuntimeFileChange) -> FileEdit | Problem:
     """Where the plugin's table stands last, which counts; else in the main file."""
     place = (files.last or files.main).file
     return FileEdit(place.path, None, _fresh(files, change)) if place.text is None else _edited(place, change)
 
 
 def _by_template(
-    files: ContainerdFiles, generator: str, version: Version, change: Change
+    files: ContainerdFiles, generator: str, version: Version, change: RuntimeFileChange
 ) -> FileEdit | Problem:
     """A template that adds to what would be written without one, where that is enough and nobody has one."""
     if files.template is not None:
@@ -91,11 +93,11 @@ def without_template(file: ConfigFile) -> str | Problem | None:
     return None if after == _BASE else after
 
 
-def _fresh(files: ContainerdFiles, change: Change) -> str:
+def _fresh(files: ContainerdFiles, change: RuntimeFileChange) -> str:
     return whole_file(f"version = {files.main.version}\n{change.body}")
 
 
-def _edited(file: ConfigFile, change: Change) -> FileEdit | Problem:
+def _edited(file: ConfigFile, change: RuntimeFileChange) -> FileEdit | Problem:
     if file.link:
         return linked(file)
     after = change.edit(file.path, file.text or "")
@@ -135,7 +137,7 @@ def stranger(files: ContainerdFiles) -> Problem:
     )
 
 
-def _no_place(files: ContainerdFiles, generator: str, folder: str, change: Change) -> Problem:
+def _no_place(files: ContainerdFiles, generator: str, folder: str, change: RuntimeFileChange) -> Problem:
     main = files.main.file.path
     if folder:
         why = f"a drop-in in {folder} would take the place of everything that {main} says of the CRI plugin"
@@ -146,7 +148,9 @@ def _no_place(files: ContainerdFiles, generator: str, folder: str, change: Chang
     return Problem(f"{generator}'s containerd takes no settings here", main, why, remedy)
 
 
-def _own_template(files: ContainerdFiles, template: ConfigFile, generator: str, change: Change) -> Problem:
+def _own_template(
+    files: ContainerdFiles, template: ConfigFile, generator: str, change: RuntimeFileChange
+) -> Problem:
     main = files.main.file.path
     if template.text is not None and has_block(template.text):
         text, why = (

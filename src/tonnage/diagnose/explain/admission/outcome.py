@@ -15,7 +15,7 @@ from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import (
     ApiNotServed,
-    LimitRange,
+    LimitRangeViolation,
     NameMissing,
     NamespaceMissing,
     NamespaceTerminating,
@@ -222,7 +222,7 @@ def _key(reason: Reason) -> tuple[str, str]:
         case QuotaRowsReason(quota=name):
             return "quota exceeded", name
         case (
-            LimitRange(range=name)
+            LimitRangeViolation(range=name)
             | RuntimeClassConflict(class_=name)
             | NamespaceTerminating(namespace=name)
             | PriorityNotOfClass(field=name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tonnage.decide.kubernetes.view import View
-from tonnage.diagnose.case import FieldError, device_needs
+from tonnage.decide.kubernetes.view import ClusterView
+from tonnage.diagnose.case import ManifestFieldError, device_needs
 from tonnage.diagnose.remedies.corrected_amounts import amended
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
@@ -17,8 +17,8 @@ from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 def explain_refused(
     manifest: Manifest,
     subject: Subject,
-    errors: list[FieldError],
-    view: View,
+    errors: list[ManifestFieldError],
+    view: ClusterView,
     later: Callable[[Manifest], Explanation] | None,
     *,
     words: str = "",
@@ -85,7 +85,10 @@ def explain_unreadable(manifest: Manifest, subject: Subject) -> Explanation:
 
 
 def _remedies(
-    reasons: Iterable[Reason], manifest: Manifest, view: View, later: Callable[[Manifest], Explanation] | None
+    reasons: Iterable[Reason],
+    manifest: Manifest,
+    view: ClusterView,
+    later: Callable[[Manifest], Explanation] | None,
 ) -> tuple[Remedy, ...]:
     """One remedy for each thing to do, however many fields it is for; tried where it is certain."""
     alike: dict[str, list[Reason]] = {}
@@ -110,7 +113,7 @@ def _effect(after: Explanation) -> str:
     return f"the API server accepts it; {after.verdict}: {after.message}"
 
 
-def _what_is_there(view: View, reason: Reason) -> str:
+def _what_is_there(view: ClusterView, reason: Reason) -> str:
     """What the cluster offers instead, so that the advice can be followed on it."""
     if not isinstance(reason, ResourceNotInteger):
         return "the API server accepts it"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.diagnose.case import FieldError
+from tonnage.diagnose.case import ManifestFieldError
 from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiFault, ApiServer
@@ -28,16 +28,16 @@ class ObjectRefusal:
     """
 
     words: str
-    beyond: tuple[FieldError, ...]
+    beyond: tuple[ManifestFieldError, ...]
     decoded: bool
 
-    def fields(self, *, amounts_changed: bool) -> tuple[FieldError, ...]:
+    def fields(self, *, amounts_changed: bool) -> tuple[ManifestFieldError, ...]:
         """The fields beyond; a LimitRange that gives amounts comes before validation."""
         return tuple(error for error in self.beyond if not (amounts_changed and _RESOURCES in error.path))
 
 
 def refusal_of(
-    manifest: Manifest, subject: Subject, server: ApiServer | None, ruled: Iterable[FieldError]
+    manifest: Manifest, subject: Subject, server: ApiServer | None, ruled: Iterable[ManifestFieldError]
 ) -> ObjectRefusal | None:
     """What the server refuses of a manifest out of a file; `ruled` is what rules say of it."""
     answer = server(manifest.document, manifest.pod.namespace) if server and manifest.document else None
@@ -45,7 +45,7 @@ def refusal_of(
         return None
     paths = {error.path for error in ruled}
     beyond = tuple(
-        FieldError(fault.field, fault.text, _reason(subject, fault))
+        ManifestFieldError(fault.field, fault.text, _reason(subject, fault))
         for fault in answer.faults
         if fault.field not in paths
     )

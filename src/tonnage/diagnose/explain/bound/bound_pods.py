@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.kubernetes.kubelet.node_admission import Turned, turned_away, unknown_devices
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.decide.kubernetes.requests import written_amount, written_apart
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.missing_node import node_gone
 from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons
@@ -26,7 +26,9 @@ ADMISSION: Final = "kubelet, admission of pods"
 _LET_GO: Final = "leave spec.nodeName out, so that the scheduler looks for a node"
 
 
-def explain_bound(pod: Pod, subject: Subject, view: View, later: Callable[[Pod], Explanation]) -> Explanation:
+def explain_bound(
+    pod: Pod, subject: Subject, view: ClusterView, later: Callable[[Pod], Explanation]
+) -> Explanation:
     """What becomes of a manifest with `spec.nodeName`; `later` tells it of one without."""
     gone = _nowhere(pod, view.snapshot)
     reasons = (gone,) if gone is not None else tuple(_reasons(pod, view.nodes[pod.node_name], view))
@@ -90,7 +92,7 @@ def _let_go(after: Explanation) -> Remedy:
     return Remedy(_LET_GO, effect, {"spec": {"nodeName": None}})
 
 
-def _reasons(pod: Pod, node: NodeView, view: View) -> Iterator[Reason]:
+def _reasons(pod: Pod, node: NodeView, view: ClusterView) -> Iterator[Reason]:
     turned = turned_away(pod, node)
     if turned is not None:
         yield _rejected(pod, node, turned)

@@ -18,7 +18,7 @@ _MOST_EVENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StatusMessage:
     """Words of a status: `where` begins a sentence on them; `reason` is kubelet's word for it."""
 
     subject: str
@@ -28,7 +28,7 @@ class Said:
     container: str = ""
 
 
-def words_of(pod: Pod) -> Iterator[Said]:
+def words_of(pod: Pod) -> Iterator[StatusMessage]:
     """What is said of a pod and of its containers that wait or have ended badly, nearest the cause first."""
     on = f"on {pod.node_name}, " if pod.node_name else ""
     for end in pod.status.ended:
@@ -36,14 +36,14 @@ def words_of(pod: Pod) -> Iterator[Said]:
             how = f"ended with exit code {end.exit_code}" if end.exit_code else "ended"
             word = f" ({end.reason})" if end.reason not in ("", "Error", "Completed") else ""
             where = f"{on}container {end.container} {how}{word}"
-            yield Said(f"Container {end.container}", where, end.reason, end.message, end.container)
+            yield StatusMessage(f"Container {end.container}", where, end.reason, end.message, end.container)
     for wait in pod.status.waiting:
         where = f"{on}container {wait.container} waits: {wait.reason or 'no reason given'}"
-        yield Said(f"Container {wait.container}", where, wait.reason, wait.message, wait.container)
+        yield StatusMessage(f"Container {wait.container}", where, wait.reason, wait.message, wait.container)
     if pod.status.phase == "Failed":
         word = f" ({pod.status.reason})" if pod.status.reason else ""
         where = f"failed on {pod.node_name or 'its node'}{word}"
-        yield Said(f"Pod {pod.namespace}/{pod.name}", where, pod.status.reason, pod.status.message)
+        yield StatusMessage(f"Pod {pod.namespace}/{pod.name}", where, pod.status.reason, pod.status.message)
 
 
 def known_trouble(pod: Pod) -> Reason | None:
@@ -57,15 +57,15 @@ def known_event(pod: Pod, events: Iterable[Happening]) -> Reason | None:
     own_events.sort(key=lambda event: (event.last is not None, event.last), reverse=True)
     subject = f"Pod {pod.namespace}/{pod.name}"
     words = (
-        Said(subject, f"on {pod.node_name}, it waits ({event.reason})", event.reason, event.message)
+        StatusMessage(subject, f"on {pod.node_name}, it waits ({event.reason})", event.reason, event.message)
         for event in own_events[:_MOST_EVENTS]
     )
     return _most_telling(pod, words)
 
 
-def _most_telling(pod: Pod, words: Iterable[Said]) -> Reason | None:
+def _most_telling(pod: Pod, words: Iterable[StatusMessage]) -> Reason | None:
     order = {id(message): number for number, message in enumerate(messages())}
-    candidates: list[tuple[int, int, Said, Heard]] = []
+    candidates: list[tuple[int, int, StatusMessage, Heard]] = []
     for place, text_heard in enumerate(words):
         heard = list(heard_in(text_heard.text))
         by_reason = heard_by_reason(text_heard.reason)
@@ -80,7 +80,7 @@ def _most_telling(pod: Pod, words: Iterable[Said]) -> Reason | None:
     return _reason(pod, text_heard, message_heard)
 
 
-def _reason(pod: Pod, text_heard: Said, heard: Heard) -> Reason:
+def _reason(pod: Pod, text_heard: StatusMessage, heard: Heard) -> Reason:
     message = heard.message
     quoted = f": {heard.words}" if heard.words else ""
     quoted += _before(pod, text_heard) if text_heard.reason == _CRASHING else ""
@@ -97,7 +97,7 @@ def _reason(pod: Pod, text_heard: Said, heard: Heard) -> Reason:
     )
 
 
-def _before(pod: Pod, text_heard: Said) -> str:
+def _before(pod: Pod, text_heard: StatusMessage) -> str:
     """How a container that crashes again and again ended last, with the last line that it left."""
     end = next((end for end in pod.status.ended if end.container == text_heard.container), None)
     if end is None:

@@ -16,7 +16,7 @@ from tonnage.decide.kubernetes.kubelet.admission import (
 )
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON, TopologyPolicy
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.remedies.edits import shrink
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import own
@@ -35,7 +35,7 @@ _MOST_NODES: Final = 256
 _POLICY_FILE: Final = "kubelet's configuration"
 
 
-def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[TopologyAffinity, ...]:
+def kubelet_reasons(pod: Pod, node: NodeView, view: ClusterView) -> tuple[TopologyAffinity, ...]:
     """Why the node's kubelet would not take a pod that the scheduler puts there; nothing if not known."""
     if sum(sum(need.resources.values()) for need in needs_of(pod)) < 2:
         return ()  # a free device is aligned with itself
@@ -64,7 +64,7 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[TopologyAffin
     )
 
 
-def refuses(pod: Pod, node: NodeView, view: View) -> bool:
+def refuses(pod: Pod, node: NodeView, view: ClusterView) -> bool:
     """Whether the node's kubelet would not take the pod, or would not when idle and nobody knows of now."""
     if kubelet_reasons(pod, node, view):
         return True
@@ -72,7 +72,7 @@ def refuses(pod: Pod, node: NodeView, view: View) -> bool:
     return isinstance(answer, Untold) and bool(behind(pod, node, view))
 
 
-def behind(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
+def behind(pod: Pod, node: NodeView, view: ClusterView) -> tuple[Reason, ...]:
     """Why the kubelet would not take the pod either, once the node is free."""
     reasons = kubelet_reasons(pod, NodeView(node.node), view)
     return tuple(replace(reason, hidden=True) for reason in reasons)
@@ -109,7 +109,7 @@ def untold(pod: Pod, node: NodeView, status: GpuStatus | None) -> str:
             return ""
 
 
-def takers(pod: Pod, names: tuple[str, ...], view: View) -> tuple[str, ...]:
+def takers(pod: Pod, names: tuple[str, ...], view: ClusterView) -> tuple[str, ...]:
     """Those of some nodes whose kubelet would let the pod in."""
     return tuple(
         name
@@ -118,7 +118,7 @@ def takers(pod: Pod, names: tuple[str, ...], view: View) -> tuple[str, ...]:
     )
 
 
-def aligned_remedies(pod: Pod, node: str, view: View) -> Iterator[Remedy]:
+def aligned_remedies(pod: Pod, node: str, view: ClusterView) -> Iterator[Remedy]:
     """What makes scheduler and a kubelet take a pod that the kubelet of `node` refuses; each was tried."""
     elsewhere = _elsewhere(pod, node, view)
     if elsewhere is not None:
@@ -132,13 +132,13 @@ def aligned_remedies(pod: Pod, node: str, view: View) -> Iterator[Remedy]:
     yield from _relaxed(pod, node, view)
 
 
-def _placed(pod: Pod, view: View) -> str | None:
+def _placed(pod: Pod, view: ClusterView) -> str | None:
     """Where the pod goes, if the kubelet there is known to take it."""
     chosen = schedule_on(pod, view).chosen
     return chosen if chosen is not None and takers(pod, (chosen,), view) else None
 
 
-def _elsewhere(pod: Pod, node: str, view: View) -> Remedy | None:
+def _elsewhere(pod: Pod, node: str, view: ClusterView) -> Remedy | None:
     feasible = schedule_on(pod, view).feasible
     for name in takers(pod, tuple(n for n in feasible if n != node), view):
         pinned = _pinned(pod, name)
@@ -155,7 +155,7 @@ def _pinned(pod: Pod, name: str) -> Pod:
     return replace(pod, affinity=replace(pod.affinity, node=narrowed))
 
 
-def _smaller(pod: Pod, view: View) -> Remedy | None:
+def _smaller(pod: Pod, view: ClusterView) -> Remedy | None:
     """The largest smaller number of devices that a node takes; of a pod with one container that asks."""
     for resource in sorted({name for need in needs_of(pod) for name in need.resources}):
         most = max(need.resources.get(resource, 0) for need in needs_of(pod))
@@ -170,7 +170,7 @@ def _smaller(pod: Pod, view: View) -> Remedy | None:
     return None
 
 
-def _waiting(pod: Pod, node: str, view: View) -> Remedy | None:
+def _waiting(pod: Pod, node: str, view: ClusterView) -> Remedy | None:
     """One pod of the node whose end is enough."""
     here = view.nodes[node]
     for holder in sorted(here.pods, key=lambda p: p.key):
@@ -183,7 +183,7 @@ def _waiting(pod: Pod, node: str, view: View) -> Remedy | None:
     return None
 
 
-def _relaxed(pod: Pod, node: str, view: View) -> Iterator[Remedy]:
+def _relaxed(pod: Pod, node: str, view: ClusterView) -> Iterator[Remedy]:
     """The strictest policy with which the node's kubelet would take the pod."""
     status = view.snapshot.gpu.get(node)
     if status is None:

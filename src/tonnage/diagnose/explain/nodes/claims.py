@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.exclusions import Exclusion, RequestSurvey, Survey, Why, survey
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
@@ -29,7 +29,7 @@ _SHORT: Final = {
 }
 
 
-def with_survey(reason: ClaimNotAllocatable, pod: Pod, node: NodeView, view: View) -> Reason:
+def with_survey(reason: ClaimNotAllocatable, pod: Pod, node: NodeView, view: ClusterView) -> Reason:
     """The reason of a node without devices for the pod's claims, told device by device."""
     claims = claims_of(pod, view.supply.claims).waiting
     if len(view.nodes) > _MOST_NODES and node.name not in view.supply.by_node:
@@ -49,7 +49,7 @@ def with_survey(reason: ClaimNotAllocatable, pod: Pod, node: NodeView, view: Vie
     )
 
 
-def devices_for(pod: Pod, node: NodeView, view: View) -> dict[str, tuple[str, ...]]:
+def devices_for(pod: Pod, node: NodeView, view: ClusterView) -> dict[str, tuple[str, ...]]:
     """The devices that the pod's claims have, or would be given on a node, by `resourceclaims/NAME`."""
     claims = claims_of(pod, view.supply.claims)
     waiting = claims.waiting
@@ -80,7 +80,7 @@ def _nothing(claims: tuple[ResourceClaim, ...]) -> str:
     return f"no driver publishes devices that the node reaches; it cannot meet {listed(map(str, claims))}"
 
 
-def _survey_text(surveyed: Survey, view: View, claims: tuple[ResourceClaim, ...]) -> str:
+def _survey_text(surveyed: Survey, view: ClusterView, claims: tuple[ResourceClaim, ...]) -> str:
     parts = [f"the pool {pool}" for pool in surveyed.pools]
     if not surveyed.reached and not parts:
         return _nothing(claims)
@@ -94,7 +94,7 @@ def _survey_text(surveyed: Survey, view: View, claims: tuple[ResourceClaim, ...]
     return "; ".join(parts)
 
 
-def _request_text(request: RequestSurvey, view: View) -> str:
+def _request_text(request: RequestSurvey, view: ClusterView) -> str:
     amount = "all devices" if request.wants_all else f"{request.needs}"
     head = (
         f"claim {request.claim}, request {request.request}: "
@@ -104,7 +104,7 @@ def _request_text(request: RequestSurvey, view: View) -> str:
     return f"{head} ({'; '.join(causes)})" if causes else head
 
 
-def _causes(request: RequestSurvey, view: View) -> Iterator[str]:
+def _causes(request: RequestSurvey, view: ClusterView) -> Iterator[str]:
     for why in Why:
         excluded = request.exclusions_of(why)
         if not excluded:
@@ -133,7 +133,7 @@ def _selectors(excluded: tuple[Exclusion, ...]) -> Iterator[str]:
         yield f"{names} not selected by {owner}: {expression}"
 
 
-def _holder(exclusion: Exclusion, view: View) -> str:
+def _holder(exclusion: Exclusion, view: ClusterView) -> str:
     """The claim that has a device, with the pods that use it."""
     namespace, _, name = exclusion.detail.partition("/")
     claim = view.supply.claims.get((namespace, name))

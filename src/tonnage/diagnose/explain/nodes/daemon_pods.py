@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.remedies.edits import edits_for
 from tonnage.diagnose.remedies.patch import patch_of
@@ -36,7 +36,7 @@ _EVERYWHERE: Final = tuple(
 )
 
 
-def why_none(pod: Pod, view: View) -> str:
+def why_none(pod: Pod, view: ClusterView) -> str:
     """What keeps the pods from the nodes, those that say the same together; empty when nothing is seen."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, reasons in _refused(pod, view):
@@ -46,7 +46,7 @@ def why_none(pod: Pod, view: View) -> str:
     return "; ".join(sentences[:_MOST_TOLD]) + more
 
 
-def ways_to_some(pod: Pod, view: View) -> Iterator[Remedy]:
+def ways_to_some(pod: Pod, view: ClusterView) -> Iterator[Remedy]:
     """Changes with which the controller makes a pod for a node, each tried on its rules; no two alike."""
     by_action: dict[str, Remedy] = {}
     for name, reasons in _refused(pod, view):
@@ -63,13 +63,13 @@ def ways_to_some(pod: Pod, view: View) -> Iterator[Remedy]:
     yield from islice(by_action.values(), _MOST_TOLD)
 
 
-def _refused(pod: Pod, view: View) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+def _refused(pod: Pod, view: ClusterView) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     daemon = _daemon(pod)
     for name in islice(view.nodes, _MOST_ASKED):
         yield name, _keeping_out(daemon, view.nodes[name], view)
 
 
-def _keeping_out(daemon: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
+def _keeping_out(daemon: Pod, node: NodeView, view: ClusterView) -> tuple[Reason, ...]:
     verdict = NodeVerdicts(daemon, view).of(node.name)
     return tuple(
         reason for reason in verdict.reasons if isinstance(reason, TaintNotTolerated | NodeAffinityMismatch)

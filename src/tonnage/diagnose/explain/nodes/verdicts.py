@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tonnage.decide.kubernetes.requests import PODS, is_extended
 from tonnage.decide.kubernetes.scheduler.filtering import prepared, refusals_of
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.alignment import behind, kubelet_reasons
 from tonnage.diagnose.explain.nodes.claims import with_survey
 from tonnage.diagnose.explain.nodes.entries import entries_of
@@ -51,7 +51,7 @@ class NodeVerdicts(NodeList):
     """
 
     def __init__(
-        self, pod: Pod, view: View, alike: Callable[[], Iterable[Sequence[str]]] | None = None
+        self, pod: Pod, view: ClusterView, alike: Callable[[], Iterable[Sequence[str]]] | None = None
     ) -> None:
         self._pod = pod
         self._view = view
@@ -136,7 +136,7 @@ def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
     return tuple(by_amount)
 
 
-def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View) -> NodeVerdict:
+def _verdict(pod: Pod, node: NodeView, refusals: tuple[PluginRefusal, ...], view: ClusterView) -> NodeVerdict:
     reasons = [
         replace(_told_fully(reason, pod, node, view), hidden=index > 0)
         for index, refusal in enumerate(refusals)
@@ -182,7 +182,7 @@ def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
         yield reason
 
 
-def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
+def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: ClusterView) -> Reason:
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
         shown, holders_text = _held(node, reason.resource, pod, view)
         return replace(reason, holders=shown, message=f"{reason.message}{holders_text}")
@@ -195,7 +195,7 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     return _not_offered(reason, node, view)
 
 
-def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: View) -> Reason:
+def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: ClusterView) -> Reason:
     resource = reason.resource
     related = related_on(node.node, resource)
     if related:
@@ -209,7 +209,7 @@ def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: View) -> R
     return reason
 
 
-def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[tuple[Holder, ...], str]:
+def _held(node: NodeView, resource: str, pod: Pod, view: ClusterView) -> tuple[tuple[Holder, ...], str]:
     """Holders of a resource, as facts and as the end of a message; with them those whom it is kept for."""
     pairs = holders(node, resource)
     shown: list[Holder] = [Holder(name, amount) for name, amount in pairs[:_MOST_HOLDERS]]

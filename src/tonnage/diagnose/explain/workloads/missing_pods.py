@@ -17,7 +17,7 @@ from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.explain.workloads.pods import Family, family_of, groups_of, worst_of
 from tonnage.diagnose.explain.workloads.state import aside_reasons, refused_before, state_reasons
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
-from tonnage.model.kubernetes.workloads import Workload, WorkloadKey
+from tonnage.model.kubernetes.workloads import WorkloadKey, WorkloadState
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.workloads import WorkloadNotActedOn, WorkloadWantsNone
@@ -26,13 +26,13 @@ from tonnage.model.verdict import Explanation, PodGroup, Remedy, Subject, Verdic
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
 
 
-def find_workload(snapshot: Snapshot, key: WorkloadKey) -> Workload | None:
+def find_workload(snapshot: Snapshot, key: WorkloadKey) -> WorkloadState | None:
     """A workload of the snapshot, or None."""
     return next((workload for workload in snapshot.workloads if workload.key == key), None)
 
 
 def explain_workload(
-    workload: Workload, manifest: Manifest, snapshot: Snapshot, *, version: str = ""
+    workload: WorkloadState, manifest: Manifest, snapshot: Snapshot, *, version: str = ""
 ) -> Explanation:
     """The explanation of a workload of the cluster; `manifest` is its pod template.
 

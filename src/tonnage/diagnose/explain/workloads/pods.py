@@ -10,7 +10,7 @@ from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
-from tonnage.model.kubernetes.workloads import Workload, WorkloadKey
+from tonnage.model.kubernetes.workloads import WorkloadKey, WorkloadState
 from tonnage.model.verdict import Explanation, PodGroup, Subject, Verdict
 
 _DEEPEST: Final = 4
@@ -29,12 +29,12 @@ _WORST: Final = (Verdict.NEVER, Verdict.UNKNOWN, Verdict.NOT_NOW, Verdict.FITS)
 class Family:
     """A workload, the workloads that it made (newest first), and their pods."""
 
-    head: Workload
-    made: tuple[Workload, ...]
+    head: WorkloadState
+    made: tuple[WorkloadState, ...]
     pods: tuple[Pod, ...]
 
     @property
-    def everyone(self) -> tuple[Workload, ...]:
+    def everyone(self) -> tuple[WorkloadState, ...]:
         """The workload and those that it made."""
         return (self.head, *self.made)
 
@@ -44,13 +44,13 @@ class Family:
         return tuple(pod for pod in self.pods if not pod.finished and not pod.status.terminating)
 
 
-def family_of(workload: Workload, snapshot: Snapshot) -> Family:
+def family_of(workload: WorkloadState, snapshot: Snapshot) -> Family:
     """A workload with all that is made by it, however its owners are tangled."""
-    by_owner: dict[WorkloadKey, list[Workload]] = {}
+    by_owner: dict[WorkloadKey, list[WorkloadState]] = {}
     for other in snapshot.workloads:
         if other.owner is not None:
             by_owner.setdefault(other.owner, []).append(other)
-    members: dict[WorkloadKey, Workload] = {workload.key: workload}
+    members: dict[WorkloadKey, WorkloadState] = {workload.key: workload}
     edge = [workload.key]
     for _ in range(_DEEPEST):
         children = [child for key in edge for child in by_owner.get(key, ()) if child.key not in members]

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from tonnage.diagnose.explain.workloads.pods import Family
 from tonnage.model.kubernetes.cluster import Snapshot
-from tonnage.model.kubernetes.workloads import Workload
+from tonnage.model.kubernetes.workloads import WorkloadState
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
 from tonnage.model.reasons.reason import Reason
@@ -34,7 +34,7 @@ _State: TypeAlias = WorkloadDeadline | WorkloadEnded | WorkloadInOrder | Workloa
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OwnerMessage:
     """What the API server said to an owner that tried to make a pod, and whose object or Event holds it."""
 
     text: str
@@ -91,19 +91,19 @@ class Said:
         return Layer.QUOTA if _QUOTA.search(self.text) else Layer.ADMISSION
 
 
-def refused_before(family: Family, snapshot: Snapshot) -> Said | None:
+def refused_before(family: Family, snapshot: Snapshot) -> OwnerMessage | None:
     """The newest refusal that the workload, or what it made, has met."""
     for owner in reversed(family.everyone):
         stated = owner.condition("ReplicaFailure")
         if stated is not None and stated.reason == "FailedCreate":
-            return Said(stated.message[:_LONGEST], "condition ReplicaFailure", str(owner.key))
+            return OwnerMessage(stated.message[:_LONGEST], "condition ReplicaFailure", str(owner.key))
     keys = {owner.key for owner in family.everyone}
     events = [h for h in snapshot.happenings if h.about in keys and h.reason == "FailedCreate"]
     if not events:
         return None
     newest = max(events, key=lambda h: h.last.timestamp() if h.last else 0.0)
     text = newest.message.removeprefix(_PREFIX)[:_LONGEST]
-    return Said(text, "Event FailedCreate", str(newest.about))
+    return OwnerMessage(text, "Event FailedCreate", str(newest.about))
 
 
 def state_reasons(family: Family) -> Iterator[Reason]:
@@ -176,6 +176,6 @@ def aside_reasons(family: Family) -> Iterator[Reason]:
         yield _reason(family.head, WorkloadDeadline, message, "")
 
 
-def _reason(head: Workload, kind: type[_State], message: str, remedy: str) -> Reason:
+def _reason(head: WorkloadState, kind: type[_State], message: str, remedy: str) -> Reason:
     source = f"{head.key.kind} spec and status"
     return kind(subject=str(head.key), message=message, remedy=remedy, source=source)

@@ -8,8 +8,8 @@ from typing import Final
 
 from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import Item, at_path, is_variable, pods_of
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.items import ManifestObject, at_path, is_variable, pods_of
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue
@@ -25,7 +25,7 @@ _MISSING: Final = "Required value"
 _WHY: Final = "the API server refuses the object"
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on an object that is new to the server; a patch of one is none."""
     if world.server is None or not manifest.kind or _has_directive(manifest.value):
         return
@@ -57,7 +57,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
         yield Draft(ApiWarning(message=warning, warning=warning), (*manifest.path, *path))
 
 
-def _pod_faults(manifest: Item) -> set[str]:
+def _pod_faults(manifest: ManifestObject) -> set[str]:
     """What other rules say of pods' specs, in the server's words."""
     nothing: tuple[()] = ()
     is_pod = manifest.kind == "Pod"
@@ -68,7 +68,7 @@ def _pod_faults(manifest: Item) -> set[str]:
     }
 
 
-def _is_sketch(manifest: Item) -> bool:
+def _is_sketch(manifest: ManifestObject) -> bool:
     """Whether a pod is only outlined, as in a patch: there are no containers, or they lack their images."""
     containers = [container for site in pods_of(manifest) for _, container in site.containers()]
     if not containers:

@@ -10,8 +10,16 @@ from typing import Final
 
 from tonnage.diagnose.lint import selectors_cel
 from tonnage.diagnose.lint.finding import Draft, WrapEntries, field_draft
-from tonnage.diagnose.lint.items import Item, PodSite, at_path, is_variable, mapping, mappings, sequence
-from tonnage.diagnose.lint.world import Cluster, World
+from tonnage.diagnose.lint.items import (
+    ManifestObject,
+    PodSite,
+    at_path,
+    is_variable,
+    mapping,
+    mappings,
+    sequence,
+)
+from tonnage.diagnose.lint.world import LintCluster, LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
@@ -36,7 +44,7 @@ _COMPARED: Final = ("matchAttribute", "distinctAttribute")
 _ALTERNATIVES: Final = ("exactly", "firstAvailable")
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on a ResourceClaim, a ResourceClaimTemplate or a DeviceClass."""
     if manifest.group != _GROUP:
         return
@@ -53,7 +61,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     yield from _devices(devices, (*at, "devices"), manifest, world)
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Claims and templates that a pod names; those of the files are there as soon as they are applied."""
     for fault in claim_entry_faults(site.spec):
         if not is_variable(at_path(site.spec, fault.place)):
@@ -62,7 +70,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         yield from _absent(site, world, world.cluster)
 
 
-def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
+def _absent(site: PodSite, world: LintWorld, cluster: LintCluster) -> Iterator[Draft]:
     snapshot = cluster.ground.view.snapshot
     for index, claim in mappings(site.spec.get("resourceClaims")):
         for field, kind, there in (
@@ -90,7 +98,7 @@ def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
                 )
 
 
-def _devices(devices: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
+def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     requests = [*mappings(devices.get("requests"))]
     if len(requests) > _MOST_REQUESTS:
         message = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
@@ -126,7 +134,7 @@ def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]
             yield _invalid((*at, field), message, f"write the driver's: gpu.nvidia.com/{name[:32]}")
 
 
-def _request(request: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
+def _request(request: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     if manifest.api_version not in _WRAPPED:
         yield from _flat(request, at, manifest, world)
         return
@@ -152,7 +160,7 @@ def _request(request: JsonObject, at: Path, manifest: Item, world: World) -> Ite
         yield from _exact(sub, (*at, "firstAvailable", index), manifest, world)
 
 
-def _flat(request: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
+def _flat(request: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """v1beta1: the fields of a request stand directly under it."""
     if "exactly" in request:
         message, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
@@ -186,7 +194,7 @@ def _listed(words: tuple[str, ...]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _exact(request: JsonObject, at: Path, manifest: Item, world: World) -> Iterator[Draft]:
+def _exact(request: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """What one kind of device is asked by, wherever it stands."""
     name = request.get("deviceClassName")
     if not isinstance(name, str) or not name:
@@ -206,14 +214,14 @@ def _exact(request: JsonObject, at: Path, manifest: Item, world: World) -> Itera
     yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world, before)
 
 
-def _selectors_of(name: str, world: World) -> tuple[str, ...]:
+def _selectors_of(name: str, world: LintWorld) -> tuple[str, ...]:
     if world.cluster is None:
         return ()
     device_class = world.cluster.ground.view.supply.classes.get(name)
     return device_class.selectors if device_class is not None else ()
 
 
-def _class(name: str, place: Path, manifest: Item, world: World) -> Iterator[Draft]:
+def _class(name: str, place: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     if world.cluster is None or world.own("DeviceClass", "", name) is not None:
         return
     snapshot = world.cluster.ground.view.snapshot

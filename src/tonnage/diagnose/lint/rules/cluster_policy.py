@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Change, Draft, QuoteText, RenameKey, SetBare
-from tonnage.diagnose.lint.items import Item, at_path, mapping
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, SetBare, TextRepair
+from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.cluster_policy import Fields, policy_fields
@@ -28,7 +28,7 @@ _FULL_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)+")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9-]+")
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on a ClusterPolicy."""
     if manifest.kind != "ClusterPolicy" or manifest.group != "nvidia.com":
         return
@@ -87,7 +87,9 @@ class _Walk:
         return Draft(reason, at, why, change, on_key=True)
 
 
-def _invalid(at: Path, message: str, remedy: str = "", why: str = "", change: Change | None = None) -> Draft:
+def _invalid(
+    at: Path, message: str, remedy: str = "", why: str = "", change: TextRepair | None = None
+) -> Draft:
     return Draft(ClusterPolicyValueInvalid(message=message, remedy=remedy), at, why, change)
 
 
@@ -137,7 +139,7 @@ def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
             yield _invalid((*at, part, "image"), message, remedy)
 
 
-def _config_maps(manifest: Item, spec: JsonObject, at: Path, world: World) -> Iterator[Draft]:
+def _config_maps(manifest: ManifestObject, spec: JsonObject, at: Path, world: LintWorld) -> Iterator[Draft]:
     """ConfigMaps that it names. Its operator's namespace is not in it: any with one of the name will do."""
     for dotted, key_field in policy_fields().config_maps.items():
         steps = tuple(dotted.split("."))

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import PodSite, mapping
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.model.reasons.manifests import DeviceAnnotation
 
 _ASKS: Final = "nvidia.cdi.k8s.io"
@@ -19,7 +19,7 @@ _OPERATORS: Final = "gpu-operator"
 """The namespace that the chart's policy lets annotate by default, for the operator's own pods."""
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """A finding for each annotation that asks NVIDIA's NRI plugin for devices."""
     del world
     if site.manifest.namespace == _OPERATORS:

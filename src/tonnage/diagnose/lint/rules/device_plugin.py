@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import Item, mapping, mappings
+from tonnage.diagnose.lint.items import ManifestObject, mapping, mappings
 from tonnage.diagnose.lint.refused import PLACED, refused
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.device_plugin.schema import DevicePluginConfig
 from tonnage.documents.yaml.reader import Path
@@ -32,7 +32,7 @@ def is_config(value: JsonValue) -> bool:
     return "version" in value and bool({key.lower() for key in value} & _SECTIONS)
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Everything that the agent would refuse, and sharing that hides itself."""
     if manifest.kind in ("ConfigMap", ""):
         yield from _unreadable(manifest)
@@ -47,7 +47,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
     yield from _not_renamed(manifest)
 
 
-def _unreadable(manifest: Item) -> Iterator[Draft]:
+def _unreadable(manifest: ManifestObject) -> Iterator[Draft]:
     """A key of a ConfigMap that is meant to be such a configuration, and no YAML."""
     for key, text in mapping(manifest.value.get("data")).items():
         if not isinstance(text, str) or not all(word.search(text) for word in _MEANT):
@@ -63,7 +63,7 @@ def _unreadable(manifest: Item) -> Iterator[Draft]:
                 yield Draft(reason, path, problem.why, at=at)
 
 
-def _not_renamed(manifest: Item) -> Iterator[Draft]:
+def _not_renamed(manifest: ManifestObject) -> Iterator[Draft]:
     sharing = mapping(manifest.value.get("sharing"))
     for kind in ("timeSlicing", "mps"):
         block = mapping(sharing.get(kind))

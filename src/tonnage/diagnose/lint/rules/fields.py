@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, UnwrapEntry
-from tonnage.diagnose.lint.items import Item, is_variable
-from tonnage.diagnose.lint.world import FieldShape, World
+from tonnage.diagnose.lint.items import ManifestObject, is_variable
+from tonnage.diagnose.lint.world import FieldShape, LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
@@ -27,7 +27,7 @@ _GONE: Final[Mapping[Path, str]] = {
 """(list, field) that older versions had -> what to write now."""
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings at every depth of an object of a built-in kind."""
     group, _, version = manifest.api_version.rpartition("/")
     type_name = world.shapes.kinds.get((group, version, manifest.kind), "")
@@ -41,7 +41,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
 class _Walk:
     """Looks at an object along the fields of its type."""
 
-    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]], manifest: Item) -> None:
+    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]], manifest: ManifestObject) -> None:
         self._types = types
         self._manifest = manifest
 

@@ -13,9 +13,9 @@ from tonnage.decide.node.mig.compute import gpu_instances
 from tonnage.decide.node.mig.goal import INSTEAD
 from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
+from tonnage.diagnose.lint.items import ManifestObject, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.mig.layouts import MOST_DEVICES, MigParted, filtered_device, is_filter
 from tonnage.documents.yaml.reader import Path
 from tonnage.documents.yaml.source import validate
@@ -38,7 +38,7 @@ _EXPECTED: Final[Mapping[str | int, str]] = {
 }
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on a document with `mig-configs`, or that should have them."""
     if manifest.kind or manifest.path or not (_is_meant(manifest, world) or _is_misspelt(manifest.value)):
         return
@@ -61,7 +61,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
             earlier.append((index, entry))
 
 
-def _is_meant(manifest: Item, world: World) -> bool:
+def _is_meant(manifest: ManifestObject, world: LintWorld) -> bool:
     """A patch of a ConfigMap has no kind either."""
     named = manifest.sheet.host is None and manifest.sheet.name in world.mig_parted
     return _KEY in manifest.value or (named and not mapping(manifest.value.get("data")))

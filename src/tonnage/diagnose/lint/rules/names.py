@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import PodSite, mapping, mappings
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.reasons.admission import (
@@ -23,7 +23,7 @@ _ALWAYS = ("default",)
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class NeededObject:
     """An object that a pod needs, by its kind; `namespace` empty for kinds without."""
 
     kind: str
@@ -33,7 +33,7 @@ class Reference:
     reason: type[NameMissing]
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """A finding for each object that is certainly not there."""
     if world.cluster is None:
         return
@@ -61,7 +61,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         yield Draft(reason, reference.path)
 
 
-def references(site: PodSite) -> Iterator[Reference]:
+def references(site: PodSite) -> Iterator[NeededObject]:
     """Every object that must be there before the pod can run. Secrets are not looked for."""
     spec, space = site.spec, site.manifest.namespace
     fields: tuple[tuple[str, str, type[NameMissing], bool], ...] = (
@@ -74,7 +74,7 @@ def references(site: PodSite) -> Iterator[Reference]:
         if isinstance(name, str) and name and not (kind == "ServiceAccount" and name in _ALWAYS):
             if kind == "PriorityClass" and name.startswith("system-"):
                 continue
-            yield Reference(kind, space if namespaced else "", name, (*site.path, field), reason)
+            yield NeededObject(kind, space if namespaced else "", name, (*site.path, field), reason)
     yield from _volumes(site)
     for path, container in site.containers():
         for index, source in mappings(container.get("envFrom")):
@@ -86,7 +86,7 @@ def references(site: PodSite) -> Iterator[Reference]:
             yield from _config_map(value, (*path, "env", index, "valueFrom", "configMapKeyRef"), space)
 
 
-def _volumes(site: PodSite) -> Iterator[Reference]:
+def _volumes(site: PodSite) -> Iterator[NeededObject]:
     space = site.manifest.namespace
     for index, volume in mappings(site.spec.get("volumes")):
         at: Path = (*site.path, "volumes", index)
@@ -98,9 +98,9 @@ def _volumes(site: PodSite) -> Iterator[Reference]:
         name = mapping(volume.get("persistentVolumeClaim")).get("claimName")
         if isinstance(name, str) and name:
             path: Path = (*at, "persistentVolumeClaim", "claimName")
-            yield Reference("PersistentVolumeClaim", space, name, path, VolumeClaimUnknown)
+            yield NeededObject("PersistentVolumeClaim", space, name, path, VolumeClaimUnknown)
 
 
-def _config_map(value: object, at: Path, space: str) -> Iterator[Reference]:
+def _config_map(value: object, at: Path, space: str) -> Iterator[NeededObject]:
     if isinstance(value, dict) and isinstance(value.get("name"), str) and value.get("optional") is not True:
-        yield Reference("ConfigMap", space, value["name"], (*at, "name"), ConfigMapUnknown)
+        yield NeededObject("ConfigMap", space, value["name"], (*at, "name"), ConfigMapUnknown)

@@ -10,7 +10,7 @@ from tonnage.decide.node.labels.syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, SetText, field_draft
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
@@ -28,7 +28,7 @@ _VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution",)
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Findings on nodeSelector and node affinity."""
     selector = mapping(site.spec.get("nodeSelector"))
     if PRODUCT_LABEL in selector:
@@ -40,7 +40,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         yield from _requirement(requirement, path, world)
 
 
-def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[Draft]:
+def _requirement(expression: JsonObject, path: Path, world: LintWorld) -> Iterator[Draft]:
     operator, values = expression.get("operator"), sequence(expression.get("values"))
     at: Path = (*path, "values")
     if operator in ("Gt", "Lt") and len(values) == 1:
@@ -64,7 +64,7 @@ def _as_number(text: str) -> str:
     return f'write "{mib}": nvidia.com/gpu.memory is in MiB, without unit'
 
 
-def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
+def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
     if not isinstance(value, str) or len(value) > LONGEST or _is_on_a_node(value, world):
         return
     bare = _SUFFIX.sub("", value)
@@ -88,7 +88,7 @@ def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
     )
 
 
-def _is_on_a_node(value: str, world: World) -> bool:
+def _is_on_a_node(value: str, world: LintWorld) -> bool:
     if world.cluster is None:
         return False
     return any(

@@ -17,7 +17,7 @@ from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.node_terms import terms
-from tonnage.diagnose.lint.world import Cluster, World
+from tonnage.diagnose.lint.world import LintCluster, LintWorld
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
@@ -42,7 +42,7 @@ _WELL_KNOWN: Final = "node.kubernetes.io/"
 _BELOW: Final = (Layer.SCHEDULER, Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Findings on a pod against the nodes of a cluster, those that come first in the scheduler's order."""
     cluster = world.cluster
     if cluster is None or not cluster.ground.view.nodes:
@@ -67,7 +67,7 @@ def _as_pod(site: PodSite) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": site.spec}
 
 
-def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: Cluster) -> Iterator[Draft]:
+def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: LintCluster) -> Iterator[Draft]:
     selected = [node for node in nodes if node_is_selected(pod, node)]
     if not selected:
         yield from _unselected(site, pod, nodes)
@@ -143,7 +143,7 @@ def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) ->
     return Draft(reason, path)
 
 
-def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
+def _not_advertised(site: PodSite, name: str, cluster: LintCluster) -> Draft:
     view = cluster.ground.view
     related = related_names(name, view)
     message = f"no node offers {name}"
@@ -215,7 +215,7 @@ def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Dr
         yield Draft(reason, at, severity=severity)
 
 
-def _engine(site: PodSite, manifest: Manifest, world: World, cluster: Cluster) -> Iterator[Draft]:
+def _engine(site: PodSite, manifest: Manifest, world: LintWorld, cluster: LintCluster) -> Iterator[Draft]:
     """What only the engine knows: amounts, spreading, other pods, claims."""
     ground = cluster.ground
     if manifest.pod.claims:

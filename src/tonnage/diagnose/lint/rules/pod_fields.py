@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from tonnage.diagnose.lint.finding import Draft, field_draft
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.pods.fields import field_faults, pod_level_faults
 from tonnage.documents.pods.placement import placement_faults
 from tonnage.model.reasons.admission import PodFieldInvalid, PodLevelResource, PodPlacementInvalid
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Findings on fields that are refused whatever the cluster is."""
     for fault in pod_level_faults(site.spec):
         yield field_draft(PodLevelResource, fault, site, on_key=True)

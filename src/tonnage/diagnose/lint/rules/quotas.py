@@ -13,9 +13,9 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, RenameKey
-from tonnage.diagnose.lint.items import Item, mapping, mappings
+from tonnage.diagnose.lint.items import ManifestObject, mapping, mappings
 from tonnage.diagnose.lint.resource_names import name_drafts
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonObject, JsonValue
@@ -46,7 +46,7 @@ _OF_DRA: Final = ("deviceclass.resource.k8s.io/", "requests.deviceclass.resource
 _STORAGE: Final = ".storageclass.storage.k8s.io/"
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on a ResourceQuota or a LimitRange."""
     if manifest.api_version != "v1":
         return
@@ -66,7 +66,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
             yield from _limit(limit, at, manifest)
 
 
-def _quota(manifest: Item, world: World) -> Iterator[Draft]:
+def _quota(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     hard = mapping(mapping(manifest.value.get("spec")).get("hard"))
     at: Path = (*manifest.path, "spec", "hard")
     hami = any(_HAMI.fullmatch(key) for key in hard)
@@ -98,7 +98,7 @@ def _is_counted(key: str) -> bool:
     return key.startswith((*_COUNTED, "requests.")) or any(part in key for part in (*_OF_DRA, _STORAGE))
 
 
-def _without_effect(key: str, hard: JsonObject, place: Path, manifest: Item) -> Draft:
+def _without_effect(key: str, hard: JsonObject, place: Path, manifest: ManifestObject) -> Draft:
     bare = key.removeprefix("limits.")
     right = f"requests.{bare}"
     change = RenameKey(place, right) if right not in hard else None
@@ -125,7 +125,7 @@ def _name_drafts(name: str, place: Path) -> Iterator[Draft]:
         yield from name_drafts(name, place)
 
 
-def _whole(key: str, value: JsonValue, place: Path, manifest: Item) -> Iterator[Draft]:
+def _whole(key: str, value: JsonValue, place: Path, manifest: ManifestObject) -> Iterator[Draft]:
     amount = _amount(value)
     if amount is None:
         yield _unreadable(key, value, place)
@@ -152,7 +152,12 @@ def _unreadable(name: str, value: JsonValue, place: Path) -> Draft:
 
 
 def _not_integer(
-    message: str, name: str, value: JsonValue, place: Path, manifest: Item, severity: Severity | None
+    message: str,
+    name: str,
+    value: JsonValue,
+    place: Path,
+    manifest: ManifestObject,
+    severity: Severity | None,
 ) -> Draft:
     reason = ResourceNotInteger(
         subject=manifest.subject,
@@ -165,7 +170,7 @@ def _not_integer(
     return Draft(reason, place, severity=severity)
 
 
-def _gap(hard: JsonObject, place: Path, manifest: Item, world: World) -> Iterator[Draft]:
+def _gap(hard: JsonObject, place: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """A quota on whole GPUs covers no other name that a GPU is had by."""
     if f"requests.{GPU}" not in hard:
         return
@@ -189,7 +194,7 @@ def _gap(hard: JsonObject, place: Path, manifest: Item, world: World) -> Iterato
     yield Draft(reason, place, severity=None if offered is None else Severity.WARNING, on_key=True)
 
 
-def _ways_in(world: World) -> frozenset[str] | None:
+def _ways_in(world: LintWorld) -> frozenset[str] | None:
     """By what other names the cluster has GPUs; None when no cluster is known."""
     if world.cluster is None:
         return None
@@ -205,7 +210,7 @@ def _ways_in(world: World) -> frozenset[str] | None:
     return frozenset(ways)
 
 
-def _limit(limit: JsonObject, at: Path, manifest: Item) -> Iterator[Draft]:
+def _limit(limit: JsonObject, at: Path, manifest: ManifestObject) -> Iterator[Draft]:
     kind = limit.get("type")
     parts = {name: mapping(limit.get(name)) for name in ("min", "max", "default", "defaultRequest")}
     for part, values in parts.items():

@@ -12,9 +12,9 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose import quantities
 from tonnage.diagnose.lint.finding import Draft, MoveToLimits
-from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, resources_of
+from tonnage.diagnose.lint.items import ManifestObject, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.resource_names import name_drafts
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.pods.container_fields import claim_name_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
@@ -33,7 +33,7 @@ from tonnage.model.reasons.placements import WholeAndShared
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 
 
-def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on what a custom kind asks for outside of a pod's spec, such as a model server's."""
     if not manifest.kind or world.shapes.knows(manifest.api_version, manifest.kind):
         return
@@ -47,7 +47,7 @@ def of_manifest(manifest: Item, world: World) -> Iterator[Draft]:
                     yield from name_drafts(name, (*at, section, name))
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Findings on the amounts, names and claims of every container."""
     places: dict[str, Path] = {}
     for path, container in site.containers():

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, field_draft
 from tonnage.diagnose.lint.items import PodSite, mappings
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import LintWorld
 from tonnage.documents.pods.fields import toleration_faults
 from tonnage.model.reasons.admission import TolerationInvalid
 from tonnage.model.severity import Severity
@@ -19,7 +19,7 @@ _WITHOUT: Final = 35
 """The last minor version of which it is known that Gt and Lt are refused."""
 
 
-def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Findings on each toleration."""
     for fault in toleration_faults(site.spec):
         yield field_draft(TolerationInvalid, fault, site)

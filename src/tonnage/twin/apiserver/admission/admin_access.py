@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import FieldError, forbidden
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mappings, text
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.storage.store import Store
 
 _LABEL: Final = "resource.kubernetes.io/admin-access"
@@ -24,7 +24,7 @@ _RESULTS: Final = ("status", "allocation", "devices", "results")
 
 
 def admin_access_problems(
-    store: Store, request: Request, obj: JsonObject, old: JsonObject | None
+    store: Store, request: ApiRequest, obj: JsonObject, old: JsonObject | None
 ) -> tuple[FieldError, ...]:
     """What is wrong with wishes for such access in a namespace that has none: at most one error."""
     if request.resource not in _REQUESTS:

@@ -18,22 +18,22 @@ from tonnage.model.kubernetes.well_known import MIRROR, NOT_READY
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.admission.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.admission.limits import LimitBounds, LimitDefaults
-from tonnage.twin.apiserver.admission.pod_security import PodSecurity
+from tonnage.twin.apiserver.admission.pod_security import PodSecurityPlugin
 from tonnage.twin.apiserver.admission.quotas import ResourceQuotas
 from tonnage.twin.apiserver.admission.runtime_classes import RuntimeClasses, RuntimeOverheads
 from tonnage.twin.apiserver.admission.service_accounts import ServiceAccounts
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.ownership.field_manager import Ownership
+from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
 from tonnage.twin.apiserver.pods.topology_labels import TopologyLabels
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
-from tonnage.twin.apiserver.rbac.decisions import Authority
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE, NODE, POD
 from tonnage.twin.apiserver.resources import Registry
-from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
+from tonnage.twin.apiserver.statuses import StatusCause, forbidden, not_found, shown_name
 from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.strategies.services import ServiceAddresses
-from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
+from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhookPlugin, ValidatingWebhookPlugin
 
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
@@ -41,10 +41,10 @@ _TOLERATED_S: Final = 300
 _EVICTING_TAINTS: Final = (NOT_READY, "node.kubernetes.io/unreachable")
 
 
-class Plugin(Protocol):
+class AdmissionPlugin(Protocol):
     """One admission plugin. `old` is None on create; `obj` is None on delete."""
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Return to let the request pass. Raises ApiError to refuse it."""
         ...
 
@@ -56,7 +56,7 @@ class NamespaceLifecycle:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse a write outside a living namespace, and the deletion of a namespace that must live."""
         if request.verb == "delete" and request.resource == NAMESPACE and request.name in IMMORTAL:
             raise forbidden(NAMESPACE, request.name, "this namespace may not be deleted")
@@ -72,7 +72,7 @@ class NamespaceLifecycle:
                 request.name or shown_name(obj),
                 f"unable to create new content in namespace {request.namespace} "
                 "because it is being terminated",
-                causes=[Cause("NamespaceTerminating", ending, "metadata.namespace")],
+                causes=[StatusCause("NamespaceTerminating", ending, "metadata.namespace")],
             )
 
 
@@ -82,7 +82,7 @@ class Priority:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Resolve a new pod's class; check that a class does not become a second default, nor goes."""
         if obj is None and request.resource == PRIORITY_CLASS and request.name in SYSTEM_PRIORITIES:
             why = "this is a system priority class and cannot be deleted"
@@ -111,7 +111,7 @@ class Priority:
         ]
         return min(defaults, key=lambda row: number(row, "value"), default=None)
 
-    def _resolve(self, request: Request, pod: JsonObject) -> None:
+    def _resolve(self, request: ApiRequest, pod: JsonObject) -> None:
         name = text(pod, "spec", "priorityClassName")
         if name:
             stored = self._store.get(PRIORITY_CLASS, ("", name))
@@ -142,14 +142,14 @@ class Priority:
         put(pod, value, "spec", "priority")
         put(pod, policy, "spec", "preemptionPolicy")
 
-    def _refused(self, request: Request, pod: JsonObject, why: str) -> Exception:
+    def _refused(self, request: ApiRequest, pod: JsonObject, why: str) -> Exception:
         return forbidden(request.resource, shown_name(pod), why)
 
 
 class NodeTaint:
     """A new node takes no pods before the node controller has seen it ready."""
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Taint a new node. Source: plugin/pkg/admission/nodetaint."""
         if request.resource != NODE or obj is None or old is not None or request.subresource:
             return
@@ -163,7 +163,7 @@ class NodeTaint:
 class PodDefaults:
     """A new pod's service account, and how long it stays on a node that is lost."""
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Complete a new pod, and give one that is changed back what it must not lose."""
         if request.resource != POD or obj is None or request.subresource:
             return
@@ -186,10 +186,10 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 
 def default_plugins(
-    store: Store, registry: Registry, codec: Codec, suffix: Callable[[], str], authority: Authority
-) -> tuple[Plugin, ...]:
+    store: Store, registry: Registry, codec: Codec, suffix: Callable[[], str], authority: Authorizers
+) -> tuple[AdmissionPlugin, ...]:
     """The plugins that complete objects, in upstream's order. `suffix` makes ends of names."""
-    own: tuple[Plugin, ...] = (
+    own: tuple[AdmissionPlugin, ...] = (
         NamespaceLifecycle(store),
         LimitDefaults(store),
         PodDefaults(),
@@ -200,19 +200,19 @@ def default_plugins(
         RuntimeClasses(store),
         TopologyLabels(store),
     )
-    return (*own, MutatingWebhooks(store, registry, codec, own, authority), ServiceAddresses(store))
+    return (*own, MutatingWebhookPlugin(store, registry, codec, own, authority), ServiceAddresses(store))
 
 
 def default_gates(
-    store: Store, registry: Registry, codec: Codec, ownership: Ownership, authority: Authority
-) -> tuple[Plugin, ...]:
+    store: Store, registry: Registry, codec: Codec, ownership: FieldOwnership, authority: Authorizers
+) -> tuple[AdmissionPlugin, ...]:
     """The plugins that are asked of valid objects, in upstream's order."""
     return (
         LimitBounds(store),
-        PodSecurity(store),
+        PodSecurityPlugin(store),
         ClaimGrowth(store),
         RuntimeOverheads(store),
         AdmissionPolicies(store, registry, codec, authority),
-        ValidatingWebhooks(store, registry, codec, authority),
+        ValidatingWebhookPlugin(store, registry, codec, authority),
         ResourceQuotas(store, ownership),
     )

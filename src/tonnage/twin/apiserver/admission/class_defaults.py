@@ -13,7 +13,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, put, text, texts
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS, OLD_INGRESS_CLASS, OLD_STORAGE_CLASS
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import CLAIM, VOLUME
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store
@@ -45,7 +45,7 @@ class ClassDefaults:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Set the class of what names none, and the finalizer."""
         if request.subresource or obj is None or old is not None:
             return
@@ -78,7 +78,7 @@ class ClaimGrowth:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Raises ApiError 403 for a claim that may not grow."""
         if request.resource != CLAIM or request.subresource or obj is None or old is None:
             return

@@ -18,7 +18,7 @@ from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
 from tonnage.model.kubernetes.policies import LimitRange
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.reading.cluster import snapshot_from
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store
@@ -36,7 +36,7 @@ class LimitDefaults:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Complete a new pod."""
         if request.resource != POD or request.subresource or obj is None or old is not None:
             return
@@ -72,7 +72,7 @@ class LimitBounds:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse a new pod, or a new or changed claim, that is out of range."""
         if request.subresource or obj is None or request.resource not in (POD, CLAIM):
             return
@@ -89,7 +89,7 @@ class LimitBounds:
 
 
 def _refusals(
-    request: Request, obj: JsonObject, ranges: tuple[LimitRange, ...]
+    request: ApiRequest, obj: JsonObject, ranges: tuple[LimitRange, ...]
 ) -> tuple[AdmissionRefusal, ...]:
     if request.resource == CLAIM:
         requested = _canonical(mapping(obj, "spec", "resources", "requests"))

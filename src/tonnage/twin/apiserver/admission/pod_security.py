@@ -10,9 +10,9 @@ from typing import Final
 
 from tonnage.decide.kubernetes.admission.pod_security import (
     PREFIX,
-    Demand,
     Insecure,
-    Policy,
+    PodSecurityLevel,
+    PodSecurityPolicy,
     against,
     policy_of,
 )
@@ -22,7 +22,7 @@ from tonnage.decide.kubernetes.api.selectors import labels_of
 from tonnage.decide.kubernetes.api.strategies.pods import TEMPLATES
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.storage.store import Store
@@ -33,13 +33,13 @@ _MOST_PODS: Final = 3000
 _LOOKED_AT: Final = ("", "ephemeralcontainers")
 
 
-class PodSecurity:
+class PodSecurityPlugin:
     """Asked of pods, of what has a template of pods, and of namespaces."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse what the namespace enforces; warn and note for the audit as it wants."""
         if obj is None or request.subresource not in _LOOKED_AT:
             return
@@ -51,7 +51,7 @@ class PodSecurity:
             return
         namespace = self._store.get(NAMESPACE, ("", request.namespace))
         policy = policy_of(labels_of(namespace.object if namespace is not None else {}))
-        if policy == Policy():
+        if policy == PodSecurityPolicy():
             return
         if path is not None:
             template = mapping(obj, *path)
@@ -64,9 +64,9 @@ class PodSecurity:
             if violation is not None:
                 raise forbidden(POD, text(obj, "metadata", "name"), violation.text)
 
-    def _namespace(self, request: Request, namespace: JsonObject, old: JsonObject | None) -> None:
+    def _namespace(self, request: ApiRequest, namespace: JsonObject, old: JsonObject | None) -> None:
         policy = policy_of(labels_of(namespace))
-        before = policy_of(labels_of(old)) if old is not None else Policy()
+        before = policy_of(labels_of(old)) if old is not None else PodSecurityPolicy()
         name = text(namespace, "metadata", "name")
         if policy.unread and policy.unread != before.unread:
             faults = tuple(
@@ -81,7 +81,7 @@ class PodSecurity:
         for words in self._misfits(name, new):
             request.notes.warn(words)
 
-    def _misfits(self, namespace: str, demand: Demand) -> Iterator[str]:
+    def _misfits(self, namespace: str, demand: PodSecurityLevel) -> Iterator[str]:
         """Warnings of pods that are there already."""
         pods = _one_of_each_owner([stored.object for stored in self._store.list(POD, namespace=namespace)])
         names: dict[str, list[str]] = {}
@@ -102,7 +102,9 @@ class PodSecurity:
         yield from sorted(f"{_counted(violation)}: {why}" for why, violation in names.items())
 
 
-def _warn_and_audit(request: Request, policy: Policy, template: JsonObject, *, refused: bool = False) -> None:
+def _warn_and_audit(
+    request: ApiRequest, policy: PodSecurityPolicy, template: JsonObject, *, refused: bool = False
+) -> None:
     audited = against(template, policy.audit, minor=MINOR)
     if audited is not None:
         request.notes.audit[f"{PREFIX}audit-violations"] = _would(audited)

@@ -31,8 +31,8 @@ from tonnage.model.kubernetes.quantity import quantity_format
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.apiserver.admission.limits import written_manifest
-from tonnage.twin.apiserver.ownership.field_manager import Ownership
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store, Stored
@@ -50,11 +50,11 @@ class ResourceQuotas:
     What a status says is used is believed: only what it does not say yet is counted here.
     """
 
-    def __init__(self, store: Store, ownership: Ownership) -> None:
+    def __init__(self, store: Store, ownership: FieldOwnership) -> None:
         self._store = store
         self._ownership = ownership
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse an object that costs too much, dry runs too; charge one that does not."""
         if obj is None or not request.namespace or not _may_cost(request, obj, old):
             return
@@ -70,7 +70,7 @@ class ResourceQuotas:
             for quota_object, quota in zip(stored, quotas, strict=True):
                 self._charge(quota_object, quota, write)
 
-    def _counted(self, request: Request, stored: Stored) -> Quota:
+    def _counted(self, request: ApiRequest, stored: Stored) -> Quota:
         """A quota, with what is used of it."""
         [quota] = snapshot_from([stored.as_type(ResourceQuota)]).quotas
         unsaid = quota.hard.keys() - quota.used.keys()
@@ -101,7 +101,7 @@ class ResourceQuotas:
         self._store.update(RESOURCE_QUOTA, (quota.namespace, quota.name), obj, read=stored)
 
 
-def _may_cost(request: Request, obj: JsonObject, old: JsonObject | None) -> bool:
+def _may_cost(request: ApiRequest, obj: JsonObject, old: JsonObject | None) -> bool:
     """Whether a write is one that quotas are asked about."""
     if request.subresource:
         return (request.subresource, request.resource) == ("status", CLAIM)
@@ -154,7 +154,7 @@ def _charges(resource: Resource, obj: JsonObject) -> Charges:
 
 
 def _refusals(
-    request: Request, obj: JsonObject, write: _Write, quotas: list[Quota]
+    request: ApiRequest, obj: JsonObject, write: _Write, quotas: list[Quota]
 ) -> Iterable[AdmissionRefusal]:
     snapshot = Snapshot(quotas=tuple(quotas))
     if write.pod is not None:

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put
 from tonnage.model.kubernetes.quantity import parse_quantity
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.statuses import StatusError, forbidden, shown_name
 from tonnage.twin.apiserver.storage.store import Resource, Store
@@ -27,7 +27,7 @@ class RuntimeClasses:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Add what the class says. Raises ApiError 403 when the pod says otherwise."""
         if obj is None or old is not None or request.resource != POD or request.subresource:
             return
@@ -47,7 +47,7 @@ class RuntimeOverheads:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse an overhead of the pod's own. Raises ApiError 403."""
         if obj is None or old is not None or request.resource != POD or request.subresource:
             return

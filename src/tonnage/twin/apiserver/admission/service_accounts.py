@@ -12,7 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, text
 from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.twin.apiserver.rbac.pod_references import secret_names
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import POD, SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import forbidden, shown_name
 from tonnage.twin.apiserver.storage.store import Store
@@ -48,7 +48,7 @@ class ServiceAccounts:
         self._store = store
         self._suffix = suffix
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Complete a new pod; refuse one whose account is missing, or has not the secrets that it names."""
         debugs = request.subresource == "ephemeralcontainers"
         if request.resource != POD or obj is None or (not debugs and (old or request.subresource)):

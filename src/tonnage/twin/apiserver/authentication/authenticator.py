@@ -36,7 +36,7 @@ _BOUND: Final = (("secret", "Secret"), ("pod", "Pod"), ("node", "Node"))
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TokenOwner:
     """Whose token it is, and which of the audiences that were asked for it is for."""
 
     user: User
@@ -61,14 +61,14 @@ class Authenticator:
         """Know these tokens from now on, and no others by heart."""
         self._users = {_digest(token): user for token, user in users.items()}
 
-    def owner_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Known:
+    def owner_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> TokenOwner:
         """Whose token it is. Raises TokenError."""
         digest = _digest(token)
         for by_heart, user in self._users.items():
             if hmac.compare_digest(by_heart, digest):
                 if ISSUER not in audiences:
                     raise TokenError("")
-                return Known(user, (ISSUER,))
+                return TokenOwner(user, (ISSUER,))
         claims = self._signed(token, digest)
         own = audiences_of(claims)
         meant = tuple(audience for audience in own if audience in audiences)
@@ -76,7 +76,7 @@ class Authenticator:
             targets = listed(audiences)
             raise TokenError(f"token audiences {listed(own)} is invalid for the target audiences {targets}")
         self._check_times(claims)
-        return Known(self._account(claims), meant)
+        return TokenOwner(self._account(claims), meant)
 
     def _signed(self, token: str, digest: bytes) -> JsonObject:
         """Claims of ours; those that were checked once are remembered."""

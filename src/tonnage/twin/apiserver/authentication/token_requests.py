@@ -18,11 +18,11 @@ from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.ownership.field_manager import put_entries
-from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.pipeline import WritePipeline
 from tonnage.twin.apiserver.preconditions import check_name
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
 from tonnage.twin.apiserver.storage.store import Store
 from tonnage.wire.schema import KindRow
@@ -31,7 +31,7 @@ _GROUP: Final = "authentication.k8s.io"
 _ROW: Final = KindRow(
     _GROUP, "v1", "TokenRequest", "serviceaccounts", "", True, ("create",), "authentication/v1.TokenRequest"
 )
-_SERVED: Final = Served(_ROW, "")
+_SERVED: Final = ServedResource(_ROW, "")
 _PLURALS: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 _ISSUED: Final = "authentication.kubernetes.io/issued-credential-id"
 _PROJECTED_S: Final = 3607
@@ -42,13 +42,13 @@ _EXTENDED_S: Final = 365 * 24 * 3600
 class TokenRequests:
     """Makes them."""
 
-    def __init__(self, store: Store, clock: Clock, pipeline: Pipeline, key: TokenKey) -> None:
+    def __init__(self, store: Store, clock: Clock, pipeline: WritePipeline, key: TokenKey) -> None:
         self._store = store
         self._clock = clock
         self._pipeline = pipeline
         self._key = key
 
-    async def answer(self, request: Request, body: JsonValue) -> JsonObject:
+    async def answer(self, request: ApiRequest, body: JsonValue) -> JsonObject:
         """The request with its token. Raises ApiError 400, 403, 404, 409, 422."""
         codec = self._pipeline.codec
         token_body, warnings = codec.decode(_SERVED, body, request.options.field_validation)
@@ -90,7 +90,7 @@ class TokenRequests:
         answer: JsonObject = {**token_body, "status": {"token": token, "expirationTimestamp": until}}
         return self._store.shapes.shaped(answer, _ROW.type)
 
-    def _check_metadata(self, request: Request, metadata: JsonObject) -> None:
+    def _check_metadata(self, request: ApiRequest, metadata: JsonObject) -> None:
         if text(metadata, "namespace") not in ("", request.namespace):
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
@@ -100,7 +100,7 @@ class TokenRequests:
             fault = invalid("metadata.name", name, "must match the service account name if specified")
             raise InvalidError(invalid_status(_ROW, request.name, (fault,)))
 
-    def _bound(self, request: Request, reference: JsonObject) -> JsonObject:
+    def _bound(self, request: ApiRequest, reference: JsonObject) -> JsonObject:
         """The claims about the object that the token is bound to. Raises ApiError."""
         kind, version = text(reference, "kind"), text(reference, "apiVersion")
         group, _, last = version.rpartition("/") if version.count("/") < 2 else ("", "", "")
@@ -135,7 +135,7 @@ class TokenRequests:
             return {}
         return {"node": _reference(node.object) if node is not None else {"name": name}}
 
-    def _claims(self, request: Request, uid: str, spec: JsonObject, bound: JsonObject) -> JsonObject:
+    def _claims(self, request: ApiRequest, uid: str, spec: JsonObject, bound: JsonObject) -> JsonObject:
         now = int(self._clock.now().timestamp())
         lives_s = number(spec, "expirationSeconds")
         private: JsonObject = {

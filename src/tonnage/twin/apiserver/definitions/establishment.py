@@ -14,13 +14,13 @@ from tonnage.model.json_access import at, copied, flag, mapping, mappings, numbe
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, names_status, with_condition
-from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
-from tonnage.twin.apiserver.requests import Options, Request
+from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership, put_entries
+from tonnage.twin.apiserver.requests import ApiRequest, Options
 from tonnage.twin.apiserver.resource_names import DEFINITION
 from tonnage.twin.apiserver.resources import (
     CustomVersion,
     Registry,
-    Served,
+    ServedResource,
     scale_subresource,
     status_subresource,
 )
@@ -41,7 +41,7 @@ class Definitions:
         store: Store,
         registry: Registry,
         clock: Clock,
-        ownership: Ownership,
+        ownership: FieldOwnership,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -114,7 +114,7 @@ class Definitions:
         assert served is not None
         name = text(obj, "metadata", "name")
         options = Options(field_manager="kube-apiserver")
-        request = Request("update", served, "", name, "status", options)
+        request = ApiRequest("update", served, "", name, "status", options)
         put_entries(obj, self._ownership.updated(request, obj, stored.object, None))
         return self._store.update(DEFINITION, ("", name), obj, read=stored)
 
@@ -169,7 +169,7 @@ def _condition_facts(condition: JsonObject) -> JsonObject:
     return {key: value for key, value in condition.items() if key not in ("type", "status")}
 
 
-def versions_of(definition: JsonObject) -> Iterator[Served]:
+def versions_of(definition: JsonObject) -> Iterator[ServedResource]:
     """The resources that a definition serves, under the names that it was given."""
     if not is_established(definition):
         return
@@ -197,7 +197,7 @@ def versions_of(definition: JsonObject) -> Iterator[Served]:
             revision=_EVER if len(versions) > 1 else written,
         )
         list_kind = text(spec, "names", "listKind") or f"{row.kind}List"
-        yield Served(row, list_kind, custom, frozenset(entry.name for entry in row.subresources))
+        yield ServedResource(row, list_kind, custom, frozenset(entry.name for entry in row.subresources))
 
 
 def _row(spec: JsonObject, version: str, declared: JsonObject) -> KindRow:

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.definitions.establishment import version_priority
 from tonnage.twin.apiserver.discovery.group_order import group_order
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.wire.schema import KindRow, Subresource
 
 
-def ordered_groups(registry: Registry) -> dict[str, dict[str, list[Served]]]:
+def ordered_groups(registry: Registry) -> dict[str, dict[str, list[ServedResource]]]:
     """Resources by group and version, the groups in the order in which they are told."""
     groups = registry.group_versions()
     return {name: groups[name] for name in sorted(groups, key=group_order)}
@@ -51,7 +51,7 @@ def aggregated(registry: Registry, *, core: bool) -> JsonObject:
     }
 
 
-def _discovered(served: Served) -> JsonObject:
+def _discovered(served: ServedResource) -> JsonObject:
     row = served.row
     entry: JsonObject = {
         "resource": row.plural,
@@ -72,7 +72,7 @@ def _discovered(served: Served) -> JsonObject:
     return entry
 
 
-def _response_kind(served: Served, answered: KindRow | Subresource) -> JsonObject:
+def _response_kind(served: ServedResource, answered: KindRow | Subresource) -> JsonObject:
     """The kind of answers; of built-in kinds it has a group and a version only where those are others."""
     group, version = answered.group, answered.version
     if served.custom is None and (group, version) == (served.row.group, served.row.version):
@@ -86,7 +86,7 @@ def core_versions(host: str) -> JsonObject:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": reached}
 
 
-def group_list(groups: dict[str, dict[str, list[Served]]]) -> JsonObject:
+def group_list(groups: dict[str, dict[str, list[ServedResource]]]) -> JsonObject:
     """Every named group with its versions."""
     listed: list[JsonValue] = [_group(name, list(versions)) for name, versions in groups.items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
@@ -105,7 +105,7 @@ def _group(name: str, versions: Iterable[str]) -> JsonObject:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def resource_list(group_version: str, resources: list[Served]) -> JsonObject:
+def resource_list(group_version: str, resources: list[ServedResource]) -> JsonObject:
     """The resources of a group version, and their parts."""
     listed: list[JsonValue] = []
     for served in resources:
@@ -130,14 +130,14 @@ def resource_list(group_version: str, resources: list[Served]) -> JsonObject:
     return {"kind": "APIResourceList", **version, "groupVersion": group_version, "resources": listed}
 
 
-def _storage_hash(served: Served) -> str:
+def _storage_hash(served: ServedResource) -> str:
     """Tells as what a kind is stored, whatever its versions."""
     group, _, version = served.stored_version.rpartition("/")
     digest = hashlib.sha256(f"{group}/{version}/{served.row.kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
 
-def _listed_part(served: Served, sub: Subresource) -> JsonObject:
+def _listed_part(served: ServedResource, sub: Subresource) -> JsonObject:
     return {
         "name": f"{served.row.plural}/{sub.name}",
         "singularName": "",

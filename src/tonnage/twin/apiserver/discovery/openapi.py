@@ -19,7 +19,7 @@ from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.discovery.descriptions import Descriptions, public_name
 from tonnage.twin.apiserver.discovery.openapi_custom import unfold
 from tonnage.twin.apiserver.discovery.openapi_second import second_openapi
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.wire.schema import Field, Schema
 
 _SCALARS: Final[dict[str, JsonObject]] = {
@@ -108,7 +108,7 @@ class OpenApi:
         """The one document of the second OpenAPI."""
         return second_openapi(self._make(path, resources) for path, resources in self._groups().items())
 
-    def _groups(self) -> dict[str, list[Served]]:
+    def _groups(self) -> dict[str, list[ServedResource]]:
         """What is served, by group and version as paths name them."""
         return {
             (f"apis/{group}/{version}" if group else f"api/{version}"): resources
@@ -116,13 +116,13 @@ class OpenApi:
             for version, resources in versions.items()
         }
 
-    def _all(self) -> dict[str, list[Served]]:
+    def _all(self) -> dict[str, list[ServedResource]]:
         """What each document is of: kinds of a version, or nothing but a path at which groups are told."""
         versions = self._groups()
         bare_paths = (*_PATHS, *{path.rpartition("/")[0] for path in versions})
         return {**{path: [] for path in bare_paths}, **versions}
 
-    def _make(self, path: str, resources: list[Served]) -> JsonObject:
+    def _make(self, path: str, resources: list[ServedResource]) -> JsonObject:
         schemas = _Schemas(self._registry.schema, Descriptions())
         schemas.add_named(_PATCH, {"type": "object"})
         paths: JsonObject = {}
@@ -132,13 +132,13 @@ class OpenApi:
         return {**_HEAD, "paths": paths, "components": {"schemas": schemas.schemas}}
 
 
-def _tag(path: str, resources: list[Served]) -> str:
+def _tag(path: str, resources: list[ServedResource]) -> str:
     # Clients keep a document as long as its hash stays: it changes with what custom kinds look like.
     facts = [[served.row.kind, served.custom.schema if served.custom else None] for served in resources]
     return hashlib.sha512(msgspec.json.encode([path, facts])).hexdigest().upper()
 
 
-def _paths(path: str, served: Served) -> JsonObject:
+def _paths(path: str, served: ServedResource) -> JsonObject:
     row = served.row
     kind: JsonObject = {"group": row.group, "version": row.version, "kind": row.kind}
     base = f"/{path}/namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"/{path}/{row.plural}"
@@ -186,7 +186,7 @@ class _Schemas:
         self._schema = schema
         self._descriptions = descriptions
 
-    def add_kind(self, served: Served) -> None:
+    def add_kind(self, served: ServedResource) -> None:
         """Add a kind, marked as one."""
         row = served.row
         kind: JsonObject = {"group": row.group, "version": row.version, "kind": row.kind}

@@ -11,8 +11,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, text
-from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
-from tonnage.twin.apiserver.requests import Options, Request
+from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership, put_entries
+from tonnage.twin.apiserver.requests import ApiRequest, Options
 from tonnage.twin.apiserver.resources import Registry
 
 Bring = Callable[[JsonObject], JsonObject]
@@ -27,7 +27,7 @@ _CONDITION: Final[JsonObject] = {
 }
 
 
-def bringing(ownership: Ownership, registry: Registry) -> Bring:
+def bringing(ownership: FieldOwnership, registry: Registry) -> Bring:
     """What gives objects of the server their entries."""
 
     def brought(obj: JsonObject) -> JsonObject:
@@ -40,7 +40,7 @@ def bringing(ownership: Ownership, registry: Registry) -> Bring:
         # Rules that are collected are their collector's; namespaces get their finalizer later.
         others = "rules" if "aggregationRule" in obj else "spec" if obj["kind"] == "Namespace" else ""
         own = {key: value for key, value in obj.items() if key != others}
-        entries = ownership.created(Request("create", served, "", "", options=options), own, None)
+        entries = ownership.created(ApiRequest("create", served, "", "", options=options), own, None)
         put_entries(obj, [*applied, *entries])
         return obj
 

@@ -21,7 +21,7 @@ from tonnage.twin.apiserver.statuses import StatusError, bad_request
 
 
 @dataclass(slots=True)
-class Application:
+class AppliedConfiguration:
     """A configuration that is being applied; tried again, it starts from the object as it is then."""
 
     config: JsonObject
@@ -50,7 +50,11 @@ def check_fit(config: JsonObject, shape: Shape) -> None:
 
 
 def apply_to(
-    live: JsonObject, application: Application, managers: Managers, writer: Writer, versions: Versions
+    live: JsonObject,
+    application: AppliedConfiguration,
+    managers: Managers,
+    writer: Writer,
+    versions: Versions,
 ) -> Applied:
     """What applying comes to. Raises ApiError 409 for what belongs to others."""
     try:
@@ -62,7 +66,11 @@ def apply_to(
 
 
 def _applied(
-    live: JsonObject, application: Application, managers: Managers, writer: Writer, versions: Versions
+    live: JsonObject,
+    application: AppliedConfiguration,
+    managers: Managers,
+    writer: Writer,
+    versions: Versions,
 ) -> Applied:
     config = application.config
     try:

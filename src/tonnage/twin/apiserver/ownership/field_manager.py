@@ -18,7 +18,12 @@ from tonnage.twin.apiserver.apply_bodies import tell_repeated
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.comparison import BadElementError
-from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit, check_kind
+from tonnage.twin.apiserver.ownership.configurations import (
+    AppliedConfiguration,
+    apply_to,
+    check_fit,
+    check_kind,
+)
 from tonnage.twin.apiserver.ownership.entries import (
     MalformedError,
     Managers,
@@ -33,13 +38,13 @@ from tonnage.twin.apiserver.ownership.type_checks import faults
 from tonnage.twin.apiserver.ownership.type_structures import BuiltIn, Custom, Shape
 from tonnage.twin.apiserver.ownership.updates import (
     BEFORE_FIRST_APPLY,
-    Version,
+    KindVersion,
     Versions,
     Writer,
     updated,
 )
-from tonnage.twin.apiserver.requests import Options, Request
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.requests import ApiRequest, Options
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.storage.store import Resource
 
 _SERVER: Final = "kube-apiserver"
@@ -81,7 +86,7 @@ _IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
 """Fields that a request to a (sub)resource does not set, where that is not what goes without saying."""
 
 
-class Ownership:
+class FieldOwnership:
     """Who owns what, kept in the objects themselves."""
 
     def __init__(self, codec: Codec, clock: Clock) -> None:
@@ -91,15 +96,17 @@ class Ownership:
         self._clock = clock
         self._built_in = BuiltIn(registry.schema)
         self._custom = Custom(self._built_in)
-        self._by_resource: dict[tuple[str, str, str], tuple[Served, Version]] = {}
+        self._by_resource: dict[tuple[str, str, str], tuple[ServedResource, KindVersion]] = {}
 
-    def created(self, request: Request, obj: JsonObject, sent: JsonValue) -> list[JsonValue]:
+    def created(self, request: ApiRequest, obj: JsonObject, sent: JsonValue) -> list[JsonValue]:
         """`managedFields` of a new object. `sent` is what its writer put there himself."""
         managers = _readable(sent)
         empty = self._codec.empty(request.served)
         return self._updated(request, empty, obj, {} if managers is None else managers)
 
-    def updated(self, request: Request, obj: JsonObject, old: JsonObject, sent: JsonValue) -> list[JsonValue]:
+    def updated(
+        self, request: ApiRequest, obj: JsonObject, old: JsonObject, sent: JsonValue
+    ) -> list[JsonValue]:
         """`managedFields` of an object after an update to `obj`, whose writer sent these."""
         entries = items(old, "metadata", "managedFields")
         nothing = sent is None or (sent == [] and request.served.custom is not None)
@@ -115,7 +122,7 @@ class Ownership:
         return self._updated(request, old, obj, managers)
 
     def _updated(
-        self, request: Request, old: JsonObject, obj: JsonObject, managers: Managers
+        self, request: ApiRequest, old: JsonObject, obj: JsonObject, managers: Managers
     ) -> list[JsonValue]:
         writer = self._writer(request)
         try:
@@ -131,7 +138,7 @@ class Ownership:
         if served is not None:
             namespace, name = text(obj, "metadata", "namespace"), text(obj, "metadata", "name")
             options = Options(field_manager=_SERVER)
-            request = Request("update", served, namespace, name, "status", options)
+            request = ApiRequest("update", served, namespace, name, "status", options)
             put_entries(obj, self.updated(request, obj, old, None))
 
     def settled(self, obj: JsonObject, stored: JsonObject) -> JsonObject:
@@ -149,7 +156,7 @@ class Ownership:
         metadata = {**mapping(obj, "metadata"), "managedFields": stored_entries}
         return stored if {**obj, "metadata": metadata} == stored else obj
 
-    def apply(self, request: Request, application: Application, live: JsonObject) -> JsonObject:
+    def apply(self, request: ApiRequest, application: AppliedConfiguration, live: JsonObject) -> JsonObject:
         """The object once a configuration is applied; who owns it then is in `application.entries`.
 
         `live` is the object as it is, in the request's version; an object of the kind that is none yet has no
@@ -176,30 +183,30 @@ class Ownership:
         _check_nulls(request.served, obj)
         return obj
 
-    def rescaling(self, request: Request, obj: JsonObject, scale: JsonObject) -> Rescaling:
+    def rescaling(self, request: ApiRequest, obj: JsonObject, scale: JsonObject) -> Rescaling:
         """A change of an object's scale."""
         shape = self._built_in.type("autoscaling/v1.Scale")
-        version = Version(SCALE_VERSION, shape, {}, lambda scale: scale)
+        version = KindVersion(SCALE_VERSION, shape, {}, lambda scale: scale)
         return Rescaling(obj, scale, version, self._replica_paths(request.served))
 
     def now(self) -> str:
         """The moment, as entries have it."""
         return timestamp(self._clock.now())
 
-    def _replica_paths(self, served: Served) -> dict[str, tuple[str, ...]]:
+    def _replica_paths(self, served: ServedResource) -> dict[str, tuple[str, ...]]:
         if served.custom is None:
             return {served.row.api_version: ("f:spec", "f:replicas")}
         versions = [version for version in self._registry if version.key == served.key]
         return {version.row.api_version: _path_of(version) for version in versions}
 
-    def _writer(self, request: Request) -> Writer:
+    def _writer(self, request: ApiRequest) -> Writer:
         version = self._version(request.served, request.subresource)
         return Writer(request.options.field_manager, version, request.subresource, self.now())
 
-    def _versions(self, request: Request) -> Versions:
+    def _versions(self, request: ApiRequest) -> Versions:
         row = request.served.row
 
-        def version(name: str) -> Version | None:
+        def version(name: str) -> KindVersion | None:
             if name == row.api_version:
                 return self._version(request.served, request.subresource)
             group, _, short = name.rpartition("/")
@@ -208,11 +215,11 @@ class Ownership:
 
         return version
 
-    def _version(self, served: Served, subresource: str) -> Version:
+    def _version(self, served: ServedResource, subresource: str) -> KindVersion:
         key = (served.row.api_version, served.row.plural, subresource)
         cached, version = self._by_resource.get(key, (None, None))
         if version is None or cached is not served:
-            version = Version(
+            version = KindVersion(
                 served.row.api_version,
                 self._shape(served),
                 ignored_by(served, subresource),
@@ -222,13 +229,13 @@ class Ownership:
             self._by_resource[key] = (served, version)
         return version
 
-    def _shape(self, served: Served) -> Shape:
+    def _shape(self, served: ServedResource) -> Shape:
         if served.custom is None:
             return self._built_in.type(served.row.type)
         return self._custom.kind(served.custom.schema)
 
 
-def _check_nulls(served: Served, obj: JsonObject) -> None:
+def _check_nulls(served: ServedResource, obj: JsonObject) -> None:
     """Refuse nulls in a custom object, such as are left where applying takes the last thing out of a map.
 
     What clients send themselves is read without them; what applying makes is not read again.
@@ -246,7 +253,7 @@ def _has_null(value: JsonValue) -> bool:
     return value is None or (isinstance(value, list) and any(map(_has_null, value)))
 
 
-def ignored_by(served: Served, subresource: str) -> FieldSet:
+def ignored_by(served: ServedResource, subresource: str) -> FieldSet:
     """Fields that a request to this (sub)resource leaves as they are, whatever it says."""
     listed = _IGNORED.get((served.key, subresource))
     if listed is not None:
@@ -318,7 +325,7 @@ def put_entries(obj: JsonObject, entries: list[JsonValue]) -> None:
             metadata["managedFields"] = entries
 
 
-def _path_of(served: Served) -> tuple[str, ...]:
+def _path_of(served: ServedResource) -> tuple[str, ...]:
     """Where a custom kind has its replicas; empty for none."""
     path = text(served.custom.scale, "specReplicasPath") if served.custom else ""
     return tuple(f"f:{part}" for part in path.split(".") if part)

@@ -66,7 +66,7 @@ def union(fields: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(fields: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in one and not in the other; `one` itself where they share nothing.
+    """What is in one and not in the other; `fields` itself where they share nothing.
 
     >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
     {'f:a': {'f:b': {}}}

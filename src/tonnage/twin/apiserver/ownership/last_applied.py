@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.ownership.comparison import BadElementError, compare
 from tonnage.twin.apiserver.ownership.fieldsets import difference, has
 from tonnage.twin.apiserver.ownership.merge import named_fields
 from tonnage.twin.apiserver.ownership.type_checks import faults
-from tonnage.twin.apiserver.ownership.updates import Conflict, Version
+from tonnage.twin.apiserver.ownership.updates import Conflict, KindVersion
 
 KUBECTL: Final = "kubectl"
 """The one manager for whom the record counts."""
@@ -25,7 +25,7 @@ ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_BYTES: Final = 256 << 10
 
 
-def not_its_own(conflicts: list[Conflict], live: JsonObject, version: Version) -> list[Conflict] | None:
+def not_its_own(conflicts: list[Conflict], live: JsonObject, version: KindVersion) -> list[Conflict] | None:
     """The conflicts over fields that kubectl had not set itself; None where it has kept no usable record."""
     record = text(live, "metadata", "annotations", ANNOTATION)
     try:

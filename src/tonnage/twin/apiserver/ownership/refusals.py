@@ -10,14 +10,14 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
 from tonnage.twin.apiserver.ownership.updates import Conflict
-from tonnage.twin.apiserver.requests import Request
-from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, causes_of, conflict
+from tonnage.twin.apiserver.requests import ApiRequest
+from tonnage.twin.apiserver.statuses import StatusCause, StatusError, bad_request, causes_of, conflict
 
 
 def conflict_status(conflicts: list[Conflict]) -> StatusError:
     """409, with every field that somebody else owns."""
     causes = [
-        Cause("FieldManagerConflict", f"conflict with {conflict.manager}", path_text(conflict.path))
+        StatusCause("FieldManagerConflict", f"conflict with {conflict.manager}", path_text(conflict.path))
         for conflict in conflicts
     ]
     return StatusError(409, "Conflict", _text(conflicts), details={"causes": causes_of(causes)})
@@ -69,7 +69,7 @@ def _kind_of(obj: JsonObject) -> str:
     return f"{group}, Kind={text(obj, 'kind')}"
 
 
-def check_new(request: Request, body: JsonObject) -> None:
+def check_new(request: ApiRequest, body: JsonObject) -> None:
     """Refuse to make an object that says it is there already, or is another. Raises ApiError."""
     name, uid = text(body, "metadata", "name"), text(body, "metadata", "uid")
     if uid:

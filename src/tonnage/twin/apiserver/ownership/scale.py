@@ -11,7 +11,12 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, number, text
-from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit, check_kind
+from tonnage.twin.apiserver.ownership.configurations import (
+    AppliedConfiguration,
+    apply_to,
+    check_fit,
+    check_kind,
+)
 from tonnage.twin.apiserver.ownership.entries import (
     APPLY,
     Manager,
@@ -21,7 +26,7 @@ from tonnage.twin.apiserver.ownership.entries import (
     written_entries,
 )
 from tonnage.twin.apiserver.ownership.fieldsets import FieldSet, difference, has
-from tonnage.twin.apiserver.ownership.updates import BEFORE_FIRST_APPLY, Version, Writer, updated
+from tonnage.twin.apiserver.ownership.updates import BEFORE_FIRST_APPLY, KindVersion, Writer, updated
 from tonnage.twin.apiserver.statuses import StatusError
 
 SCALE_VERSION: Final = "autoscaling/v1"
@@ -45,7 +50,7 @@ class Rescaling:
 
     obj: JsonObject
     scale: JsonObject
-    version: Version
+    version: KindVersion
     paths: Paths
 
     def updated(self, name: str, now: str, replicas: int) -> list[JsonValue]:
@@ -58,7 +63,7 @@ class Rescaling:
             inner = updated(self.scale, new, inner, self._writer(name, now), self._versions)
         return self._entries(parent, inner)
 
-    def applied(self, application: Application, name: str, now: str, *, custom: bool) -> int:
+    def applied(self, application: AppliedConfiguration, name: str, now: str, *, custom: bool) -> int:
         """The replicas once a Scale is applied; `application` then has the entries. Raises ApiError."""
         check_kind(application.config, SCALE_VERSION, "Scale")
         check_fit(application.config, self.version.shape)
@@ -82,7 +87,7 @@ class Rescaling:
     def _writer(self, name: str, now: str) -> Writer:
         return Writer(name, self.version, _SUBRESOURCE, now)
 
-    def _versions(self, name: str) -> Version | None:
+    def _versions(self, name: str) -> KindVersion | None:
         return self.version if name == SCALE_VERSION else None
 
 

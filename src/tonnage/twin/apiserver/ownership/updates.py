@@ -46,7 +46,7 @@ STRIPPED: Final[FieldSet] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class KindVersion:
     """A kind in one version: its type, how objects look in it, and which fields no request there sets."""
 
     name: str
@@ -57,7 +57,7 @@ class Version:
     """The type never changes while objects live."""
 
 
-Versions = Callable[[str], Version | None]
+Versions = Callable[[str], KindVersion | None]
 """The kind in a version; None where it is not served in it (any more)."""
 
 
@@ -66,7 +66,7 @@ class Writer:
     """Who writes an object, in which version, through which subresource and when."""
 
     name: str
-    version: Version
+    version: KindVersion
     subresource: str
     now: str
 
@@ -235,7 +235,7 @@ def _reconciled(managers: Managers, versions: Versions) -> Managers:
 class _Changes:
     """One change as each version sees it."""
 
-    def __init__(self, live: JsonObject, new: JsonObject, version: Version, versions: Versions) -> None:
+    def __init__(self, live: JsonObject, new: JsonObject, version: KindVersion, versions: Versions) -> None:
         self._live, self._new = live, new
         self._versions = versions
         self.own = compare(version.shape, live, new).less(version.ignored)
@@ -248,6 +248,6 @@ class _Changes:
             self._by_version[name] = None if version is None else self._in(version)
         return self._by_version[name]
 
-    def _in(self, version: Version) -> Change:
+    def _in(self, version: KindVersion) -> Change:
         live, new = version.convert(self._live), version.convert(self._new)
         return compare(version.shape, live, new).less(version.ignored)

@@ -17,11 +17,11 @@ from tonnage.model.json_access import at, copied, flag, mapping, mappings, numbe
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.twin.apiserver.deletion import delete, expect
 from tonnage.twin.apiserver.deletion_options import deletion_options
-from tonnage.twin.apiserver.pipeline import Pipeline
-from tonnage.twin.apiserver.requests import DeleteOptions, Request
+from tonnage.twin.apiserver.pipeline import WritePipeline
+from tonnage.twin.apiserver.requests import ApiRequest, DeleteOptions
 from tonnage.twin.apiserver.statuses import (
     DONE,
-    Cause,
+    StatusCause,
     StatusError,
     bad_request,
     forbidden,
@@ -41,7 +41,7 @@ _AMBIGUOUS: Final = (
 )
 
 
-async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
+async def evict(pipeline: WritePipeline, request: ApiRequest, body: JsonObject) -> JsonObject:
     """A Status of success once the pod is being deleted. Raises ApiError 400, 403, 404, 409, 422, 429."""
     delete_options, dry_run = _delete_options(request, body)
     stored = pipeline.read(request)
@@ -65,7 +65,7 @@ async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonO
     return DONE
 
 
-def _delete_options(request: Request, body: JsonObject) -> tuple[JsonObject, bool]:
+def _delete_options(request: ApiRequest, body: JsonObject) -> tuple[JsonObject, bool]:
     """How the pod is to be deleted, and whether that is only tried."""
     if text(body, "metadata", "name") != request.name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -87,7 +87,7 @@ def _unguarded(pod: JsonObject) -> bool:
     return phase in ("Pending", "Succeeded", "Failed") or bool(text(pod, "metadata", "deletionTimestamp"))
 
 
-def _budgets_of(pipeline: Pipeline, request: Request, pod: JsonObject) -> list[Stored]:
+def _budgets_of(pipeline: WritePipeline, request: ApiRequest, pod: JsonObject) -> list[Stored]:
     labels = labels_of(pod)
     return [
         stored
@@ -110,7 +110,7 @@ def _passes_by(budget: JsonObject, pod: JsonObject) -> bool:
     return number(budget, "status", "currentHealthy") >= needed > 0
 
 
-def _take(pipeline: Pipeline, stored: Stored, pod: str, *, dry_run: bool) -> None:
+def _take(pipeline: WritePipeline, stored: Stored, pod: str, *, dry_run: bool) -> None:
     """Take one disruption from a budget. Raises ApiError 429, 403."""
     budget = copied(stored.object)
     _check(budget)
@@ -132,7 +132,7 @@ def _check(budget: JsonObject) -> None:
     name, status = text(budget, "metadata", "name"), mapping(budget, "status")
     if number(status, "observedGeneration") < number(budget, "metadata", "generation"):
         why = f"The disruption budget {name} is still being processed by the server."
-        causes = [Cause("DisruptionBudget", why, "")]
+        causes = [StatusCause("DisruptionBudget", why, "")]
         raise too_many_requests(_REFUSED, retry_after_s=_RETRY_S, causes=causes)
     allowed = number(status, "disruptionsAllowed")
     if allowed < 0:
@@ -141,7 +141,7 @@ def _check(budget: JsonObject) -> None:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise forbidden(("policy", "poddisruptionbudget"), name, why)
     if allowed == 0:
-        raise too_many_requests(_REFUSED, causes=[Cause("DisruptionBudget", _why(name, status), "")])
+        raise too_many_requests(_REFUSED, causes=[StatusCause("DisruptionBudget", _why(name, status), "")])
 
 
 def _why(name: str, status: JsonObject) -> str:
@@ -177,7 +177,7 @@ def _say_insufficient(budget: JsonObject, now: str) -> None:
     put(budget, [*others, condition], "status", "conditions")
 
 
-def _mark(pipeline: Pipeline, request: Request, stored: Stored) -> None:
+def _mark(pipeline: WritePipeline, request: ApiRequest, stored: Stored) -> None:
     """Tell in the pod's status that it is evicted; a controller may count such an end differently."""
     pod = copied(stored.object)
     conditions = mappings(pod, "status", "conditions")

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, put, text
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.storage.store import Store
 
@@ -29,7 +29,7 @@ class TopologyLabels:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Copy the node's labels over the pod's own ones."""
         if request.resource != POD or obj is None or old is not None or request.subresource:
             return

@@ -15,9 +15,9 @@ from tonnage.decide.kubernetes.cel.policy_names import ABOUT_WEBHOOKS, AUTHORIZE
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.policies.rights import RightsHost, resource_asked
-from tonnage.twin.apiserver.rbac.decisions import Authority
-from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.webhooks.matching import Asked
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
+from tonnage.twin.apiserver.resources import ServedResource
+from tonnage.twin.apiserver.webhooks.matching import AdmissionRequest
 from tonnage.twin.apiserver.webhooks.review import request_facts
 
 _VARIABLE: Final = re.compile(r"\bvariables\s*\.\s*([A-Za-z_]\w*)")
@@ -32,10 +32,10 @@ class Activation:
 
     def __init__(
         self,
-        admission: Asked,
-        served: Served,
+        admission: AdmissionRequest,
+        served: ServedResource,
         shown: tuple[JsonValue, JsonValue],
-        authority: Authority,
+        authority: Authorizers,
         namespace: JsonObject | None = None,
     ) -> None:
         from tonnage.decide.kubernetes.cel.host_functions import authorizer_of
@@ -83,7 +83,7 @@ class Activation:
     def _value(self, expression: str, types: tuple[str, ...] = ()) -> object:
         from tonnage.decide.kubernetes.cel.expression import AbsentError
         from tonnage.decide.kubernetes.cel.expression import expression as compiled
-        from tonnage.decide.kubernetes.claims.cel_errors import CelError, UnsupportedError
+        from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 
         try:
             program = compiled(expression, self._names, types)
@@ -100,7 +100,7 @@ class Activation:
             raise _FailedError(words) from None
         except CelError as error:
             raise _FailedError(str(error)) from None
-        except UnsupportedError as error:
+        except CelUnsupportedError as error:
             raise _FailedError(f"this server cannot evaluate {error}") from None
 
     def _settle(self, name: str) -> None:

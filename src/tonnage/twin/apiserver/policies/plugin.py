@@ -20,14 +20,14 @@ from tonnage.twin.apiserver.policies.evaluation import (
     EvaluationError,
     conditions_met,
 )
-from tonnage.twin.apiserver.rbac.decisions import Authority
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.twin.apiserver.statuses import StatusError, forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.matching import (
-    Asked,
+    AdmissionRequest,
     is_exempt,
     selector_at,
     selects_namespace,
@@ -66,20 +66,20 @@ class Denial:
 class AdmissionPolicies:
     """An admission plugin that asks every policy with a binding."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authority) -> None:
+    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authorizers) -> None:
         self._store = store
         self._registry = registry
         self._codec = codec
         self._authority = authority
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse what a policy denies. Raises ApiError."""
         if is_exempt(request):
             return
         bindings = [binding.object for binding in self._store.list(BINDING)]
         if not bindings:
             return
-        admission = Asked(request, obj, old)
+        admission = AdmissionRequest(request, obj, old)
         denials: list[Denial] = []
         for stored in self._store.list(POLICY):
             policy = stored.object
@@ -90,7 +90,9 @@ class AdmissionPolicies:
         if denials:
             raise _refusal(admission, denials[0])
 
-    def _judged(self, policy: JsonObject, bindings: list[JsonObject], admission: Asked) -> Iterator[Denial]:
+    def _judged(
+        self, policy: JsonObject, bindings: list[JsonObject], admission: AdmissionRequest
+    ) -> Iterator[Denial]:
         spec, name = mapping(policy, "spec"), text(policy, "metadata", "name")
         served = self._match(mapping(spec, "matchConstraints"), admission)
         if served is None:
@@ -121,7 +123,9 @@ class AdmissionPolicies:
         for key, values in notes.items():
             admission.request.notes.audit[f"{name}/{key}"] = ", ".join(values)
 
-    def _match(self, limits: JsonObject, admission: Asked, *, bound: bool = False) -> Served | None:
+    def _match(
+        self, limits: JsonObject, admission: AdmissionRequest, *, bound: bool = False
+    ) -> ServedResource | None:
         """In which version a policy, or its binding, wants the request; None if it is not about it."""
         if not selects_namespace(selector_at(limits, "namespaceSelector"), admission, self._store):
             return None
@@ -136,7 +140,7 @@ class AdmissionPolicies:
             return admission.request.served
         return version_asked(rules, policy, admission, self._registry)
 
-    def _activation(self, admission: Asked, served: Served) -> Activation:
+    def _activation(self, admission: AdmissionRequest, served: ServedResource) -> Activation:
         namespace: JsonObject | None = None
         if admission.request.namespace and admission.request.resource != NAMESPACE:
             stored = self._store.get(NAMESPACE, ("", admission.request.namespace))
@@ -144,7 +148,7 @@ class AdmissionPolicies:
         shown = admission.shown(self._codec.in_version, served)
         return Activation(admission, served, shown, self._authority, namespace)
 
-    def _param_kind(self, spec: JsonObject) -> Served | None:
+    def _param_kind(self, spec: JsonObject) -> ServedResource | None:
         """The kind of the policy's parameters, None if it has none. Raises _MisconfiguredError."""
         param_kind = at(spec, "paramKind")
         if not isinstance(param_kind, dict):
@@ -156,7 +160,7 @@ class AdmissionPolicies:
             raise _MisconfiguredError(f"failed to find resource referenced by paramKind: '{described}'")
         return served
 
-    def _params(self, spec: JsonObject, binding: JsonObject, admission: Asked) -> list[JsonValue]:
+    def _params(self, spec: JsonObject, binding: JsonObject, admission: AdmissionRequest) -> list[JsonValue]:
         """What the policy is evaluated with, once each. Raises _MisconfiguredError."""
         served, ref = self._param_kind(spec), at(binding, "paramRef")
         if served is None or not isinstance(ref, dict):
@@ -194,7 +198,7 @@ def _with_param(
     policy: JsonObject,
     binding: JsonObject,
     judge: Activation,
-    admission: Asked,
+    admission: AdmissionRequest,
     notes: dict[str, list[str]],
 ) -> Iterator[Denial]:
     """What a policy, bound and with one parameter, has against a request; warnings and notes are left."""
@@ -256,7 +260,7 @@ def _message(validation: JsonObject, judge: Activation) -> str:
 
 
 def _acted(
-    policy: JsonObject, binding: JsonObject, denial: Denial, index: int, admission: Asked
+    policy: JsonObject, binding: JsonObject, denial: Denial, index: int, admission: AdmissionRequest
 ) -> Iterator[Denial]:
     """Do what the binding says is to be done about a denial."""
     actions = texts(binding, "spec", "validationActions")
@@ -281,7 +285,7 @@ def _acted(
                 admission.request.notes.audit[_FAILURE] = json.dumps([failure], separators=(",", ":"))
 
 
-def _refusal(admission: Asked, denial: Denial) -> StatusError:
+def _refusal(admission: AdmissionRequest, denial: Denial) -> StatusError:
     error = forbidden(admission.request.resource, admission.name, denial.error)
     reason = denial.reason or "Invalid"
     details: JsonObject = {**(error.details or {}), "causes": [{"message": denial.error}]}

@@ -9,15 +9,15 @@ from tonnage.decide.kubernetes.api.custom.named_formats import FormatHost
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
-from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
 from tonnage.twin.apiserver.rbac.rules import Attributes
-from tonnage.twin.apiserver.requests import Request, User
+from tonnage.twin.apiserver.requests import ApiRequest, User
 
 
 class RightsHost(FormatHost):
     """Answers for the user of a request."""
 
-    def __init__(self, authority: Authority, user: User) -> None:
+    def __init__(self, authority: Authorizers, user: User) -> None:
         self._authority = authority
         self._user = user
 
@@ -49,7 +49,7 @@ def _account(namespace: str, name: str) -> User:
     )
 
 
-def resource_asked(request: Request) -> JsonObject:
+def resource_asked(request: ApiRequest) -> JsonObject:
     """What `authorizer.requestResource` begins with."""
     group, resource = request.resource
     return {

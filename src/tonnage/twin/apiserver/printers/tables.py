@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
+from tonnage.decide.kubernetes.api.encoding.field_order import ObjectShapes
 from tonnage.decide.kubernetes.api.encoding.scalars import read_time
 from tonnage.decide.kubernetes.api.go_text import go_value
 from tonnage.decide.kubernetes.api.problems import quoted
@@ -30,7 +30,7 @@ from tonnage.twin.apiserver.printers.columns import (
     since,
 )
 from tonnage.twin.apiserver.printers.jsonpath import JsonPath
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.storage.store import Resource
 
@@ -42,14 +42,14 @@ _PLAIN: Final = Printer((NAME, age_column("date")), _GENERIC.cells)
 class Tables:
     """Makes tables; ages are by the server's clock."""
 
-    def __init__(self, clock: Clock, shapes: Shapes) -> None:
+    def __init__(self, clock: Clock, shapes: ObjectShapes) -> None:
         self._clock = clock
         self._shapes = shapes
         self._built_in: Mapping[Resource, Printer] | None = None
 
     def table(
         self,
-        served: Served,
+        served: ServedResource,
         objects: Sequence[JsonObject],
         metadata: JsonObject,
         include: str,
@@ -76,13 +76,13 @@ class Tables:
             "rows": rows or (None if printer.cells is created else []),
         }
 
-    def partial(self, served: Served, obj: JsonObject, version: str) -> JsonObject:
+    def partial(self, served: ServedResource, obj: JsonObject, version: str) -> JsonObject:
         """The object's metadata alone, as of that version of `meta.k8s.io`."""
         head: JsonObject = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
         metadata = mapping(obj, "metadata")
         return {**head, "metadata": metadata if served.custom is None else self._shapes.metadata(metadata)}
 
-    def _beside(self, served: Served, obj: JsonObject, include: str, version: str) -> JsonObject:
+    def _beside(self, served: ServedResource, obj: JsonObject, include: str, version: str) -> JsonObject:
         match include:
             case "None":
                 return {"object": None}
@@ -91,7 +91,7 @@ class Tables:
             case _:
                 return {"object": self.partial(served, obj, version)}
 
-    def _printer(self, served: Served) -> Printer:
+    def _printer(self, served: ServedResource) -> Printer:
         if served.custom is not None:
             return custom_printer(served.custom.columns)
         if self._built_in is None:
@@ -101,7 +101,7 @@ class Tables:
         return self._built_in.get(served.key, _GENERIC)
 
 
-def _scale(served: Served) -> Printer:
+def _scale(served: ServedResource) -> Printer:
     from tonnage.twin.apiserver.printers.policies import CUSTOM_SCALE, SCALE
 
     return SCALE if served.custom is None else CUSTOM_SCALE

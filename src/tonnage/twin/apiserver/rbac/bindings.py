@@ -15,8 +15,8 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
-from tonnage.twin.apiserver.rbac.decisions import Decision
-from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
+from tonnage.twin.apiserver.rbac.decisions import AccessDecision
+from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, rule_of
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.storage.store import Resource, Store, TooOldError, Watch
 
@@ -30,11 +30,11 @@ _MOST_USERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class BindingGrant:
     """What one binding gives a user: rules, or the reason why its role gives none."""
 
     source: str
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RoleRule, ...] = ()
     fault: str = ""
 
 
@@ -51,19 +51,19 @@ class Bindings:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._watches: list[Watch] = []
-        self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
-        self._rules: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
+        self._grants: dict[tuple[str, tuple[str, ...], str], tuple[BindingGrant, ...]] = {}
+        self._rules: dict[tuple[str, str, str], tuple[RoleRule, ...]] = {}
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         """Whether a binding allows it."""
         faults = []
         for grant in self.grants(attributes.user, attributes.namespace):
             if any(rule.allows(attributes) for rule in grant.rules):
-                return Decision(True, f"RBAC: allowed by {grant.source}")
+                return AccessDecision(True, f"RBAC: allowed by {grant.source}")
             faults += [grant.fault] if grant.fault else []
-        return Decision(False, f"RBAC: {aggregate(faults)}" if faults else "")
+        return AccessDecision(False, f"RBAC: {aggregate(faults)}" if faults else "")
 
-    def grants(self, user: User, namespace: str) -> tuple[Grant, ...]:
+    def grants(self, user: User, namespace: str) -> tuple[BindingGrant, ...]:
         """What bindings give the user in a namespace, those of the cluster first; only these without one."""
         self._refresh()
         key = (user.name, user.groups, namespace)
@@ -74,7 +74,7 @@ class Bindings:
             grants = self._grants[key] = tuple(self._all_grants(user, namespace))
         return grants
 
-    def rules_of(self, reference: JsonObject, namespace: str) -> tuple[Rule, ...]:
+    def rules_of(self, reference: JsonObject, namespace: str) -> tuple[RoleRule, ...]:
         """The rules of the role that a binding's roleRef names. Raises MissingRoleError."""
         self._refresh()
         kind, name = text(reference, "kind"), text(reference, "name")
@@ -87,14 +87,14 @@ class Bindings:
             self._rules[key] = tuple(rule_of(rule) for rule in mappings(stored.object, "rules"))
         return self._rules[key]
 
-    def _all_grants(self, user: User, namespace: str) -> Iterator[Grant]:
+    def _all_grants(self, user: User, namespace: str) -> Iterator[BindingGrant]:
         for stored in self._store.list(CLUSTER_ROLE_BINDING):
             yield from self._granted(stored.object, user, "")
         if namespace:
             for stored in self._store.list(ROLE_BINDING, namespace=namespace):
                 yield from self._granted(stored.object, user, namespace)
 
-    def _granted(self, binding: JsonObject, user: User, namespace: str) -> Iterator[Grant]:
+    def _granted(self, binding: JsonObject, user: User, namespace: str) -> Iterator[BindingGrant]:
         subject = next(
             (entry for entry in mappings(binding, "subjects") if names(entry, user, namespace)), None
         )
@@ -105,9 +105,9 @@ class Bindings:
         try:
             rules = self.rules_of(reference, namespace)
         except MissingRoleError as missing:
-            yield Grant("", fault=str(missing))
+            yield BindingGrant("", fault=str(missing))
             return
-        yield Grant(_source(binding, reference, subject, namespace), rules)
+        yield BindingGrant(_source(binding, reference, subject, namespace), rules)
 
     def _refresh(self) -> None:
         """Forget what was worked out if a role or binding has changed since."""

@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.statuses import StatusError, forbidden
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     """Whether something is allowed; `reason` says by what, or why not, where there is something to say."""
 
     allowed: bool
@@ -28,28 +28,28 @@ class Decision:
 class Authorizer(Protocol):
     """One way to be allowed something. What one does not allow another may."""
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         """Whether it allows what is asked."""
         ...
 
 
-class Authority:
+class Authorizers:
     """All authorizers: whoever is privileged may everything, others what one of them allows."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = authorizers
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         """The first that allows it; else the reasons of all."""
         if privileged(attributes.user):
-            return Decision(True)
+            return AccessDecision(True)
         reasons = []
         for authorizer in self._authorizers:
             decision = authorizer.decide(attributes)
             if decision.allowed:
                 return decision
             reasons += [decision.reason] if decision.reason else []
-        return Decision(False, "\n".join(reasons))
+        return AccessDecision(False, "\n".join(reasons))
 
     def require(self, attributes: Attributes) -> None:
         """Raises ApiError 403 unless it is allowed."""

@@ -22,12 +22,12 @@ from tonnage.twin.apiserver.rbac.bindings import (
     MissingRoleError,
     aggregate,
 )
-from tonnage.twin.apiserver.rbac.decisions import Authority, privileged
-from tonnage.twin.apiserver.rbac.rules import ALL, Attributes, Rule, listed, rule_of, uncovered
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.rbac.decisions import Authorizers, privileged
+from tonnage.twin.apiserver.rbac.rules import ALL, Attributes, RoleRule, listed, rule_of, uncovered
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.statuses import forbidden, not_found
 
-_EVERYTHING: Final = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+_EVERYTHING: Final = (RoleRule((ALL,), (ALL,), (ALL,)), RoleRule((ALL,), urls=(ALL,)))
 _OF_OTHERS: Final = ("ownerReferences", "finalizers", "managedFields", "selfLink", "resourceVersion")
 """Metadata that is changed to let an object go; changing it gives nobody anything."""
 
@@ -35,11 +35,11 @@ _OF_OTHERS: Final = ("ownerReferences", "finalizers", "managedFields", "selfLink
 class Escalation:
     """Refuses roles with rights that their writer has not, and bindings of such roles."""
 
-    def __init__(self, bindings: Bindings, authority: Authority) -> None:
+    def __init__(self, bindings: Bindings, authority: Authorizers) -> None:
         self._bindings = bindings
         self._authority = authority
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Check a new or changed role or binding. Raises ApiError 403, 404."""
         if obj is None or request.resource[0] != GROUP or privileged(request.user):
             return
@@ -48,7 +48,7 @@ class Escalation:
         elif request.resource in (ROLE_BINDING, CLUSTER_ROLE_BINDING):
             self._check_binding(request, obj, old)
 
-    def _check_role(self, request: Request, role: JsonObject, old: JsonObject | None) -> None:
+    def _check_role(self, request: ApiRequest, role: JsonObject, old: JsonObject | None) -> None:
         name = "" if old is None else request.name
         plural = request.resource[1]
         attributes = Attributes(request.user, "escalate", GROUP, plural, "", request.namespace, name)
@@ -60,7 +60,7 @@ class Escalation:
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(request.resource, text(role, "metadata", "name"), why)
 
-    def _check_binding(self, request: Request, binding: JsonObject, old: JsonObject | None) -> None:
+    def _check_binding(self, request: ApiRequest, binding: JsonObject, old: JsonObject | None) -> None:
         if _lets_go(binding, old):
             return
         reference = mapping(binding, "roleRef")
@@ -78,7 +78,7 @@ class Escalation:
             raise not_found(request.resource, name) from None
         self._confirm(request, binding, rules)
 
-    def _confirm(self, request: Request, obj: JsonObject, rules: Sequence[Rule]) -> None:
+    def _confirm(self, request: ApiRequest, obj: JsonObject, rules: Sequence[RoleRule]) -> None:
         missing = self._missing(request, rules)
         if not missing:
             return
@@ -93,7 +93,7 @@ class Escalation:
             why = f"{why}; resolution errors: [{aggregate(faults)}]"
         raise forbidden(request.resource, text(obj, "metadata", "name"), why)
 
-    def _missing(self, request: Request, rules: Sequence[Rule]) -> list[Rule]:
+    def _missing(self, request: ApiRequest, rules: Sequence[RoleRule]) -> list[RoleRule]:
         grants = self._bindings.grants(request.user, request.namespace)
         return uncovered([rule for grant in grants for rule in grant.rules], rules)
 

@@ -12,11 +12,11 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, mapping, mappings, text, texts
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE, MIRROR
-from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
 from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.pod_references import first_reference
 from tonnage.twin.apiserver.rbac.rules import Attributes
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.statuses import forbidden, not_found
 from tonnage.twin.apiserver.storage.store import Resource, Store
@@ -40,14 +40,14 @@ _OWN_LABELS: Final = frozenset(
 _OWN_PREFIXES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _AUDIENCE_VERB: Final = "request-serviceaccounts-token-audience"
 
-Check = Callable[[Request, str, JsonObject | None, JsonObject | None], str]
+Check = Callable[[ApiRequest, str, JsonObject | None, JsonObject | None], str]
 """Request, node, new and old object to the reason of a refusal; empty if there is none."""
 
 
 class NodeRestriction:
     """Refuses what a kubelet writes about others."""
 
-    def __init__(self, store: Store, authority: Authority) -> None:
+    def __init__(self, store: Store, authority: Authorizers) -> None:
         self._store = store
         self._authority = authority
         self._checks: dict[Resource, Check] = {
@@ -60,7 +60,7 @@ class NodeRestriction:
             ("resource.k8s.io", "resourceslices"): _slice,
         }
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Check what a kubelet writes. Raises ApiError 403, 404."""
         node = node_of(request.user)
         if node is None:
@@ -72,7 +72,7 @@ class NodeRestriction:
         if why:
             raise forbidden(request.resource, request.name or text(obj, "metadata", "name"), why)
 
-    def _pod(self, request: Request, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
+    def _pod(self, request: ApiRequest, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
         match request.subresource:
             case "eviction":
                 pod_node = text(self._object(POD, request.namespace, request.name), "spec", "nodeName")
@@ -116,7 +116,7 @@ class NodeRestriction:
         uid, claimed = text(self._object(NODE, "", node), "metadata", "uid"), text(owner, "uid")
         return "" if uid == claimed else f"node {node} UID mismatch: expected {claimed} got {uid}"
 
-    def _token(self, request: Request, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
+    def _token(self, request: ApiRequest, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
         if request.subresource != "token" or obj is None or old is not None:
             return ""
         bound = mapping(obj, "spec", "boundObjectRef")
@@ -135,7 +135,7 @@ class NodeRestriction:
             return "node requested token bound to a pod scheduled on a different node"
         return self._audience(request, obj, pod)
 
-    def _audience(self, request: Request, obj: JsonObject, pod: JsonObject) -> str:
+    def _audience(self, request: ApiRequest, obj: JsonObject, pod: JsonObject) -> str:
         audiences = texts(obj, "spec", "audiences")
         if len(audiences) > 1:
             return "node may only request 0 or 1 audiences"
@@ -187,7 +187,7 @@ _CLAIMS: Final = "resourceClaimStatuses"
 _EXTENDED: Final = "extendedResourceClaimStatus"
 
 
-def _node(request: Request, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
+def _node(request: ApiRequest, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
     name, shown = request.name or text(obj, "metadata", "name"), quoted(node)
     if name != node:
         return f"node {shown} is not allowed to modify node {quoted(name)}"
@@ -231,23 +231,23 @@ def _within(prefix: str, domains: Iterable[str]) -> bool:
     return any(prefix == domain or prefix.endswith(f".{domain}") for domain in domains)
 
 
-def _volume_claim(request: Request, _node: str, _obj: JsonObject | None, _old: JsonObject | None) -> str:
+def _volume_claim(request: ApiRequest, _node: str, _obj: JsonObject | None, _old: JsonObject | None) -> str:
     return "" if request.subresource == "status" else "may only update PVC status"
 
 
-def _lease(request: Request, node: str, obj: JsonObject | None, _old: JsonObject | None) -> str:
+def _lease(request: ApiRequest, node: str, obj: JsonObject | None, _old: JsonObject | None) -> str:
     if request.namespace != LEASE_NAMESPACE:
         return f"can only access leases in the {quoted(LEASE_NAMESPACE)} system namespace"
     own = (request.name or text(obj, "metadata", "name")) == node
     return "" if own else "can only access node lease with the same name as the requesting node"
 
 
-def _csi_node(request: Request, node: str, obj: JsonObject | None, _old: JsonObject | None) -> str:
+def _csi_node(request: ApiRequest, node: str, obj: JsonObject | None, _old: JsonObject | None) -> str:
     own = (request.name or text(obj, "metadata", "name")) == node
     return "" if own else "can only access CSINode with the same name as the requesting node"
 
 
-def _slice(_request: Request, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
+def _slice(_request: ApiRequest, node: str, obj: JsonObject | None, old: JsonObject | None) -> str:
     if old is None and text(obj, "spec", "nodeName") != node:
         return "can only create ResourceSlice with the same NodeName as the requesting node"
     if obj is None and text(old, "spec", "nodeName") != node:

@@ -13,18 +13,18 @@ from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
 from tonnage.twin.apiserver.authentication.users import NODE, NODES
 from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
-from tonnage.twin.apiserver.rbac.decisions import Decision
+from tonnage.twin.apiserver.rbac.decisions import AccessDecision
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.rbac.pod_references import names_object
-from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
+from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, rule_of
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.storage.store import Store
 
 _ROLE: Final = "system:node"
 _RESOURCE: Final = "resource.k8s.io"
-_ALLOWED: Final = Decision(True)
-_REFUSED: Final = Decision(False)
+_ALLOWED: Final = AccessDecision(True)
+_REFUSED: Final = AccessDecision(False)
 _OWN: Final = ("get", "create", "update", "patch", "delete")
 
 
@@ -40,7 +40,7 @@ class Nodes:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._special: dict[tuple[str, str], Callable[[str, Attributes], Decision]] = {
+        self._special: dict[tuple[str, str], Callable[[str, Attributes], AccessDecision]] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,
             ("", "persistentvolumeclaims"): self._volume_claim,
@@ -56,13 +56,13 @@ class Nodes:
             ("certificates.k8s.io", "podcertificaterequests"): lambda _node, _attributes: _REFUSED,
         }
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         """Whether the node that asks may."""
         node = node_of(attributes.user)
         if node is None:
             return _REFUSED
         if not node:
-            return Decision(False, f'unknown node for user "{attributes.user.name}"')
+            return AccessDecision(False, f'unknown node for user "{attributes.user.name}"')
         special = (
             self._special.get((attributes.group, attributes.resource)) if attributes.of_resource else None
         )
@@ -71,7 +71,7 @@ class Nodes:
         return _ALLOWED if any(rule.allows(attributes) for rule in self._rules) else _REFUSED
 
     @cached_property
-    def _rules(self) -> tuple[Rule, ...]:
+    def _rules(self) -> tuple[RoleRule, ...]:
         """What all nodes may alike; no edit of the role of that name changes it."""
         return tuple(
             rule_of(rule)
@@ -80,61 +80,65 @@ class Nodes:
             for rule in mappings(role, "rules")
         )
 
-    def _get(self, node: str, attributes: Attributes) -> Decision:
+    def _get(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.verb != "get":
-            return Decision(False, "can only get individual resources of this type")
+            return AccessDecision(False, "can only get individual resources of this type")
         return (
-            Decision(False, "cannot get subresource")
+            AccessDecision(False, "cannot get subresource")
             if attributes.subresource
             else self._related(node, attributes)
         )
 
-    def _read(self, node: str, attributes: Attributes) -> Decision:
+    def _read(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.verb not in ("get", "list", "watch"):
-            return Decision(False, "can only read resources of this type")
+            return AccessDecision(False, "can only read resources of this type")
         if attributes.subresource:
-            return Decision(False, "cannot read subresource")
+            return AccessDecision(False, "cannot read subresource")
         if not attributes.namespace:
-            return Decision(False, "can only read namespaced object of this type")
+            return AccessDecision(False, "can only read namespaced object of this type")
         return self._related(node, attributes)
 
-    def _volume_claim(self, node: str, attributes: Attributes) -> Decision:
+    def _volume_claim(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.subresource != "status":
             return self._get(node, attributes)
         if attributes.verb not in ("update", "patch"):
-            return Decision(False, "can only get/update/patch this type")
+            return AccessDecision(False, "can only get/update/patch this type")
         return self._related(node, attributes)
 
-    def _account(self, node: str, attributes: Attributes) -> Decision:
+    def _account(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.verb == "get" and not attributes.subresource:
             return self._read(node, attributes)
         if attributes.verb != "create" or not attributes.name:
-            return Decision(False, "can only create tokens for individual service accounts")
+            return AccessDecision(False, "can only create tokens for individual service accounts")
         if attributes.subresource != "token":
-            return Decision(False, "can only create token subresource of serviceaccount")
+            return AccessDecision(False, "can only create token subresource of serviceaccount")
         return self._related(node, attributes)
 
-    def _lease(self, node: str, attributes: Attributes) -> Decision:
+    def _lease(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.verb not in _OWN:
-            return Decision(False, "can only get, create, update, patch, or delete a node lease")
+            return AccessDecision(False, "can only get, create, update, patch, or delete a node lease")
         if attributes.namespace != LEASE_NAMESPACE:
-            return Decision(False, f'can only access leases in the "{LEASE_NAMESPACE}" system namespace')
+            return AccessDecision(
+                False, f'can only access leases in the "{LEASE_NAMESPACE}" system namespace'
+            )
         if attributes.verb != "create" and attributes.name != node:
-            return Decision(False, "can only access node lease with the same name as the requesting node")
+            return AccessDecision(
+                False, "can only access node lease with the same name as the requesting node"
+            )
         return _ALLOWED
 
-    def _csi_node(self, node: str, attributes: Attributes) -> Decision:
+    def _csi_node(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.verb not in _OWN:
-            return Decision(False, "can only get, create, update, patch, or delete a CSINode")
+            return AccessDecision(False, "can only get, create, update, patch, or delete a CSINode")
         if attributes.subresource:
-            return Decision(False, "cannot authorize CSINode subresources")
+            return AccessDecision(False, "cannot authorize CSINode subresources")
         if attributes.verb != "create" and attributes.name != node:
-            return Decision(False, "can only access CSINode with the same name as the requesting node")
+            return AccessDecision(False, "can only access CSINode with the same name as the requesting node")
         return _ALLOWED
 
-    def _slice(self, node: str, attributes: Attributes) -> Decision:
+    def _slice(self, node: str, attributes: Attributes) -> AccessDecision:
         if attributes.subresource:
-            return Decision(False, "cannot authorize ResourceSlice subresources")
+            return AccessDecision(False, "cannot authorize ResourceSlice subresources")
         match attributes.verb:
             case "create":
                 return _ALLOWED
@@ -144,11 +148,11 @@ class Nodes:
                 return _ALLOWED
             case "watch" | "list" | "deletecollection":
                 why = "can only list/watch/deletecollection resourceslices with nodeName field selector"
-                return Decision(False, why)
+                return AccessDecision(False, why)
         verbs = "get, watch, list, create, update, patch, delete, deletecollection"
-        return Decision(False, f"only the following verbs are allowed for a ResourceSlice: {verbs}")
+        return AccessDecision(False, f"only the following verbs are allowed for a ResourceSlice: {verbs}")
 
-    def _node(self, node: str, attributes: Attributes) -> Decision:
+    def _node(self, node: str, attributes: Attributes) -> AccessDecision:
         match attributes.subresource, attributes.verb:
             case "", "create" | "update" | "patch":
                 return _ALLOWED
@@ -156,12 +160,12 @@ class Nodes:
                 if attributes.name == node:
                     return _ALLOWED
                 subject = f"'{attributes.name}'" if attributes.name else "all nodes"
-                return Decision(False, f"node '{node}' cannot read {subject}, only its own Node object")
+                return AccessDecision(False, f"node '{node}' cannot read {subject}, only its own Node object")
             case "status", "update" | "patch":
                 return _ALLOWED
         return _REFUSED
 
-    def _pod(self, node: str, attributes: Attributes) -> Decision:
+    def _pod(self, node: str, attributes: Attributes) -> AccessDecision:
         match attributes.subresource, attributes.verb:
             case "", "get":
                 return self._get(node, attributes)
@@ -170,18 +174,18 @@ class Nodes:
                     return _ALLOWED
                 if attributes.name:
                     return self._related(node, attributes)
-                return Decision(False, "can only list/watch pods with spec.nodeName field selector")
+                return AccessDecision(False, "can only list/watch pods with spec.nodeName field selector")
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return _ALLOWED
         return _REFUSED
 
-    def _related(self, node: str, attributes: Attributes) -> Decision:
+    def _related(self, node: str, attributes: Attributes) -> AccessDecision:
         """Whether something that is bound to the node names the object."""
         if not attributes.name:
-            return Decision(False, "No Object name found")
+            return AccessDecision(False, "No Object name found")
         if self._is_related(node, attributes):
             return _ALLOWED
-        return Decision(False, f"no relationship found between node '{node}' and this object")
+        return AccessDecision(False, f"no relationship found between node '{node}' and this object")
 
     def _is_related(self, node: str, attributes: Attributes) -> bool:
         resource = (attributes.group, attributes.resource)

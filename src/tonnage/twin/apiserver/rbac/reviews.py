@@ -33,12 +33,12 @@ from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.users import user_info
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.ownership.field_manager import Ownership, put_entries
+from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership, put_entries
 from tonnage.twin.apiserver.rbac.bindings import Bindings, aggregate
-from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
 from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.rules import Attributes
-from tonnage.twin.apiserver.requests import Outcome, Request, User
+from tonnage.twin.apiserver.requests import ApiRequest, User, WriteOutcome
 from tonnage.twin.apiserver.statuses import bad_request
 
 _NODES: Final = "node authorizer does not support user rule resolution"
@@ -52,10 +52,10 @@ class Reviews:
     def __init__(
         self,
         codec: Codec,
-        ownership: Ownership,
+        ownership: FieldOwnership,
         clock: Clock,
         authenticator: Authenticator,
-        authority: Authority,
+        authority: Authorizers,
         bindings: Bindings,
     ) -> None:
         self._codec = codec
@@ -64,7 +64,7 @@ class Reviews:
         self._authenticator = authenticator
         self._authority = authority
         self._bindings = bindings
-        self._answers: dict[str, Callable[[Request, JsonObject], JsonObject]] = {
+        self._answers: dict[str, Callable[[ApiRequest, JsonObject], JsonObject]] = {
             "SelfSubjectReview": self._oneself,
             "TokenReview": self._token,
             "SelfSubjectAccessReview": self._own_access,
@@ -73,7 +73,7 @@ class Reviews:
             "SelfSubjectRulesReview": self._rules,
         }
 
-    def answer(self, request: Request, body: JsonValue) -> Outcome:
+    def answer(self, request: ApiRequest, body: JsonValue) -> WriteOutcome:
         """The review with its answer. Raises ApiError 400, 422."""
         review, warnings = self._codec.decode(request.served, body, request.options.field_validation)
         request.notes.warn(*warnings)
@@ -85,13 +85,13 @@ class Reviews:
         sent = metadata.get("managedFields")
         review = {**review, "metadata": _ordered(metadata, request.namespace)}
         put_entries(review, self._ownership.created(request, review, sent))
-        return Outcome(self._answers[request.served.row.kind](request, review))
+        return WriteOutcome(self._answers[request.served.row.kind](request, review))
 
-    def _oneself(self, request: Request, _review: JsonObject) -> JsonObject:
+    def _oneself(self, request: ApiRequest, _review: JsonObject) -> JsonObject:
         born: JsonObject = {"creationTimestamp": timestamp(self._clock.now())}
         return {**_head(request), "metadata": born, "status": {"userInfo": user_info(request.user)}}
 
-    def _token(self, _request: Request, review: JsonObject) -> JsonObject:
+    def _token(self, _request: ApiRequest, review: JsonObject) -> JsonObject:
         token, audiences = text(review, "spec", "token"), texts(review, "spec", "audiences")
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
@@ -103,12 +103,12 @@ class Reviews:
         status: JsonObject = {"authenticated": True, "user": user_info(owner.user)}
         return {**review, "status": {**status, "audiences": list(owner.audiences)}}
 
-    def _own_access(self, request: Request, review: JsonObject) -> JsonObject:
+    def _own_access(self, request: ApiRequest, review: JsonObject) -> JsonObject:
         _refuse(request, [*_one_of(review), *_selectors(review), *_nameless(review)])
         spec = mapping(review, "spec")
         return {**review, "status": self._status(_attributes_of(request.user, spec), spec)}
 
-    def _access(self, request: Request, review: JsonObject) -> JsonObject:
+    def _access(self, request: ApiRequest, review: JsonObject) -> JsonObject:
         spec = mapping(review, "spec")
         problems = list(_one_of(review))
         if not text(spec, "user") and not texts(spec, "groups"):
@@ -125,7 +125,7 @@ class Reviews:
         explanations = {"reason": decision.reason, "evaluationError": "; ".join(_unread(spec))}
         return {"allowed": decision.allowed, **{key: words for key, words in explanations.items() if words}}
 
-    def _rules(self, request: Request, review: JsonObject) -> JsonObject:
+    def _rules(self, request: ApiRequest, review: JsonObject) -> JsonObject:
         namespace = text(review, "spec", "namespace")
         if not namespace:
             raise bad_request("no namespace on request")
@@ -148,7 +148,7 @@ class Reviews:
         return {**_head(request), "metadata": {}, "spec": {}, "status": status}
 
 
-def _head(request: Request) -> JsonObject:
+def _head(request: ApiRequest) -> JsonObject:
     return {"kind": request.served.row.kind, "apiVersion": request.served.row.api_version}
 
 
@@ -260,7 +260,7 @@ def _local(review: JsonObject) -> FieldErrors:
         yield invalid(f"spec.{_PATH}", shown, "disallowed on this kind of request")
 
 
-def _refuse(request: Request, problems: Sequence[FieldError]) -> None:
+def _refuse(request: ApiRequest, problems: Sequence[FieldError]) -> None:
     """Raise ApiError 422 if anything is wrong; upstream leaves the kind's name out here."""
     if problems:
         nameless = msgspec.structs.replace(request.served.row, kind="")

@@ -42,7 +42,7 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RoleRule:
     """One rule of a role, its lists in their order."""
 
     verbs: tuple[str, ...]
@@ -73,18 +73,18 @@ class Rule:
             return True
         return bool(attributes.subresource) and f"*/{attributes.subresource}" in self.resources
 
-    def atoms(self) -> Iterator[Rule]:
+    def atoms(self) -> Iterator[RoleRule]:
         """The rule as rules of one verb, group, resource and name each, or of one verb and URL."""
         for group in self.groups:
             for resource in self.resources:
                 for verb in self.verbs:
                     for name in self.names or ("",):
-                        yield Rule((verb,), (group,), (resource,), (name,) if name else ())
+                        yield RoleRule((verb,), (group,), (resource,), (name,) if name else ())
         for url in self.urls:
             for verb in self.verbs:
-                yield Rule((verb,), urls=(url,))
+                yield RoleRule((verb,), urls=(url,))
 
-    def covers(self, atom: Rule) -> bool:
+    def covers(self, atom: RoleRule) -> bool:
         """Whether whoever has this rule has the atom too."""
         return (
             _has_all(self.verbs, atom.verbs)
@@ -123,22 +123,22 @@ class Rule:
         return {name: list(values) for name, values in parts.items() if values}
 
 
-def rule_of(value: JsonValue) -> Rule:
+def rule_of(value: JsonValue) -> RoleRule:
     """A PolicyRule."""
     keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-    return Rule(*(tuple(texts(value, key)) for key in keys))
+    return RoleRule(*(tuple(texts(value, key)) for key in keys))
 
 
-def uncovered(owned: Iterable[Rule], required: Iterable[Rule]) -> list[Rule]:
-    """What of `wanted` nobody has who has `owned`, the verbs of one object together again."""
+def uncovered(owned: Iterable[RoleRule], required: Iterable[RoleRule]) -> list[RoleRule]:
+    """What of `required` nobody has who has `owned`, the verbs of one object together again."""
     owned_rules = list(owned)
     atoms = [atom for rule in required for atom in rule.atoms()]
     missing = [atom for atom in atoms if not any(rule.covers(atom) for rule in owned_rules)]
-    together: dict[tuple[object, ...], Rule] = {}
+    together: dict[tuple[object, ...], RoleRule] = {}
     for number, atom in enumerate(missing):
         key = (number,) if atom.urls else (atom.groups, atom.resources, atom.names)
         verbs = (*together[key].verbs, *atom.verbs) if key in together else atom.verbs
-        together[key] = Rule(verbs, atom.groups, atom.resources, atom.names, atom.urls)
+        together[key] = RoleRule(verbs, atom.groups, atom.resources, atom.names, atom.urls)
     return list(together.values())
 
 

@@ -25,7 +25,7 @@ _KINDS: Final = ((bool, "bool"), (int | float, "number"), (str, "string"), (list
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ContinueToken:
     """The rest of a list as it was at `revision`, after what is called `after`."""
 
     revision: int
@@ -39,7 +39,7 @@ class Token:
         return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
 
-def read_token(value: str, *, namespaced: bool, namespace: str) -> Token:
+def read_token(value: str, *, namespaced: bool, namespace: str) -> ContinueToken:
     """What a token says; its names are within `namespace` if one is given. Raises ApiError 400."""
     body = _body(value)
     version, revision, start = (body.get(key) for key in ("v", "rv", "start"))
@@ -56,7 +56,7 @@ def read_token(value: str, *, namespaced: bool, namespace: str) -> Token:
         raise _invalid(start)
     rest = start.removesuffix("\0").strip("/")
     owner, _, name = rest.partition("/") if namespaced and not namespace else (namespace, "", rest)
-    return Token(revision, (owner, name))
+    return ContinueToken(revision, (owner, name))
 
 
 def _body(value: str) -> dict[str, JsonValue]:

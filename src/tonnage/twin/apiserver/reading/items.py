@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.resources import COMPONENTS, Served
+from tonnage.twin.apiserver.resources import COMPONENTS, ServedResource
 from tonnage.twin.apiserver.storage.store import Stored
 
 
-def whole_list(served: Served, metadata: JsonObject, items: list[JsonValue]) -> JsonObject:
+def whole_list(served: ServedResource, metadata: JsonObject, items: list[JsonValue]) -> JsonObject:
     """A list; one of a custom kind is told in the order of names, and always says where it goes on."""
     kind: JsonObject = {"kind": served.list_kind, "apiVersion": served.row.api_version}
     if served.custom is None:
@@ -22,14 +22,14 @@ def whole_list(served: Served, metadata: JsonObject, items: list[JsonValue]) -> 
     return dict(sorted({**kind, "metadata": metadata, "items": items}.items()))
 
 
-def is_current(served: Served, stored: Stored) -> bool:
+def is_current(served: ServedResource, stored: Stored) -> bool:
     """Whether an object reads as it was written: in this version, and under the schema that there is now."""
     outdated = served.custom is not None and stored.revision < served.custom.revision
     outdated = outdated or served.key == COMPONENTS
     return not outdated and stored.object.get("apiVersion") == served.row.api_version
 
 
-def item_of(served: Served, obj: JsonObject) -> JsonObject:
+def item_of(served: ServedResource, obj: JsonObject) -> JsonObject:
     """An object as an item of its kind's list."""
     if served.custom is not None:
         return obj
@@ -37,7 +37,7 @@ def item_of(served: Served, obj: JsonObject) -> JsonObject:
 
 
 def item_json(
-    served: Served, stored: Stored, in_version: Callable[[Served, JsonObject], JsonObject]
+    served: ServedResource, stored: Stored, in_version: Callable[[ServedResource, JsonObject], JsonObject]
 ) -> bytes:
     """The same, encoded. What is stored begins with its type, so that as a rule nothing is encoded anew."""
     version, text = served.row.api_version, stored.json

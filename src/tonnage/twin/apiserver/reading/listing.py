@@ -15,9 +15,9 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.decide.kubernetes.api.selectors import labels_of, matches_labels, parse_labels
 from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.reading.continue_tokens import LATEST, Token, read_token
+from tonnage.twin.apiserver.reading.continue_tokens import LATEST, ContinueToken, read_token
 from tonnage.twin.apiserver.reading.watching import Matches, everything
-from tonnage.twin.apiserver.resources import COMPONENTS, Served
+from tonnage.twin.apiserver.resources import COMPONENTS, ServedResource
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, too_new
 from tonnage.twin.apiserver.storage.store import Name, Store, Stored, TooOldError
 from tonnage.twin.apiserver.versions.events import RENAMED, stored_path
@@ -46,7 +46,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A part of a list as it was at `revision`; `remaining` is None where the server does not count."""
 
     items: list[Stored]
@@ -65,7 +65,7 @@ class Page:
         return metadata
 
 
-def matcher(served: Served, label_selector: str, field_selector: str) -> Matches:
+def matcher(served: ServedResource, label_selector: str, field_selector: str) -> Matches:
     """Whether an object meets both selectors. Raises ApiError 400 for one that cannot be read."""
     labels = parse_labels(label_selector) if label_selector else ()
     selectable = served.custom.selectable if served.custom is not None else None
@@ -81,7 +81,7 @@ def matcher(served: Served, label_selector: str, field_selector: str) -> Matches
     return matches
 
 
-def page(store: Store, served: Served, query: ListQuery) -> Page:
+def page(store: Store, served: ServedResource, query: ListQuery) -> ListPage:
     """The page that a query asks for. Raises ApiError 400, 410."""
     matches = matcher(served, query.label_selector, query.field_selector)
     revision, after = _moment(store, served, query)
@@ -90,18 +90,18 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
     except TooOldError:
         if after is None:
             raise expired("The resourceVersion for the provided list is too old.") from None
-        raise GoneError(_TOO_OLD, Token(LATEST, after).text(query.namespace)) from None
+        raise GoneError(_TOO_OLD, ContinueToken(LATEST, after).text(query.namespace)) from None
     if query.namespace or not served.row.namespaced:
         objects = _by_name(objects, query.field_selector)
     # What is read from memory at any version is never cut.
     limit = 0 if query.resource_version == "0" else query.limit
     if served.key == COMPONENTS:
-        return Page(_cut(objects, matches, len(objects))[0], 0)
+        return ListPage(_cut(objects, matches, len(objects))[0], 0)
     shown, rest = _cut(objects, matches, limit or len(objects))
     if not rest:
-        return Page(shown, revision)
-    token = Token(revision, _name(shown[-1].object)).text(query.namespace)
-    return Page(shown, revision, token, rest if matches is everything else None)
+        return ListPage(shown, revision)
+    token = ContinueToken(revision, _name(shown[-1].object)).text(query.namespace)
+    return ListPage(shown, revision, token, rest if matches is everything else None)
 
 
 def _by_name(objects: list[Stored], field_selector: str) -> list[Stored]:
@@ -125,7 +125,7 @@ def _cut(objects: list[Stored], matches: Matches, limit: int) -> tuple[list[Stor
     return shown, 0
 
 
-def _moment(store: Store, served: Served, query: ListQuery) -> tuple[int, Name | None]:
+def _moment(store: Store, served: ServedResource, query: ListQuery) -> tuple[int, Name | None]:
     """The revision that a list shows, and the name after which it begins."""
     if query.continue_token:
         namespaced = served.row.namespaced

@@ -26,7 +26,7 @@ _BEFORE_END_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CommittedEvent:
     """One event of a watch. A bookmark has no object; `initial_end` marks the end of the present state."""
 
     type: ChangeType
@@ -48,7 +48,7 @@ class WatchQuery:
     timeout_s: float | None = None
 
 
-async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator[list[Seen]]:
+async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator[list[CommittedEvent]]:
     """Every event, with all that are there by then, until the timeout or a cut.
 
     Raises:
@@ -67,7 +67,7 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
             now = clock.monotonic()
             over = end is not None and now >= end
             if bookmark_at is not None and now >= bookmark_at:
-                yield [Seen(ChangeType.BOOKMARK, None, watch.revision)]
+                yield [CommittedEvent(ChangeType.BOOKMARK, None, watch.revision)]
                 bookmark_at = _bookmark_at(now, end)
             if over or watch.cut:
                 return
@@ -108,7 +108,7 @@ async def _sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep(seconds)
 
 
-def _ready(watch: Watch, query: WatchQuery) -> list[Seen]:
+def _ready(watch: Watch, query: WatchQuery) -> list[CommittedEvent]:
     try:
         commits = watch.ready()
     except TooOldError as error:
@@ -119,21 +119,21 @@ def _ready(watch: Watch, query: WatchQuery) -> list[Seen]:
     if query.namespace:
         commits = [commit for commit in commits if commit.name[0] == query.namespace]
     if query.matches is everything:
-        return [Seen(commit.type, commit.after, commit.after.revision) for commit in commits]
+        return [CommittedEvent(commit.type, commit.after, commit.after.revision) for commit in commits]
     return [event for commit in commits if (event := _through(commit, query.matches)) is not None]
 
 
-def _through(commit: Commit, matches: Matches) -> Seen | None:
+def _through(commit: Commit, matches: Matches) -> CommittedEvent | None:
     """What a watcher who sees only matching objects is told."""
     revision = commit.after.revision
     before = commit.before is not None and matches(commit.before.object)
     after = commit.type is not ChangeType.DELETED and matches(commit.after.object)
     if before and not after:
         if commit.type is ChangeType.DELETED or commit.before is None:
-            return Seen(ChangeType.DELETED, commit.after, revision)
-        return Seen(ChangeType.DELETED, _at_revision(commit.before, revision), revision)
+            return CommittedEvent(ChangeType.DELETED, commit.after, revision)
+        return CommittedEvent(ChangeType.DELETED, _at_revision(commit.before, revision), revision)
     if after:
-        return Seen(ChangeType.MODIFIED if before else ChangeType.ADDED, commit.after, revision)
+        return CommittedEvent(ChangeType.MODIFIED if before else ChangeType.ADDED, commit.after, revision)
     return None
 
 
@@ -143,12 +143,12 @@ def _at_revision(stored: Stored, revision: int) -> Stored:
     return Stored({**stored.object, "metadata": {**head, "resourceVersion": str(revision)}}, revision)
 
 
-def _present(store: Store, query: WatchQuery) -> list[Seen]:
+def _present(store: Store, query: WatchQuery) -> list[CommittedEvent]:
     events = [
-        Seen(ChangeType.ADDED, stored, stored.revision)
+        CommittedEvent(ChangeType.ADDED, stored, stored.revision)
         for stored in store.list(query.resource, namespace=query.namespace, at=store.durable)
         if query.matches(stored.object)
     ]
     if query.bookmarks:
-        events.append(Seen(ChangeType.BOOKMARK, None, store.durable, initial_end=True))
+        events.append(CommittedEvent(ChangeType.BOOKMARK, None, store.durable, initial_end=True))
     return events

@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.twin.apiserver.requests import Address
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.requests import ResourcePath
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request, no_such_page
 from tonnage.twin.apiserver.verbs import refused_method
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
-def custom_route(served: Served, address: Address, method: str) -> tuple[Address, str]:
+def custom_route(served: ServedResource, address: ResourcePath, method: str) -> tuple[ResourcePath, str]:
     """The address and the method that a request for a custom kind comes to. Raises ApiError 400, 404, 405."""
     if address.watched or method == "HEAD":
         method = "GET"

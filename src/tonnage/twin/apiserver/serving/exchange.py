@@ -16,7 +16,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at
 from tonnage.twin.apiserver.audit import Trail
-from tonnage.twin.apiserver.requests import Notes
+from tonnage.twin.apiserver.requests import RequestNotes
 from tonnage.twin.apiserver.serving.encoding import encoded, indented
 from tonnage.twin.apiserver.serving.negotiation import (
     JSON,
@@ -61,7 +61,7 @@ class Exchange:
         self.form = Form()
         """In which answers are given; refusals only where the client wants no other kind of object."""
         self.warnings: tuple[str, ...] = ()
-        self.notes = Notes()
+        self.notes = RequestNotes()
         self.trail: Trail | None = None
         self.cached = "no-cache, private"
         """How long clients may keep the answer."""

@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.authentication.authenticator import (
 )
 from tonnage.twin.apiserver.authentication.impersonation import mask_of
 from tonnage.twin.apiserver.authentication.users import ANONYMOUS
-from tonnage.twin.apiserver.rbac.decisions import Authority, refusal
+from tonnage.twin.apiserver.rbac.decisions import Authorizers, refusal
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.serving.exchange import Exchange
@@ -39,7 +39,7 @@ _UPGRADES: Final = frozenset({"exec", "attach", "portforward"})
 class Gate:
     """Lets requests pass, with the user that they are of, or refuses them."""
 
-    def __init__(self, authenticator: Authenticator, authority: Authority) -> None:
+    def __init__(self, authenticator: Authenticator, authority: Authorizers) -> None:
         self._authenticator = authenticator
         self._authority = authority
 

@@ -20,8 +20,8 @@ from tonnage.twin.apiserver.discovery.documents import Discovery, check_special
 from tonnage.twin.apiserver.discovery.metrics import Metrics
 from tonnage.twin.apiserver.printers.tables import Tables, check_include
 from tonnage.twin.apiserver.reading.items import item_json, item_of, whole_list
-from tonnage.twin.apiserver.reading.listing import Page, check_version
-from tonnage.twin.apiserver.requests import Address, Options, Request, User
+from tonnage.twin.apiserver.reading.listing import ListPage, check_version
+from tonnage.twin.apiserver.requests import ApiRequest, Options, ResourcePath, User
 from tonnage.twin.apiserver.resources import COMPONENTS, REVIEWS
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.serving import parameters
@@ -55,7 +55,7 @@ _KINDS: Final = {"binding": "Binding", "eviction": "Eviction", "scale": "Scale",
 """Of what kind bodies to subresources are, where it is another than the resource's."""
 
 
-class Application:
+class ApiApplication:
     """Everything that a client can reach."""
 
     def __init__(
@@ -110,13 +110,13 @@ class Application:
         await self._admit_stream(exchange, address, user)
         await self._proxy.stream(exchange, address)
 
-    async def _admit_stream(self, exchange: Exchange, address: Address, user: User) -> None:
+    async def _admit_stream(self, exchange: Exchange, address: ResourcePath, user: User) -> None:
         """Ask webhooks and policies about exec or attach. Raises ApiError."""
         served = self._verbs.registry.find(*address.path)
         if served is None or served.row.kind != "Pod" or address.subresource not in STREAM_KINDS:
             return
         place = address.namespace, address.name, address.subresource
-        request = Request(CONNECT, served, *place, user=user, notes=exchange.notes)
+        request = ApiRequest(CONNECT, served, *place, user=user, notes=exchange.notes)
         await self._security.connect(request, stream_options(address.subresource, exchange.pairs))
 
     async def _serve(self, exchange: Exchange, user: User) -> None:
@@ -148,7 +148,7 @@ class Application:
         else:
             await self._resource(exchange, address, user, method)
 
-    async def _resource(self, exchange: Exchange, address: Address, user: User, method: str) -> None:
+    async def _resource(self, exchange: Exchange, address: ResourcePath, user: User, method: str) -> None:
         if address.path[0] in REVIEWS:
             await self._review(exchange, address, user)
             return
@@ -177,7 +177,7 @@ class Application:
             case _:
                 raise method_not_allowed()
 
-    async def _review(self, exchange: Exchange, address: Address, user: User) -> None:
+    async def _review(self, exchange: Exchange, address: ResourcePath, user: User) -> None:
         if address.name:
             raise no_such_path()
         if exchange.method != "POST":
@@ -186,18 +186,18 @@ class Application:
         outcome = await self._verbs.create(request, await self._object(exchange, request))
         await exchange.answer(outcome.object, 201)
 
-    async def _get(self, exchange: Exchange, request: Request) -> None:
+    async def _get(self, exchange: Exchange, request: ApiRequest) -> None:
         if parameters.flag_of(exchange.query, "export"):
             raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
         check_version(self._verbs.store, exchange.query.get("resourceVersion", ""))
         await self._show(exchange, request, await self._verbs.get(request))
 
-    async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
+    async def _list(self, exchange: Exchange, request: ApiRequest, address: ResourcePath) -> None:
         parameters.check_listing(exchange.query, watch=False)
         page = self._verbs.page(request, parameters.list_query(exchange.query, address))
         await self._show_list(exchange, request, page)
 
-    async def _show_list(self, exchange: Exchange, request: Request, page: Page) -> None:
+    async def _show_list(self, exchange: Exchange, request: ApiRequest, page: ListPage) -> None:
         served, form = request.served, exchange.form
         if form.kind == "Table":
             rows = [stored.object for stored in page.items]
@@ -223,7 +223,7 @@ class Application:
         before, after = go_json(whole_list(served, page.metadata, [])).split(b"[]", 1)
         await exchange.answer_list(before + b"[", texts, b"]" + after + b"\n")
 
-    async def _create(self, exchange: Exchange, request: Request) -> None:
+    async def _create(self, exchange: Exchange, request: ApiRequest) -> None:
         body = await self._object(exchange, request)
         if request.subresource:
             await exchange.answer(await self._verbs.create_subresource(request, body), 201)
@@ -231,7 +231,7 @@ class Application:
         created = await self._verbs.create(request, body)
         await self._show(exchange, request, created.object, 201)
 
-    async def _patch(self, exchange: Exchange, address: Address, user: User) -> None:
+    async def _patch(self, exchange: Exchange, address: ResourcePath, user: User) -> None:
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
         apply = content_type == PatchType.APPLY
         served = self._verbs.request("patch", address).served
@@ -249,7 +249,7 @@ class Application:
         changed = await self._verbs.patch(request, patch_type, parse_patch(content, patch_type))
         await self._show(exchange, request, changed.object)
 
-    async def _apply(self, exchange: Exchange, request: Request, content: bytes) -> None:
+    async def _apply(self, exchange: Exchange, request: ApiRequest, content: bytes) -> None:
         config = apply_bodies.read_config(content)
         if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
             self._security.gate.allow_creation(asked_of(request.user, exchange))
@@ -258,7 +258,7 @@ class Application:
         )
         await self._show(exchange, request, outcome.object, 201 if made else 200)
 
-    async def _delete(self, exchange: Exchange, address: Address, user: User) -> None:
+    async def _delete(self, exchange: Exchange, address: ResourcePath, user: User) -> None:
         schema = self._verbs.registry.schema
         verb = "delete" if address.name else "deletecollection"
         self._accept(exchange, self._verbs.request(verb, address))
@@ -274,7 +274,7 @@ class Application:
         query = parameters.list_query(exchange.query, address)
         await self._show_list(exchange, request, await self._verbs.delete_collection(request, query, options))
 
-    async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:
+    async def _show(self, exchange: Exchange, request: ApiRequest, obj: JsonObject, code: int = 200) -> None:
         served, form = request.served, exchange.form
         if obj.get("kind") == "Status":
             pass
@@ -289,19 +289,19 @@ class Application:
         await exchange.answer(obj, code)
 
     def _table(
-        self, exchange: Exchange, request: Request, rows: list[JsonObject], metadata: JsonObject
+        self, exchange: Exchange, request: ApiRequest, rows: list[JsonObject], metadata: JsonObject
     ) -> JsonObject:
         include = exchange.query.get("includeObject", "")
         check_include(include)
         scale = request.subresource == "scale"
         return self._tables.table(request.served, rows, metadata, include, exchange.form.version, scale=scale)
 
-    def _accept(self, exchange: Exchange, request: Request, *, single: bool = True) -> None:
+    def _accept(self, exchange: Exchange, request: ApiRequest, *, single: bool = True) -> None:
         """Settle in which form the answer is given. Raises ApiError 406."""
         accept = exchange.headers.get("accept", "")
         exchange.form = form_for(accept, request, single=single, pretty=exchange.pretty)
 
-    async def _object(self, exchange: Exchange, request: Request) -> JsonValue:
+    async def _object(self, exchange: Exchange, request: ApiRequest) -> JsonValue:
         """The body of a write, which must be of the resource's kind."""
         content, content_type = await _sent(exchange)
         kind = _KINDS.get(request.subresource, request.served.row.kind)
@@ -316,15 +316,15 @@ class Application:
         content, content_type = await _sent(exchange)
         return parse_typed(self._verbs.registry.schema, content, content_type) if content else None
 
-    def _request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
+    def _request(self, verb: str, exchange: Exchange, address: ResourcePath, user: User) -> ApiRequest:
         request = self._verbs.request(verb, address, user=user)
         self._accept(exchange, request, single=bool(address.name))
         exchange.warnings += cautions(request)
         return request
 
     def _write_request(
-        self, verb: str, exchange: Exchange, address: Address, user: User, wrong: Errors = ()
-    ) -> Request:
+        self, verb: str, exchange: Exchange, address: ResourcePath, user: User, wrong: Errors = ()
+    ) -> ApiRequest:
         agent = exchange.headers.get("user-agent", "")
         request = self._verbs.request(verb, address, notes=exchange.notes, user=user)
         self._accept(exchange, request)

@@ -14,7 +14,7 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.printers.tables import Tables
 from tonnage.twin.apiserver.security import Security
-from tonnage.twin.apiserver.serving.http import Application
+from tonnage.twin.apiserver.serving.http import ApiApplication
 from tonnage.twin.apiserver.serving.peers import Peer
 from tonnage.twin.apiserver.serving.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.streams import WatchStream
@@ -35,7 +35,7 @@ _HOSTS: Final = (
 )
 
 
-class Listener:
+class HttpsListener:
     """Serves a `Verbs` over HTTPS."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Listener:
         self._kubelet_trust: ssl.SSLContext | None = None
         tables = Tables(clock, verbs.store.shapes)
         proxy = KubeletProxy(verbs.store, self._trust)
-        self._app = Application(verbs, tables, proxy, WatchStream(verbs, tables, random), security)
+        self._app = ApiApplication(verbs, tables, proxy, WatchStream(verbs, tables, random), security)
         self._server: uvicorn.Server | None = None
         self._listening: list[socket.socket] = []
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.twin.apiserver.requests import Request
-from tonnage.twin.apiserver.resources import REVIEWS, Served, internal_package
+from tonnage.twin.apiserver.requests import ApiRequest
+from tonnage.twin.apiserver.resources import REVIEWS, ServedResource, internal_package
 from tonnage.twin.apiserver.statuses import StatusError
 
 JSON: Final = "application/json"
@@ -132,7 +132,7 @@ def check_route(accept: str, offered: tuple[str, ...]) -> None:
         raise StatusError(406, "NotAcceptable", message, details={})
 
 
-def form_for(accept: str, request: Request, *, single: bool, pretty: bool) -> Form:
+def form_for(accept: str, request: ApiRequest, *, single: bool, pretty: bool) -> Form:
     """In which form a resource answers; `single` where the path names an object. Raises ApiError 406."""
     served = request.served
     own = MEDIA if served.custom is None else MEDIA[:2]
@@ -150,7 +150,7 @@ def form_for(accept: str, request: Request, *, single: bool, pretty: bool) -> Fo
     return form
 
 
-def no_such_form(form: Form, served: Served, kind: str) -> StatusError:
+def no_such_form(form: Form, served: ServedResource, kind: str) -> StatusError:
     """406 of the metadata of a list where an object is, or of an object where a list is."""
     shown = f"*{internal_package(served.row.group)}.{kind}"
     if served.custom is not None:

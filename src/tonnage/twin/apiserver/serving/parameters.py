@@ -24,7 +24,7 @@ from tonnage.model.json_access import text
 from tonnage.twin.apiserver.deletion_options import deletion_options, dry_run_problems
 from tonnage.twin.apiserver.ownership.names import manager_of_agent, manager_problems, options_status
 from tonnage.twin.apiserver.reading.listing import ListQuery
-from tonnage.twin.apiserver.requests import Address, DeleteOptions, FieldValidation, Options
+from tonnage.twin.apiserver.requests import DeleteOptions, FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
 from tonnage.wire.schema import Schema
@@ -72,7 +72,7 @@ def check_timeout(query: Mapping[str, str]) -> None:
             raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
 
 
-def address_of(segments: list[str]) -> Address | None:
+def address_of(segments: list[str]) -> ResourcePath | None:
     """The resource that path segments name, or None.
 
     >>> address_of(["api", "v1", "namespaces", "ml", "pods", "train", "log"]).subresource
@@ -91,7 +91,7 @@ def address_of(segments: list[str]) -> Address | None:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = (*rest[:3], "", "")[:3]
-    return Address((group, version, plural), namespace, name, subresource, tuple(rest[3:]), watched)
+    return ResourcePath((group, version, plural), namespace, name, subresource, tuple(rest[3:]), watched)
 
 
 def flag_of(query: Mapping[str, str], name: str) -> bool:
@@ -165,7 +165,7 @@ def _list_problems(query: Mapping[str, str]) -> list[FieldError]:
     return wrong
 
 
-def list_query(query: Mapping[str, str], address: Address) -> ListQuery:
+def list_query(query: Mapping[str, str], address: ResourcePath) -> ListQuery:
     """What to list or watch."""
     fields = query.get("fieldSelector", "")
     if address.name:

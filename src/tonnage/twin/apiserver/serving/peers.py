@@ -22,7 +22,7 @@ class Peer(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection whose handshake is done: what it shows has been checked against the CA."""
-        super().connection_made(cast(asyncio.Transport, Gathering(transport)))
+        super().connection_made(cast(asyncio.Transport, BufferedTransport(transport)))
         certificate = transport.get_extra_info("peercert")
         self.app_state = {**self.app_state, CHUNK: self._write_chunk, CERTIFICATE: certificate or None}
         self._expect_head(expected=True)
@@ -65,7 +65,7 @@ class Peer(H11Protocol):
             self.transport.close()
 
 
-class Gathering:
+class BufferedTransport:
     """A transport that sends at the end of the loop's turn what was written in it, and is otherwise as given.
 
     So an answer's head and body, or the events of one moment, are one TLS record and one system call.

@@ -15,7 +15,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, number, text
 from tonnage.twin.apiserver.pods import log_options
-from tonnage.twin.apiserver.requests import Address
+from tonnage.twin.apiserver.requests import ResourcePath
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.serving.exchange import Exchange
 from tonnage.twin.apiserver.serving.kubelet_http import KubeletResponse, UnreachableError, open_response
@@ -36,7 +36,7 @@ class KubeletProxy:
         self._store = store
         self._trust = trust
 
-    async def logs(self, exchange: Exchange, address: Address) -> None:
+    async def logs(self, exchange: Exchange, address: ResourcePath) -> None:
         """Stream a container's log. Raises ApiError."""
         log_options.check_log_options(exchange.query, address.name)
         pod = self._pod(address)
@@ -59,7 +59,7 @@ class KubeletProxy:
         except UnreachableError as error:
             raise StatusError(500, "", f'Get "https://{host}:{port}{path}": {error}') from None
 
-    async def stream(self, exchange: Exchange, address: Address) -> None:
+    async def stream(self, exchange: Exchange, address: ResourcePath) -> None:
         """Relay the WebSocket of exec or attach. Raises ApiError before the connection is accepted."""
         if address.path != ("", "v1", "pods"):
             raise no_such_path()
@@ -70,7 +70,7 @@ class KubeletProxy:
         path = f"/{address.subresource}/{where}?{urlencode(asked_of_kubelet(exchange.pairs))}"
         await serve_stream(exchange, host, port, path, self._trust())
 
-    def refuse(self, address: Address, container: str = "") -> NoReturn:
+    def refuse(self, address: ResourcePath, container: str = "") -> NoReturn:
         """Say why a stream cannot be; kubectl asks so again when its WebSocket was refused.
 
         Raises:
@@ -81,7 +81,7 @@ class KubeletProxy:
         self._kubelet(pod)
         raise bad_request("Upgrade request required")
 
-    def _pod(self, address: Address) -> JsonObject:
+    def _pod(self, address: ResourcePath) -> JsonObject:
         stored = self._store.get(POD, (address.namespace, address.name))
         if stored is None or address.path != ("", "v1", "pods"):
             raise not_found(POD, address.name)

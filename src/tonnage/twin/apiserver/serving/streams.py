@@ -14,9 +14,9 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.printers.tables import Tables, check_include
 from tonnage.twin.apiserver.reading.items import is_current
-from tonnage.twin.apiserver.reading.watching import Seen
-from tonnage.twin.apiserver.requests import Address, Request
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.reading.watching import CommittedEvent
+from tonnage.twin.apiserver.requests import ApiRequest, ResourcePath
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.serving import parameters
 from tonnage.twin.apiserver.serving.exchange import Exchange, pieces
 from tonnage.twin.apiserver.serving.negotiation import PROTOBUF, STREAMED
@@ -37,7 +37,7 @@ class WatchStream:
         self._tables = tables
         self._random = random
 
-    async def run(self, exchange: Exchange, request: Request, address: Address) -> None:
+    async def run(self, exchange: Exchange, request: ApiRequest, address: ResourcePath) -> None:
         """Send every event that the query asks for. Raises ApiError before anything is sent."""
         query = parameters.list_query(exchange.query, address)
         if exchange.form.kind == "Table":
@@ -62,7 +62,9 @@ class WatchStream:
             leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
-    async def _send(self, exchange: Exchange, events: AsyncIterator[list[Seen]], form: _Form) -> None:
+    async def _send(
+        self, exchange: Exchange, events: AsyncIterator[list[CommittedEvent]], form: _Form
+    ) -> None:
         try:
             async for fresh in events:
                 for piece in pieces(map(form.line, fresh), _PIECE):
@@ -72,15 +74,15 @@ class WatchStream:
         await exchange.chunk(b"", last=True)
 
 
-async def _nothing() -> AsyncIterator[list[Seen]]:
-    for events in list[list[Seen]]():
+async def _nothing() -> AsyncIterator[list[CommittedEvent]]:
+    for events in list[list[CommittedEvent]]():
         yield events
 
 
 class _Form:
     """Events as the client wants them: whole objects, their metadata, or rows of a table."""
 
-    def __init__(self, tables: Tables, served: Served, exchange: Exchange, verbs: Verbs) -> None:
+    def __init__(self, tables: Tables, served: ServedResource, exchange: Exchange, verbs: Verbs) -> None:
         self._tables = tables
         self._verbs = verbs
         self._served = served
@@ -94,14 +96,14 @@ class _Form:
             return _message("ERROR", status)
         return b"".join((b'{"type":"ERROR","object":', go_json(status), b"}\n"))
 
-    def line(self, event: Seen) -> bytes:
+    def line(self, event: CommittedEvent) -> bytes:
         """The event as a line of JSON."""
         if self._form.media == PROTOBUF:
             return _message(event.type, msgspec.json.decode(self._object(event)))
         head = f'{{"type":"{event.type}","object":'.encode()
         return b"".join((head, self._object(event), b"}\n"))
 
-    def _object(self, event: Seen) -> bytes:
+    def _object(self, event: CommittedEvent) -> bytes:
         if event.stored is None:
             metadata: JsonObject = {"resourceVersion": str(event.revision)}
             if event.initial_end:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.errors import ApiError
-from tonnage.twin.apiserver.requests import Address
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.requests import ResourcePath
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import StatusError, not_found
 from tonnage.twin.apiserver.storage.store import Store
 
@@ -16,7 +16,7 @@ _WITH_SCHEME: Final = 3
 """Parts of `scheme:name:port`, as which proxies call an object; it may be `name:port` and `name`, too."""
 
 
-def unrouted(store: Store, served: Served, address: Address) -> ApiError:
+def unrouted(store: Store, served: ServedResource, address: ResourcePath) -> ApiError:
     """Why a request to a `proxy` or `portforward` leads nowhere."""
     parts = address.name.split(":")
     name = parts[1] if len(parts) == _WITH_SCHEME else parts[0]

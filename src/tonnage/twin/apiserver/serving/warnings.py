@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import JOB
 
 _MOST: Final = 4096
@@ -18,7 +18,7 @@ _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
 """By group, version and plural. Source: lifecycle markers of k8s.io/api (v1.35)."""
 
 
-def deletion_cautions(request: Request, propagation: str) -> tuple[str, ...]:
+def deletion_cautions(request: ApiRequest, propagation: str) -> tuple[str, ...]:
     """Texts of Warning headers for a deletion."""
     if request.resource != JOB or propagation:
         return ()
@@ -27,7 +27,7 @@ def deletion_cautions(request: Request, propagation: str) -> tuple[str, ...]:
     return (f"{preserved}; {advice} to suppress this warning",)
 
 
-def cautions(request: Request) -> tuple[str, ...]:
+def cautions(request: ApiRequest) -> tuple[str, ...]:
     """Texts of Warning headers for a request, whatever comes of it."""
     row = request.served.row
     texts = []

@@ -24,7 +24,7 @@ class GroupCommit(Generic[T]):
         on_disk: Callable[[Sequence[T]], None],
         given_up: Callable[[Sequence[T]], None],
     ) -> None:
-        """`kept` is told what is on disk now, `given_up` what never will be, while it is pending still."""
+        """`on_disk` is told what is on disk now, `given_up` what never will be, while it is pending still."""
         self.pending: list[T] = []
         self._keep = keep
         self._on_disk = on_disk

@@ -7,7 +7,7 @@ still covers; that is what paging stands on.
 Objects are never changed after they were stored: whoever changes one copies it first.
 
 With a journal a commit counts at once for writers, who build on it, but is shown to nobody until it is on
-disk: `seen`, lists at `kept` and watches have it only then. A journal that refuses undoes all that it lacks.
+disk: `durable_object`, lists at `durable` and watches have it only then. A journal that refuses undoes all that it lacks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from tonnage.decide.kubernetes.api.encoding.field_order import Shapes
+from tonnage.decide.kubernetes.api.encoding.field_order import ObjectShapes
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType
@@ -153,7 +153,7 @@ class Journal(Protocol):
 
 
 class Store:
-    """All objects; `kept` are those of an earlier life, whose last revision was `revision`."""
+    """All objects; `restored` are those of an earlier life, whose last revision was `revision`."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Store:
         revision: int = 1,
     ) -> None:
         self.revision = self._born = revision
-        self.shapes = Shapes(load_schema())
+        self.shapes = ObjectShapes(load_schema())
         self._log_length = log_length
         self.compacted = 0
         """Lists as they were before this revision are gone; watches may still begin there."""

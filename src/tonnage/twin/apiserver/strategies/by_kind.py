@@ -18,7 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, items, mapping, number, opened, put, text
 from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
 from tonnage.twin.apiserver.pods.statuses import complete_status
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import (
     API_SERVICE,
     DEPLOYMENT,
@@ -30,7 +30,7 @@ from tonnage.twin.apiserver.resource_names import (
     POD,
     VOLUME,
 )
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.strategies.creation import ON_CREATE_BY
 from tonnage.twin.apiserver.strategies.updates import AT_CHANGE
@@ -146,7 +146,7 @@ _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
 """What of the metadata a writer of `status` may change: of custom kinds nothing, of others everything."""
 
 
-def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject | None) -> None:
+def prepare_create(request: ApiRequest, obj: JsonObject, empty_status: JsonObject | None) -> None:
     """Make `obj` what a fresh object looks like. `empty_status` is what the kind's status is when unset."""
     served = request.served
     metadata = mapping(obj, "metadata")
@@ -167,7 +167,7 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         request.notes.warn(*complete_pod(obj))
 
 
-def finish_create(request: Request, obj: JsonObject) -> None:
+def finish_create(request: ApiRequest, obj: JsonObject) -> None:
     """What reading a new object back from its store adds to it, unchecked."""
     labels = mapping(obj, "spec", "template", "metadata", "labels")
     if request.resource == JOB and labels and not mapping(obj, "metadata", "labels"):
@@ -177,7 +177,7 @@ def finish_create(request: Request, obj: JsonObject) -> None:
 
 
 def prepare_update(
-    request: Request, obj: JsonObject, old: JsonObject, now: str, body: JsonValue = None
+    request: ApiRequest, obj: JsonObject, old: JsonObject, now: str, body: JsonValue = None
 ) -> JsonObject:
     """What `obj`, read from the body that was sent to this (sub)resource, makes of `old`."""
     served = request.served
@@ -214,7 +214,7 @@ def _has_empties(sent: JsonValue, obj: JsonValue) -> bool:
     return isinstance(obj, list) and any(map(_has_empties, sent, obj))
 
 
-def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
+def _with_part(request: ApiRequest, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
     """The old object with the part of `obj` that the subresource stands for."""
     served = request.served
     if request.subresource == "status":
@@ -247,7 +247,7 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
     return whole
 
 
-def _leave_identity(request: Request, whole: JsonObject, obj: JsonObject) -> None:
+def _leave_identity(request: ApiRequest, whole: JsonObject, obj: JsonObject) -> None:
     """Leave what the writer of a part says of identity in the object, to be refused where it is another."""
     metadata = mapping(obj, "metadata")
     keys = ["generateName", "uid", "deletionGracePeriodSeconds"]
@@ -277,12 +277,12 @@ def keep_identity(obj: JsonObject, old: JsonObject) -> None:
         metadata.pop(key, None)
 
 
-def counts_generations(served: Served) -> bool:
+def counts_generations(served: ServedResource) -> bool:
     """Whether metadata.generation means something for the kind."""
     return served.custom is not None or served.key in _COUNTED | _COUNTED_FROM_NONE
 
 
-def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
+def count_generation(served: ServedResource, obj: JsonObject, old: JsonObject) -> None:
     """Raise metadata.generation above the old object's when what is desired has changed."""
     if "generation" in mapping(old, "metadata"):
         put(obj, at(old, "metadata", "generation"), "metadata", "generation")
@@ -296,7 +296,7 @@ def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
         put(obj, number(old, "metadata", "generation") + 1, "metadata", "generation")
 
 
-def _desired(served: Served, obj: JsonObject) -> JsonObject:
+def _desired(served: ServedResource, obj: JsonObject) -> JsonObject:
     passed_over = {"metadata", "status", "apiVersion", "kind"} if served.has_status else {"metadata"}
     desired: JsonObject = {key: value for key, value in obj.items() if key not in passed_over}
     if served.key == DEPLOYMENT:
@@ -306,7 +306,7 @@ def _desired(served: Served, obj: JsonObject) -> JsonObject:
     return desired
 
 
-def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject:
+def _with_status(served: ServedResource, obj: JsonObject, old: JsonObject) -> JsonObject:
     whole = opened(old)
     drop(whole, "status")
     if "status" in obj:

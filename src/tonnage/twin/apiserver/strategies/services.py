@@ -23,7 +23,7 @@ from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
 from tonnage.decide.kubernetes.api.validation.network.services import is_headless, needs_health_check
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, number, text
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import SERVICE
 from tonnage.twin.apiserver.statuses import forbidden, internal_error
 from tonnage.twin.apiserver.storage.store import Store
@@ -51,7 +51,7 @@ class ServiceAddresses:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Keep what the service has; give it what it lacks. Raises ApiError where that cannot be."""
         if request.resource != SERVICE or obj is None or request.subresource:
             return

@@ -35,7 +35,7 @@ _MOST_ANSWER: Final = 3 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookTarget:
     """Where a webhook listens: its URL as errors tell it, what to dial, and whose certificate to expect."""
 
     url: str
@@ -45,20 +45,20 @@ class Target:
     server_name: str
 
 
-def target_of(client: JsonObject, store: Store, timeout_s: int) -> Target:
+def target_of(client: JsonObject, store: Store, timeout_s: int) -> WebhookTarget:
     """Where the client configuration of a webhook leads. Raises CallError."""
     written = text(client, "url")
     if written:
         parts = urlsplit(written)
         host, path = parts.hostname or "", f"{parts.path or '/'}?timeout={timeout_s}s"
-        return Target(f"https://{parts.netloc}{path}", host, parts.port or 443, path, host)
+        return WebhookTarget(f"https://{parts.netloc}{path}", host, parts.port or 443, path, host)
     service = mapping(client, "service")
     namespace, name = text(service, "namespace"), text(service, "name")
     port = number(service, "port", default=443)
     server, path = f"{name}.{namespace}.svc", f"{text(service, 'path') or '/'}?timeout={timeout_s}s"
     url = f"https://{server}:{port}{path}"
     host, dialled = _resolved(store, namespace, name, port, url)
-    return Target(url, host, dialled, path, server)
+    return WebhookTarget(url, host, dialled, path, server)
 
 
 def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> tuple[str, int]:
@@ -158,7 +158,7 @@ def _nameserver_suffix() -> str:
     return ""
 
 
-async def _exchange(client: JsonObject, target: Target, body: bytes) -> tuple[int, str, bytes]:
+async def _exchange(client: JsonObject, target: WebhookTarget, body: bytes) -> tuple[int, str, bytes]:
     trust = _trusting(text(client, "caBundle"))
     reader, writer = await dial(target.host, target.port, trust, target.server_name)
     try:
@@ -215,7 +215,7 @@ def _trusting(bundle: str) -> ssl.SSLContext:
         raise CallError("could not get REST client: unable to load root certificates") from None
 
 
-def _distrust(error: ssl.SSLCertVerificationError, target: Target) -> str:
+def _distrust(error: ssl.SSLCertVerificationError, target: WebhookTarget) -> str:
     words = "tls: failed to verify certificate: x509: "
     match error.verify_code:
         case 62 | 64:
@@ -258,10 +258,10 @@ def _post_failed(url: str, why: str) -> CallError:
     return CallError(f'failed to call webhook: Post "{url}": {why}')
 
 
-def _joined(target: Target) -> str:
+def _joined(target: WebhookTarget) -> str:
     return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
 
 
-def _host_header(target: Target) -> str:
+def _host_header(target: WebhookTarget) -> str:
     name = f"[{target.server_name}]" if ":" in target.server_name else target.server_name
     return f"{name}:{target.port}"

@@ -12,9 +12,9 @@ from typing import Final
 from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, text, texts
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.twin.apiserver.storage.store import Store
 
 _GROUP: Final = "admissionregistration.k8s.io"
@@ -30,16 +30,16 @@ _EXEMPT: Final = frozenset(
 )
 
 
-InVersion = Callable[[Served, JsonObject], JsonObject]
+InVersion = Callable[[ServedResource, JsonObject], JsonObject]
 CONNECT: Final = "connect"
 """The verb of what opens a stream, such as exec; its object are the options of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AdmissionRequest:
     """A request on its way through admission: the object as it is now, and as it was."""
 
-    request: Request
+    request: ApiRequest
     obj: JsonObject | None
     old: JsonObject | None
 
@@ -62,19 +62,19 @@ class Asked:
         """The namespace; of a namespace itself, its name."""
         return self.name if self.request.resource == NAMESPACE else self.request.namespace
 
-    def shown(self, in_version: InVersion, served: Served) -> tuple[JsonValue, JsonValue]:
+    def shown(self, in_version: InVersion, served: ServedResource) -> tuple[JsonValue, JsonValue]:
         """The object as it is now and as it was, in this version of its kind."""
         now, before = (None if obj is None else in_version(served, obj) for obj in (self.obj, self.old))
         return now, before
 
 
-def is_exempt(request: Request) -> bool:
+def is_exempt(request: ApiRequest) -> bool:
     """What configures admission is not subject to it."""
     row = request.served.row
     return row.group == _GROUP and row.plural in _EXEMPT
 
 
-def matches_rule(rule: JsonObject, admission: Asked, served: Served) -> bool:
+def matches_rule(rule: JsonObject, admission: AdmissionRequest, served: ServedResource) -> bool:
     """Whether a rule is about the request, taken as one for this version of the resource."""
     row, subresource = served.row, admission.request.subresource
     if not _among(admission.operation, texts(rule, "operations")):
@@ -100,8 +100,8 @@ def _is_resource(written: str, plural: str, subresource: str) -> bool:
 
 
 def version_asked(
-    rules: list[JsonObject], match_policy: str, admission: Asked, registry: Registry
-) -> Served | None:
+    rules: list[JsonObject], match_policy: str, admission: AdmissionRequest, registry: Registry
+) -> ServedResource | None:
     """In which version one of the rules wants the request; None if it is about none."""
     own = admission.request.served
     if any(matches_rule(rule, admission, own) for rule in rules):
@@ -109,13 +109,13 @@ def version_asked(
     if match_policy == "Exact":
         return None
     others = [served for served in registry if served.key == own.key and served.row != own.row]
-    matching: Iterator[Served] = (
+    matching: Iterator[ServedResource] = (
         served for rule in rules for served in others if matches_rule(rule, admission, served)
     )
     return next(matching, None)
 
 
-def selects_namespace(selector: JsonObject, admission: Asked, store: Store) -> bool:
+def selects_namespace(selector: JsonObject, admission: AdmissionRequest, store: Store) -> bool:
     """Whether a namespace selector chooses the request's namespace; without one it always does."""
     if not selector or not admission.namespace:
         return True
@@ -128,7 +128,7 @@ def selects_namespace(selector: JsonObject, admission: Asked, store: Store) -> b
     return matches_labels(label_requirements(selector), labels_of(namespace))
 
 
-def selects_object(selector: JsonObject, admission: Asked) -> bool:
+def selects_object(selector: JsonObject, admission: AdmissionRequest) -> bool:
     """Whether an object selector chooses the object, as it is or as it was."""
     if not selector:
         return True

@@ -23,15 +23,15 @@ from tonnage.twin.apiserver.policies.evaluation import (
     EvaluationError,
     conditions_met,
 )
-from tonnage.twin.apiserver.rbac.decisions import Authority
-from tonnage.twin.apiserver.requests import FieldValidation, Request
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.rbac.decisions import Authorizers
+from tonnage.twin.apiserver.requests import ApiRequest, FieldValidation
+from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.twin.apiserver.statuses import bad_request, forbidden
 from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.client import post
 from tonnage.twin.apiserver.webhooks.matching import (
     CONNECT,
-    Asked,
+    AdmissionRequest,
     is_exempt,
     selector_at,
     selects_namespace,
@@ -59,10 +59,10 @@ _OPEN: Final = {
 }
 
 
-class Plugin(Protocol):
+class WebhookPlugin(Protocol):
     """An admission plugin, as in `admission`."""
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None: ...
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _Webhooks:
     """What both plugins have in common: which webhooks a request meets, and asking one of them."""
 
     def __init__(
-        self, store: Store, registry: Registry, codec: Codec, sort: Resource, authority: Authority
+        self, store: Store, registry: Registry, codec: Codec, sort: Resource, authority: Authorizers
     ) -> None:
         self._store = store
         self._registry = registry
@@ -109,7 +109,7 @@ class _Webhooks:
                 yield Hook(text(stored.object, "metadata", "name"), index, written)
                 index += 1
 
-    def version(self, hook: Hook, admission: Asked) -> Served | None:
+    def version(self, hook: Hook, admission: AdmissionRequest) -> ServedResource | None:
         """In which version the webhook wants to see the request; None if it is not to be asked.
 
         Raises:
@@ -132,7 +132,7 @@ class _Webhooks:
         except EvaluationError as error:
             raise forbidden(admission.request.resource, admission.name, str(error)) from None
 
-    async def ask(self, hook: Hook, admission: Asked, served: Served) -> Answer:
+    async def ask(self, hook: Hook, admission: AdmissionRequest, served: ServedResource) -> Answer:
         """The webhook's answer. Raises CallError, ApiError 400 for a dry run that it would not survive."""
         dry = admission.request.options.dry_run
         if dry and text(hook.written, "sideEffects") not in ("None", "NoneOnDryRun"):
@@ -150,7 +150,7 @@ class _Webhooks:
             admission.request.notes.audit[f"{hook.name}/{key}"] = value
         return answer
 
-    def failed_open(self, hook: Hook, admission: Asked, place: int, round_: int = 0) -> None:
+    def failed_open(self, hook: Hook, admission: AdmissionRequest, place: int, round_: int = 0) -> None:
         """Note that a webhook which may fail has failed, at its place among those that were asked."""
         admission.request.notes.audit[f"{_OPEN[self._sort]}round_{round_}_index_{place}"] = hook.name
 
@@ -169,34 +169,41 @@ class _Round:
     again: frozenset[_Key]
 
 
-class MutatingWebhooks:
+class MutatingWebhookPlugin:
     """Asks one webhook after the other, each about what the ones before it made of the object."""
 
     def __init__(
-        self, store: Store, registry: Registry, codec: Codec, before: Sequence[Plugin], authority: Authority
+        self,
+        store: Store,
+        registry: Registry,
+        codec: Codec,
+        before: Sequence[WebhookPlugin],
+        authority: Authorizers,
     ) -> None:
         """`before`: the plugins that have completed the object; they are asked again if it is changed."""
         self._webhooks = _Webhooks(store, registry, codec, MUTATING, authority)
         self._codec = codec
         self._before = before
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Change the object as webhooks want it. Raises ApiError."""
         if is_exempt(request):
             return
         hooks = list(self._webhooks.hooks())
         if not hooks:
             return
-        first = await self._round(hooks, Asked(request, obj, old), None)
+        first = await self._round(hooks, AdmissionRequest(request, obj, old), None)
         if not first.changed or obj is None or request.verb == CONNECT:
             return
         before = copied(obj)
         for plugin in self._before:
             await plugin.admit(request, obj, old)
         hooks_again = first.invoked if obj != before else first.again
-        await self._round(hooks, Asked(request, obj, old), hooks_again)
+        await self._round(hooks, AdmissionRequest(request, obj, old), hooks_again)
 
-    async def _round(self, hooks: list[Hook], admission: Asked, only: frozenset[_Key] | None) -> _Round:
+    async def _round(
+        self, hooks: list[Hook], admission: AdmissionRequest, only: frozenset[_Key] | None
+    ) -> _Round:
         """Ask all, or `only` some."""
         changed_ever = False
         invoked, again = set[_Key](), set[_Key]()
@@ -211,7 +218,9 @@ class MutatingWebhooks:
                 invoked.add(hook.key)
         return _Round(changed_ever, frozenset(invoked), frozenset(again))
 
-    async def _ask(self, hook: Hook, admission: Asked, served: Served, round_: int) -> bool:
+    async def _ask(
+        self, hook: Hook, admission: AdmissionRequest, served: ServedResource, round_: int
+    ) -> bool:
         try:
             answer = await self._webhooks.ask(hook, admission, served)
         except CallError as error:
@@ -227,7 +236,9 @@ class MutatingWebhooks:
         self._note(hook, admission, round_, changed=changed)
         return changed
 
-    def _patched(self, hook: Hook, admission: Asked, served: Served, answer: Answer) -> bool:
+    def _patched(
+        self, hook: Hook, admission: AdmissionRequest, served: ServedResource, answer: Answer
+    ) -> bool:
         """Apply a patch to the object in place; whether that changed it. Raises ApiError 500."""
         obj = admission.obj
         if obj is None:
@@ -251,30 +262,30 @@ class MutatingWebhooks:
         obj.update(new)
         return changed
 
-    def _note(self, hook: Hook, admission: Asked, round_: int, *, changed: bool) -> None:
+    def _note(self, hook: Hook, admission: AdmissionRequest, round_: int, *, changed: bool) -> None:
         note = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
         key = f"{_PREFIXES[MUTATING]}round_{round_}_index_{hook.index}"
         admission.request.notes.audit[key] = json.dumps(note, separators=(",", ":"))
 
 
-def _speaks_another_kind(request: Request) -> bool:
+def _speaks_another_kind(request: ApiRequest) -> bool:
     """Whether a subresource's objects are of a kind of their own, as Bindings and Scales are."""
     row = request.served.row
     part = row.subresource(request.subresource) if request.subresource else None
     return part is not None and part.kind != row.kind
 
 
-class ValidatingWebhooks:
+class ValidatingWebhookPlugin:
     """Asks all webhooks at once; the first refusal counts, in the order in which they come."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authority) -> None:
+    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authorizers) -> None:
         self._webhooks = _Webhooks(store, registry, codec, VALIDATING, authority)
 
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+    async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse what a webhook denies. Raises ApiError."""
         if is_exempt(request):
             return
-        admission = Asked(request, obj, old)
+        admission = AdmissionRequest(request, obj, old)
         hooks = [
             (h, served) for h in self._webhooks.hooks() if (served := self._webhooks.version(h, admission))
         ]
@@ -282,7 +293,7 @@ class ValidatingWebhooks:
             return
         refusals: list[ApiError] = []
 
-        async def ask(place: int, hook: Hook, served: Served) -> None:
+        async def ask(place: int, hook: Hook, served: ServedResource) -> None:
             try:
                 answer = await self._webhooks.ask(hook, admission, served)
             except CallError as error:

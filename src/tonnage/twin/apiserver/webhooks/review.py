@@ -16,9 +16,9 @@ import msgspec
 from tonnage.decide.kubernetes.api.encoding.scalars import describe
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, flag, mapping, number, text, texts
-from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import StatusError
-from tonnage.twin.apiserver.webhooks.matching import CONNECT, Asked
+from tonnage.twin.apiserver.webhooks.matching import CONNECT, AdmissionRequest
 from tonnage.wire.schema import KindRow, Subresource
 
 V1: Final = "admission.k8s.io/v1"
@@ -53,7 +53,11 @@ def review_version(webhook: JsonObject) -> str:
 
 
 def review(
-    uid: str, version: str, admission: Asked, served: Served, shown: tuple[JsonValue, JsonValue]
+    uid: str,
+    version: str,
+    admission: AdmissionRequest,
+    served: ServedResource,
+    shown: tuple[JsonValue, JsonValue],
 ) -> bytes:
     """The body to be sent. `shown`: the object and what it was, in the version that is asked for."""
     return msgspec.json.encode(
@@ -65,7 +69,9 @@ def review(
     )
 
 
-def request_facts(admission: Asked, served: Served, shown: tuple[JsonValue, JsonValue]) -> JsonObject:
+def request_facts(
+    admission: AdmissionRequest, served: ServedResource, shown: tuple[JsonValue, JsonValue]
+) -> JsonObject:
     """What is told of a request, its uid aside."""
     request = admission.request
     own, subresource = request.served.row, request.subresource
@@ -95,7 +101,7 @@ def request_facts(admission: Asked, served: Served, shown: tuple[JsonValue, Json
     }
 
 
-def _options(admission: Asked) -> JsonObject:
+def _options(admission: AdmissionRequest) -> JsonObject:
     """How the request is meant."""
     request_options = admission.request.options
     options: JsonObject = {"kind": _OPTIONS[admission.operation], "apiVersion": "meta.k8s.io/v1"}

@@ -23,7 +23,7 @@ ALLOWED: Final = "DisruptionAllowed"
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ExpectedPods:
     """How many pods a controller is asked for, or why that cannot be said. `uid` is who is counted once."""
 
     uid: str
@@ -64,7 +64,7 @@ def needs_scales(budget: PodDisruptionBudget) -> bool:
 
 
 def expected(
-    budget: PodDisruptionBudget, pods: list[Pod], scales: Mapping[str, Scale | None]
+    budget: PodDisruptionBudget, pods: list[Pod], scales: Mapping[str, ExpectedPods | None]
 ) -> Expected | Unknown:
     """What the budget asks for. `scales` is by the uid of a pod's controller; None: there is no such one."""
     most, least = budget.spec.get("maxUnavailable"), budget.spec.get("minAvailable")

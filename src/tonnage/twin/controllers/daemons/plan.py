@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
-from tonnage.twin.controllers.daemons.template import Fit, fit_of
+from tonnage.twin.controllers.daemons.template import DaemonPlacement, fit_of
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready
 from tonnage.wire.objects import DaemonSet, Node, Pod, WorkloadStatus
@@ -82,7 +82,9 @@ def plan(
     )
 
 
-def _on_node_step(daemon_set: DaemonSet, name: str, fit: Fit, there: list[Pod], revision: str) -> DaemonPlan:
+def _on_node_step(
+    daemon_set: DaemonSet, name: str, fit: DaemonPlacement, there: list[Pod], revision: str
+) -> DaemonPlan:
     if not fit.may_stay:
         return DaemonPlan((), tuple(there), ())
     if not there:
@@ -138,7 +140,7 @@ def _limit(daemon_set: DaemonSet, name: str, nodes: int) -> int:
 
 def _update(
     daemon_set: DaemonSet,
-    fits: Mapping[str, Fit],
+    fits: Mapping[str, DaemonPlacement],
     placed: Mapping[str, list[Pod]],
     revision: str,
     now: datetime,

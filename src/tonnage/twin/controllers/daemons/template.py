@@ -29,7 +29,7 @@ _HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class DaemonPlacement:
     """Whether a node should get a pod, and whether one that is there may stay."""
 
     should_run: bool
@@ -50,17 +50,17 @@ def tolerations_of(spec: PodSpec) -> list[Toleration]:
     return [*spec.tolerations, *added]
 
 
-def fit_of(daemon_set: DaemonSet, node: Node) -> Fit:
+def fit_of(daemon_set: DaemonSet, node: Node) -> DaemonPlacement:
     """What the node's name, labels and taints say; resources are the scheduler's business."""
     spec = template_spec(daemon_set)
     if spec.node_name and spec.node_name != node.metadata.name:
-        return Fit(False, False)
+        return DaemonPlacement(False, False)
     if not node_matches(node.metadata.name, node.metadata.labels, spec.node_selector, spec.affinity):
-        return Fit(False, False)
+        return DaemonPlacement(False, False)
     tolerations = tolerations_of(spec)
     if untolerated(node.spec.taints, tolerations, ("NoExecute",)):
-        return Fit(False, False)
-    return Fit(not untolerated(node.spec.taints, tolerations, ("NoSchedule",)), True)
+        return DaemonPlacement(False, False)
+    return DaemonPlacement(not untolerated(node.spec.taints, tolerations, ("NoSchedule",)), True)
 
 
 def template_spec(daemon_set: DaemonSet) -> PodSpec:

@@ -12,7 +12,7 @@ from tonnage.model.digits import whole_number
 from tonnage.twin.controllers.deployments.replica_sets import (
     DESIRED,
     MAXIMUM,
-    Limits,
+    RolloutLimits,
     Sets,
     limits_of,
     revision_of,
@@ -109,7 +109,7 @@ def _roll(deployment: Deployment, sets: Sets) -> tuple[Action, ...]:
     return _grow_new(deployment, sets, grown) or _shrink_old(deployment, sets, limits)
 
 
-def _shrink_old(deployment: Deployment, sets: Sets, limits: Limits) -> tuple[Action, ...]:
+def _shrink_old(deployment: Deployment, sets: Sets, limits: RolloutLimits) -> tuple[Action, ...]:
     """Take away old pods: those that are not available, then as many as may be missed; oldest set first."""
     if sets.new is None:
         return ()

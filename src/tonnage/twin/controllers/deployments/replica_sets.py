@@ -49,7 +49,7 @@ class Sets:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RolloutLimits:
     """How many pods a rolling update may add, and how many it may miss, in pods."""
 
     surge: int
@@ -64,13 +64,13 @@ def sets_of(deployment: Deployment, owned: Iterable[ReplicaSet]) -> Sets:
     return Sets(new, tuple(s for s in ordered if s is not new))
 
 
-def limits_of(deployment: Deployment) -> Limits:
+def limits_of(deployment: Deployment) -> RolloutLimits:
     """The rolling update's limits; surge rounds up, unavailable down, and never are both zero.
 
     A strategy without rolling parameters (Recreate) has neither.
     """
     if deployment.spec.strategy.get("type") == "Recreate":
-        return Limits(0, 0)
+        return RolloutLimits(0, 0)
     rolling = deployment.spec.strategy.get("rollingUpdate") or {}
     replicas = deployment.spec.replicas
     surge = int_or_percent(rolling.get("maxSurge", "25%"), replicas, round_up=True)
@@ -79,7 +79,7 @@ def limits_of(deployment: Deployment) -> Limits:
     )
     if surge == 0 and unavailable == 0:
         unavailable = 1
-    return Limits(surge, unavailable)
+    return RolloutLimits(surge, unavailable)
 
 
 def int_or_percent(value: JsonValue, total: int, *, round_up: bool) -> int:

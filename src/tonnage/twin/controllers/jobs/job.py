@@ -34,10 +34,10 @@ from tonnage.twin.controllers.jobs.plan import (
     pods_to_change,
     verdict,
 )
-from tonnage.twin.controllers.jobs.pods import FINALIZER, Backoff, tracked
+from tonnage.twin.controllers.jobs.pods import FINALIZER, FailureStreak, tracked
 from tonnage.twin.controllers.jobs.template import job_pod
 from tonnage.twin.controllers.jobs.tracking import enact, ensure, settle, track
-from tonnage.twin.controllers.jobs.view import View
+from tonnage.twin.controllers.jobs.view import JobView
 from tonnage.twin.controllers.selection import owner_selects
 from tonnage.wire.kinds import JOB, POD
 from tonnage.wire.objects import Pod
@@ -67,7 +67,7 @@ class JobController:
         self._ownership = Ownership(api, JOB, POD, owner_selects, finalizer=FINALIZER)
         self._released: set[str] = set()
         """Uids of pods that were let go and that the copy still shows as held."""
-        self._backoffs: dict[Key, Backoff] = {}
+        self._backoffs: dict[Key, FailureStreak] = {}
         self._written: dict[Key, int] = {}
         """The version of a job as it was written last: an older copy would be told everything again."""
 
@@ -129,12 +129,12 @@ class JobController:
             status.start_time = timestamp(self._clock.now())
         job = msgspec.structs.replace(job, status=status)
         before = msgspec.structs.replace(job, status=copy.deepcopy(status))
-        view = View(before, tuple(pods), frozenset(self._released), self._clock.now())
+        view = JobView(before, tuple(pods), frozenset(self._released), self._clock.now())
         return await self._step(key, job, view, satisfied=satisfied)
 
-    async def _step(self, key: Key, job: Job, view: View, *, satisfied: bool) -> float | None:
+    async def _step(self, key: Key, job: Job, view: JobView, *, satisfied: bool) -> float | None:
         """One round. `job.status` is what is to be written; `view` holds what was read."""
-        backoff = self._backoffs.get(key, Backoff()).after(view.new_succeeded, view.new_failed)
+        backoff = self._backoffs.get(key, FailureStreak()).after(view.new_succeeded, view.new_failed)
         status, before = job.status, copy.deepcopy(job.status)
         status.active, status.ready = len(view.active), sum(map(pod_state.is_ready, view.active))
         status.terminating = sum(map(pod_state.is_terminating, view.pods))
@@ -164,13 +164,13 @@ class JobController:
         waits = [wait for wait in (again_s, deadline_in_s(view)) if wait is not None and wait > 0]
         return min(waits, default=None)
 
-    async def _manage(self, job: Job, view: View, backoff: Backoff) -> float | None:
+    async def _manage(self, job: Job, view: JobView, backoff: FailureStreak) -> float | None:
         change = pods_to_change(view, backoff)
         await self._delete(job, change.delete, release=True)
         await in_batches(change.make, lambda number: self._make(job, view, number))
         return change.again_s
 
-    async def _make(self, job: Job, view: View, number: int) -> None:
+    async def _make(self, job: Job, view: JobView, number: int) -> None:
         index = number if view.indexed else None
         body = job_pod(job, index, view.to_replace.get(number) if view.per_index else None)
         if await self._control.make(job, body) is not None:
@@ -201,7 +201,14 @@ class JobController:
         return True
 
     async def _count(
-        self, key: Key, job: Job, view: View, end: JobCondition | None, backoff: Backoff, *, fresh: bool
+        self,
+        key: Key,
+        job: Job,
+        view: JobView,
+        end: JobCondition | None,
+        backoff: FailureStreak,
+        *,
+        fresh: bool,
     ) -> None:
         """Write what has ended, let it go, write the counts, and with them perhaps the job's end."""
         status = job.status

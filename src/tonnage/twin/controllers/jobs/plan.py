@@ -13,7 +13,7 @@ from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.jobs.indexes import Indexes
 from tonnage.twin.controllers.jobs.pods import (
-    Backoff,
+    FailureStreak,
     all_failures,
     finished_at,
     index_of,
@@ -22,7 +22,7 @@ from tonnage.twin.controllers.jobs.pods import (
     only_replaces_failed,
     restarts,
 )
-from tonnage.twin.controllers.jobs.view import View
+from tonnage.twin.controllers.jobs.view import JobView
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import Job, JobCondition
 
@@ -58,7 +58,7 @@ def new_condition(
     )
 
 
-def verdict(view: View) -> JobCondition | None:
+def verdict(view: JobView) -> JobCondition | None:
     """Why the job ends now, apart from having enough completions; None while it goes on.
 
     The condition's type is FailureTarget or SuccessCriteriaMet, or Failed for a job that was to fail already.
@@ -83,7 +83,7 @@ def verdict(view: View) -> JobCondition | None:
     return None
 
 
-def _failure(view: View) -> tuple[str, str] | None:
+def _failure(view: JobView) -> tuple[str, str] | None:
     spec = view.job.spec
     restarted = sum(map(restarts, view.pods)) if _restart_policy(view.job) == "OnFailure" else 0
     if view.failed > spec.backoff_limit or (restarted and restarted >= spec.backoff_limit):
@@ -105,7 +105,7 @@ def _restart_policy(job: Job) -> str:
     return str((job.spec.template.get("spec") or {}).get("restartPolicy", ""))
 
 
-def _success_rule(view: View) -> int | None:
+def _success_rule(view: JobView) -> int | None:
     """The place of the first rule of the success policy that is satisfied."""
     done = view.succeeded_indexes if view.indexed else Indexes()
     if not len(done):
@@ -123,7 +123,7 @@ def _success_rule(view: View) -> int | None:
     return None
 
 
-def deadline_in_s(view: View) -> float | None:
+def deadline_in_s(view: JobView) -> float | None:
     """Seconds until the job has been active for too long."""
     elapsed, deadline = view.active_s(), view.job.spec.active_deadline_seconds
     if deadline is None or view.job.spec.suspend:
@@ -131,7 +131,7 @@ def deadline_in_s(view: View) -> float | None:
     return deadline - (elapsed or 0.0)
 
 
-def is_complete(view: View, active: int) -> bool:
+def is_complete(view: JobView, active: int) -> bool:
     """Whether enough pods have succeeded and none runs any more."""
     if view.job.spec.completions is None:
         return view.succeeded > 0 and active == 0
@@ -139,7 +139,7 @@ def is_complete(view: View, active: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Pods:
+class JobPodPlan:
     """Pods to delete, or to make: one per number, which is the index where the job has such."""
 
     delete: tuple[Pod, ...] = ()
@@ -147,44 +147,44 @@ class Pods:
     again_s: float | None = None
 
 
-def pods_to_change(view: View, backoff: Backoff) -> Pods:
+def pods_to_change(view: JobView, backoff: FailureStreak) -> JobPodPlan:
     """Bring the number of pods to what the job asks for; deletions come before creations."""
     active = view.active
     if view.job.spec.suspend:
-        return Pods(delete=tuple(_removable(view, len(active))))
+        return JobPodPlan(delete=tuple(_removable(view, len(active))))
     desired = _desired_pods(view, len(active))
     surplus = _removable(view, max(len(active) - desired, 0))[:MOST_AT_ONCE]
     if surplus:
-        return Pods(delete=tuple(surplus))
+        return JobPodPlan(delete=tuple(surplus))
     leaving = sum(map(pod_state.is_terminating, view.pods)) if only_replaces_failed(view.job) else 0
     missing = min(desired - leaving - len(active), MOST_AT_ONCE)
     if missing <= 0:
-        return Pods()
+        return JobPodPlan()
     if not view.per_index and (wait := backoff.remaining_s(view.now)) > 0:
-        return Pods(again_s=wait)
+        return JobPodPlan(again_s=wait)
     if not view.indexed:
-        return Pods(make=tuple(range(missing)))
+        return JobPodPlan(make=tuple(range(missing)))
     pending = _pending(view, missing)
     waits = {index: _index_wait_s(view, index) for index in pending}
     due = tuple(index for index in pending if waits[index] <= 0)
-    return Pods(make=due, again_s=None if due or not waits else min(waits.values()))
+    return JobPodPlan(make=due, again_s=None if due or not waits else min(waits.values()))
 
 
-def _desired_pods(view: View, active: int) -> int:
+def _desired_pods(view: JobView, active: int) -> int:
     spec = view.job.spec
     if spec.completions is None:
         return active if view.succeeded > 0 else spec.parallelism
     return max(min(spec.completions - view.succeeded, spec.parallelism), 0)
 
 
-def _index_wait_s(view: View, index: int) -> float:
+def _index_wait_s(view: JobView, index: int) -> float:
     pod = view.to_replace.get(index)
     if pod is None:
         return 0.0
-    return Backoff(all_failures(pod) + 1, finished_at(pod)).remaining_s(view.now)
+    return FailureStreak(all_failures(pod) + 1, finished_at(pod)).remaining_s(view.now)
 
 
-def _pending(view: View, count: int) -> list[int]:
+def _pending(view: JobView, count: int) -> list[int]:
     """The first indexes of which nothing runs, has ended well or has failed for good."""
     busy = [*view.active]
     if only_replaces_failed(view.job):
@@ -197,7 +197,7 @@ def _pending(view: View, count: int) -> list[int]:
     return [index for index, _ in zip(free, range(count), strict=False)]
 
 
-def _removable(view: View, count: int) -> list[Pod]:
+def _removable(view: JobView, count: int) -> list[Pod]:
     """At least `count` pods, the least missed first; those with a wrong or taken index go anyway."""
     if not view.indexed:
         return pod_state.in_deletion_order(view.active, ())[:count]

@@ -147,20 +147,20 @@ def restarts(pod: Pod) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class FailureStreak:
     """Failures in a row, and when the last one was."""
 
     failures: int = 0
     last: datetime | None = None
 
-    def after(self, succeeded: list[Pod], failed: list[Pod]) -> Backoff:
+    def after(self, succeeded: list[Pod], failed: list[Pod]) -> FailureStreak:
         """The record once these pods have ended."""
         times = sorted(finished_at(pod) for pod in failed)
         if not succeeded:
-            return Backoff(self.failures + len(times), times[-1]) if times else self
+            return FailureStreak(self.failures + len(times), times[-1]) if times else self
         good = max(finished_at(pod) for pod in succeeded)
         later = [time for time in times if time > good]
-        return Backoff(len(later), later[-1]) if later else Backoff()
+        return FailureStreak(len(later), later[-1]) if later else FailureStreak()
 
     def remaining_s(self, now: datetime) -> float:
         """Seconds until the next pod may be made: ten after the first failure, then twice as long each."""

@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.twin.controllers.jobs.indexes import Indexes
 from tonnage.twin.controllers.jobs.plan import FAILURE_TARGET, SUCCESS_MET, new_condition
 from tonnage.twin.controllers.jobs.pods import index_of, is_failed, judged
-from tonnage.twin.controllers.jobs.view import View
+from tonnage.twin.controllers.jobs.view import JobView
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import JobCondition, JobStatus, UncountedPods
 
@@ -29,7 +29,7 @@ class Tracked:
     end: JobCondition | None
 
 
-def track(view: View, status: JobStatus, end: JobCondition | None) -> Tracked:
+def track(view: JobView, status: JobStatus, end: JobCondition | None) -> Tracked:
     """Note in `status`, which is changed in place, the pods that have ended."""
     held = {pod.metadata.uid for pod in view.pods if view.held(pod)}
     changed = settle(status, held)
@@ -54,7 +54,7 @@ def track(view: View, status: JobStatus, end: JobCondition | None) -> Tracked:
     return Tracked(tuple(release), changed or added, final if whole else None)
 
 
-def _may_go(view: View, pod: Pod, end: JobCondition | None) -> bool:
+def _may_go(view: JobView, pod: Pod, end: JobCondition | None) -> bool:
     if view.job.metadata.deletion_timestamp is not None or end is not None:
         return True
     if pod.status.phase == "Succeeded":
@@ -66,7 +66,9 @@ def _may_go(view: View, pod: Pod, end: JobCondition | None) -> bool:
     return waiting is None or waiting.metadata.uid != pod.metadata.uid
 
 
-def _note(view: View, pod: Pod, end: JobCondition | None, uncounted: UncountedPods, done: list[int]) -> None:
+def _note(
+    view: JobView, pod: Pod, end: JobCondition | None, uncounted: UncountedPods, done: list[int]
+) -> None:
     uid, index = pod.metadata.uid, view.valid_index(pod)
     if pod.status.phase == "Succeeded" and uid not in view.uncounted.failed:
         if view.indexed:
@@ -82,7 +84,7 @@ def _note(view: View, pod: Pod, end: JobCondition | None, uncounted: UncountedPo
             uncounted.failed.append(uid)
 
 
-def _write_indexes(view: View, status: JobStatus, done: list[int]) -> bool:
+def _write_indexes(view: JobView, status: JobStatus, done: list[int]) -> bool:
     indexes = view.succeeded_indexes | Indexes.of(done)
     failed = None if view.failed_indexes is None else str(view.failed_indexes)
     changed = (str(indexes), failed) != (status.completed_indexes, status.failed_indexes)

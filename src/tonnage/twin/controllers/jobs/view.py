@@ -26,7 +26,7 @@ from tonnage.wire.workloads import Job, UncountedPods
 
 
 @dataclass(frozen=True)
-class Facts:
+class JobFacts:
     """A job, its pods, and the uids of pods that were let go of and still look held."""
 
     job: Job
@@ -75,7 +75,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class View(Facts):
+class JobView(JobFacts):
     """How far the job is."""
 
     def _new(self, pod: Pod, counted: list[str]) -> bool:

@@ -21,7 +21,7 @@ from tonnage.wire.objects import CustomResourceDefinition, Object, Service
 class CountedObjects:
     """An informer per kind, begun when it is first wanted.
 
-    `changed` is told of objects that came or may cost something else now, `known` of kinds of which all are.
+    `changed` is told of objects that came or may cost something else now, `synced` of kinds of which all are.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ class EndpointSlicesController:
             raise ClusterError(Problem(message))  # so that it is tried again, later each time
 
     async def _write_slices(
-        self, service: Service, planned: slice_plan.Plan, existing: list[EndpointSlice], since: str
+        self, service: Service, planned: slice_plan.SlicePlan, existing: list[EndpointSlice], since: str
     ) -> None:
         namespace, old = (
             service.metadata.namespace,

@@ -47,7 +47,7 @@ class Slice:
 
 
 @dataclass(slots=True)
-class Plan:
+class SlicePlan:
     """What to do, in this order; `astray` tells of pods whose node is not there."""
 
     create: list[Slice] = field(default_factory=list)
@@ -56,9 +56,9 @@ class Plan:
     astray: list[str] = field(default_factory=list)
 
 
-def plan(service: Service, pods: Iterable[Pod], zone_of: ZoneOf, existing: list[EndpointSlice]) -> Plan:
+def plan(service: Service, pods: Iterable[Pod], zone_of: ZoneOf, existing: list[EndpointSlice]) -> SlicePlan:
     """The plan for the slices of the controller that name the service."""
-    planned = Plan()
+    planned = SlicePlan()
     own: dict[bytes, list[EndpointSlice]] = {}
     for endpoint_slice in existing:
         if any(owner.uid == service.metadata.uid for owner in endpoint_slice.metadata.owner_references):
@@ -98,7 +98,7 @@ def _key(ports: list[dict[str, Any]]) -> bytes:
 
 
 def _desired_endpoints(
-    service: Service, pods: Iterable[Pod], zone_of: ZoneOf, planned: Plan
+    service: Service, pods: Iterable[Pod], zone_of: ZoneOf, planned: SlicePlan
 ) -> tuple[dict[bytes, dict[Identity, Endpoint]], dict[bytes, list[JsonObject]]]:
     """Endpoints by the ports that they offer, and those ports."""
     desired: dict[bytes, dict[Identity, Endpoint]] = {}
@@ -158,7 +158,7 @@ def _place(
     existing: list[EndpointSlice],
     endpoints: dict[Identity, Endpoint],
     ports: list[JsonObject],
-    planned: Plan,
+    planned: SlicePlan,
 ) -> list[EndpointSlice]:
     """Keep endpoints where they are, fill up what changes anyway, then one slice with room, then new ones.
 
@@ -206,7 +206,7 @@ def _roomy(slices: list[EndpointSlice], count: int) -> EndpointSlice | None:
     return max(fitting, key=lambda endpoint_slice: len(endpoint_slice.endpoints or []), default=None)
 
 
-def _keep_a_placeholder(service: Service, planned: Plan) -> None:
+def _keep_a_placeholder(service: Service, planned: SlicePlan) -> None:
     """A service without endpoints has one empty slice."""
     labels = labels_of(service)
     if len(planned.delete) == 1:
@@ -218,7 +218,7 @@ def _keep_a_placeholder(service: Service, planned: Plan) -> None:
     planned.create.append(Slice("", labels, [], []))
 
 
-def _hint(service: Service, planned: Plan, unchanged: list[EndpointSlice]) -> None:
+def _hint(service: Service, planned: SlicePlan, unchanged: list[EndpointSlice]) -> None:
     """Say for which zones and nodes each endpoint is meant, where the service wants its traffic near."""
     distribution = None if asks_for_shares(service) else service.spec.get("trafficDistribution")
     near, node = distribution in _NEAR, distribution == "PreferSameNode"
@@ -242,7 +242,7 @@ def _hinted(endpoint: Endpoint, near: bool, node: bool) -> Endpoint:
     return {**endpoint, "hints": hints} if hints else endpoint
 
 
-def _reuse(service: Service, planned: Plan) -> None:
+def _reuse(service: Service, planned: SlicePlan) -> None:
     """Give new slices the names of those that would go."""
     staying = []
     for endpoint_slice in planned.delete:

@@ -17,7 +17,7 @@ from tonnage.wire.workloads import StatefulSet, StatefulSetStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OrdinalPlan:
     """Ordinals to make, each of the present revision or of the one before; pods to delete.
 
     `updates` is how many of those are deleted to be made anew. Of `lacking` pods missing claims are made;
@@ -54,10 +54,10 @@ def _waits(pod: Pod | None, stateful_set: StatefulSet, now: datetime) -> bool:
     return available_in_s(pod, stateful_set.spec.min_ready_seconds, now) != 0
 
 
-def plan(stateful_set: StatefulSet, pods: list[Pod], current: str, update: str, now: datetime) -> Plan:
+def plan(stateful_set: StatefulSet, pods: list[Pod], current: str, update: str, now: datetime) -> OrdinalPlan:
     """The next step. `current` and `update` name revisions."""
     order = _order(stateful_set, pods)
-    step = Plan()
+    step = OrdinalPlan()
     ordered = stateful_set.spec.pod_management_policy != "Parallel"
     if not _fill(stateful_set, order, step, now, ordered=ordered):
         return step
@@ -68,7 +68,9 @@ def plan(stateful_set: StatefulSet, pods: list[Pod], current: str, update: str, 
     return _roll(stateful_set, order, step, update, now)
 
 
-def _fill(stateful_set: StatefulSet, order: _Order, step: Plan, now: datetime, *, ordered: bool) -> bool:
+def _fill(
+    stateful_set: StatefulSet, order: _Order, step: OrdinalPlan, now: datetime, *, ordered: bool
+) -> bool:
     """Have every pod there and available; whether to go on."""
     start = start_of(stateful_set)
     rolling = stateful_set.spec.update_strategy.get("rollingUpdate")
@@ -95,7 +97,9 @@ def _fill(stateful_set: StatefulSet, order: _Order, step: Plan, now: datetime, *
     return True
 
 
-def _shrink(stateful_set: StatefulSet, order: _Order, step: Plan, now: datetime, *, ordered: bool) -> bool:
+def _shrink(
+    stateful_set: StatefulSet, order: _Order, step: OrdinalPlan, now: datetime, *, ordered: bool
+) -> bool:
     """Delete pods that are too many, the last first; whether to go on."""
     # No replica is unavailable where it is asked for in order, so the first one that is stands among these.
     sick = [pod for pod in reversed(order.condemned) if _waits(pod, stateful_set, now)]
@@ -112,7 +116,9 @@ def _shrink(stateful_set: StatefulSet, order: _Order, step: Plan, now: datetime,
     return True
 
 
-def _roll(stateful_set: StatefulSet, order: _Order, step: Plan, update: str, now: datetime) -> Plan:
+def _roll(
+    stateful_set: StatefulSet, order: _Order, step: OrdinalPlan, update: str, now: datetime
+) -> OrdinalPlan:
     """Delete the last pod that is of another revision, once those after it are available."""
     partition = (stateful_set.spec.update_strategy.get("rollingUpdate") or {}).get("partition", 0)
     for pod in reversed(order.replicas[partition:]):

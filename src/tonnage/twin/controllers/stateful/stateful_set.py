@@ -22,7 +22,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.pod_state import available_in_s
 from tonnage.twin.controllers.selection import owner_selects
-from tonnage.twin.controllers.stateful.plan import Plan, complete, plan, status_of
+from tonnage.twin.controllers.stateful.plan import OrdinalPlan, complete, plan, status_of
 from tonnage.twin.controllers.stateful.template import (
     claim_bodies,
     claim_owner,
@@ -145,7 +145,7 @@ class StatefulSetController:
         await self._write(stateful_set, status)
         raise ApiError(409, "Conflict", f"controllerrevisions.apps {name!r} belongs to another template")
 
-    async def _carry_out(self, stateful_set: StatefulSet, revisions: Revisions, planned: Plan) -> None:
+    async def _carry_out(self, stateful_set: StatefulSet, revisions: Revisions, planned: OrdinalPlan) -> None:
         for pod in planned.lacking:
             ordinal = ordinal_of(pod, stateful_set)
             if ordinal is not None and pod.metadata.deletion_timestamp is None:

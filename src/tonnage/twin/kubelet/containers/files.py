@@ -56,7 +56,7 @@ class Space:
         return True
 
 
-class Volume(Protocol):
+class FileVolume(Protocol):
     """A tree of files: contents by relative path; a folder that was made ends in a slash."""
 
     @property
@@ -111,10 +111,10 @@ def _cost(name: str, content: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class MountedVolume:
     """A volume in a container, or what is under `sub_path` of it."""
 
-    volume: Volume
+    volume: FileVolume
     sub_path: str = ""
     read_only: bool = False
 
@@ -122,7 +122,7 @@ class Mount:
 class FileTree:
     """What programs of one container read and write. Paths are absolute, or from the root."""
 
-    def __init__(self, mounts: Mapping[str, Mount] | None = None) -> None:
+    def __init__(self, mounts: Mapping[str, MountedVolume] | None = None) -> None:
         self._own = MemoryVolume({f"{name}/": b"" for name in _FOLDERS})
         self._moved: Callable[[int], None] = lambda _: None
         by_path = {_clean(path): mount for path, mount in (mounts or {}).items()}
@@ -202,12 +202,12 @@ class FileTree:
             raise FileError("Read-only file system")
         return mount.volume, inner
 
-    def _at(self, path: str) -> tuple[Mount, str]:
+    def _at(self, path: str) -> tuple[MountedVolume, str]:
         clean = _clean(path)
         for point, mount in self._mounts.items():
             if clean == point or clean.startswith(f"{point}/"):
                 return mount, _clean(posixpath.join(mount.sub_path, clean[len(point) + 1 :]))
-        return Mount(self._own), clean
+        return MountedVolume(self._own), clean
 
 
 def _clean(path: str) -> str:

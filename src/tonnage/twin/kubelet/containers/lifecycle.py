@@ -9,12 +9,12 @@ from tonnage.twin.kubelet.containers.backoff import go_duration
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.probes import probing
 from tonnage.twin.kubelet.containers.restarts import wanted_again
-from tonnage.twin.kubelet.containers.slots import Slot
+from tonnage.twin.kubelet.containers.slots import ContainerSlot
 from tonnage.twin.kubelet.containers.termination import hook_succeeds, stop_container
 from tonnage.twin.kubelet.live_pod import LivePod
 
 
-async def keep(live: LivePod, slot: Slot) -> None:
+async def keep(live: LivePod, slot: ContainerSlot) -> None:
     """Start the container, again and again as its policy says, until it has ended for good."""
     while not slot.over:
         if slot.current is None:
@@ -33,7 +33,7 @@ async def keep(live: LivePod, slot: Slot) -> None:
         await _back_off(live, slot, current, slot.last if killed else current)
 
 
-async def _start(live: LivePod, slot: Slot) -> None:
+async def _start(live: LivePod, slot: ContainerSlot) -> None:
     slot.probed = {}
     container = await live.node.starter.start(live.pod, slot, live.progress.pod_ip, live.publish)
     slot.current = container
@@ -44,7 +44,7 @@ async def _start(live: LivePod, slot: Slot) -> None:
 
 
 async def _back_off(
-    live: LivePod, slot: Slot, ended: RunningContainer, judged: RunningContainer | None
+    live: LivePod, slot: ContainerSlot, ended: RunningContainer, judged: RunningContainer | None
 ) -> None:
     """Wait as long as the kubelet would after `judged` ended."""
     clock = live.node.clock

@@ -21,7 +21,7 @@ from tonnage.wire.objects import Container, Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
+class PluginInjection:
     """What device plugins had put into a container: never what the pod's author wrote.
 
     `sources` are the mounts' paths on the host, by path in the container; `cdi_env` is what of `env` the
@@ -74,7 +74,7 @@ class ContainerContext:
     env: Mapping[str, str]
     clock: Clock
     devices: DeviceBackend
-    injection: Injection
+    injection: PluginInjection
     stdio: Stdio
     interactive: bool = False
     token: TokenSource = no_token
@@ -88,7 +88,7 @@ Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerConfig:
+class ContainerStart:
     """A container to be started. `env` already holds everything, injected variables too."""
 
     pod: Pod
@@ -96,7 +96,7 @@ class ContainerConfig:
     attempt: int
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    injection: Injection
+    injection: PluginInjection
     token: TokenSource = no_token
     files: FileTree = field(default_factory=FileTree)
 
@@ -110,7 +110,7 @@ class RunningContainer:
     def __init__(
         self,
         container_id: str,
-        config: ContainerConfig,
+        config: ContainerStart,
         started_at: datetime,
         log: ContainerLog,
         work: Work | None = None,
@@ -157,7 +157,7 @@ class ContainerRuntime(Protocol):
         """Bring the image here and return its size in bytes. Raises ImageError."""
         ...
 
-    def start(self, config: ContainerConfig) -> RunningContainer:
+    def start(self, config: ContainerStart) -> RunningContainer:
         """Create and start a container. Raises StartError."""
         ...
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tonnage.twin.kubelet.containers.checks import CheckError, command_failure, network_failure
 from tonnage.twin.kubelet.containers.port import RunningContainer
 from tonnage.twin.kubelet.containers.restarts import starts_again_when_killed
-from tonnage.twin.kubelet.containers.slots import Slot
+from tonnage.twin.kubelet.containers.slots import ContainerSlot
 from tonnage.twin.kubelet.containers.termination import stop_container
 from tonnage.twin.kubelet.live_pod import LivePod
 
@@ -40,7 +40,7 @@ class Tally:
         return succeeded if self._run >= threshold else None
 
 
-def _probes(slot: Slot) -> dict[str, dict[str, Any]]:
+def _probes(slot: ContainerSlot) -> dict[str, dict[str, Any]]:
     container = slot.container
     probes = {
         "Startup": container.startup_probe,
@@ -51,7 +51,7 @@ def _probes(slot: Slot) -> dict[str, dict[str, Any]]:
 
 
 @asynccontextmanager
-async def probing(live: LivePod, slot: Slot, container: RunningContainer) -> AsyncIterator[None]:
+async def probing(live: LivePod, slot: ContainerSlot, container: RunningContainer) -> AsyncIterator[None]:
     """Probe the container within this block."""
     probes = _probes(slot) if slot.sidecar or slot.part == "containers" else {}
     tasks = [
@@ -67,7 +67,7 @@ async def probing(live: LivePod, slot: Slot, container: RunningContainer) -> Asy
 
 
 async def _probe(
-    live: LivePod, slot: Slot, container: RunningContainer, kind: str, probe: dict[str, Any]
+    live: LivePod, slot: ContainerSlot, container: RunningContainer, kind: str, probe: dict[str, Any]
 ) -> None:
     clock = live.node.clock
     tally = Tally(int(probe.get("successThreshold") or 1), int(probe.get("failureThreshold") or 3))
@@ -92,7 +92,7 @@ async def _probe(
 
 
 async def _check(
-    live: LivePod, slot: Slot, container: RunningContainer, kind: str, probe: dict[str, Any]
+    live: LivePod, slot: ContainerSlot, container: RunningContainer, kind: str, probe: dict[str, Any]
 ) -> bool | None:
     """Whether the container passes; None when it could not be asked."""
     try:
@@ -111,7 +111,7 @@ async def _check(
     return failure is None
 
 
-async def _kill(live: LivePod, slot: Slot, kind: str, probe: dict[str, Any]) -> None:
+async def _kill(live: LivePod, slot: ContainerSlot, kind: str, probe: dict[str, Any]) -> None:
     """End a container that does not live, or did not start; it is started again if its policy allows."""
     init = "Init container" if slot.sidecar else "Container"
     slot.again = slot.sidecar or starts_again_when_killed(live.pod, slot.container)

@@ -6,7 +6,7 @@ Source: Kubernetes 1.35, kuberuntime_manager.go.
 from __future__ import annotations
 
 from tonnage.decide.kubernetes.kubelet import restarts
-from tonnage.twin.kubelet.containers.slots import Slot
+from tonnage.twin.kubelet.containers.slots import ContainerSlot
 from tonnage.wire.objects import Container, Pod
 
 
@@ -16,7 +16,7 @@ def starts_again(pod: Pod, container: Container, exit_code: int) -> bool:
     return restarts.starts_again(own, rules, pod.spec.restart_policy, exit_code)
 
 
-def wanted_again(pod: Pod, slot: Slot, exit_code: int) -> bool:
+def wanted_again(pod: Pod, slot: ContainerSlot, exit_code: int) -> bool:
     """By what the container is for, then by its rules and policies."""
     if slot.part == "ephemeralContainers":
         return False

@@ -22,8 +22,8 @@ from tonnage.twin.kubelet.containers.files import NODE_BYTES, FileError, MemoryV
 from tonnage.twin.kubelet.containers.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.containers.logs import ContainerLog
 from tonnage.twin.kubelet.containers.port import (
-    ContainerConfig,
     ContainerContext,
+    ContainerStart,
     ExecError,
     ImageError,
     Program,
@@ -110,7 +110,7 @@ class PretendedRuntime:
             raise ImageError(problem)
         return self._images.setdefault(full_image(image), image_bytes(image))
 
-    def start(self, config: ContainerConfig) -> RunningContainer:
+    def start(self, config: ContainerStart) -> RunningContainer:
         uid = config.pod.metadata.uid
         identity = f"{self._node_name}/{uid}/{config.container.name}/{config.attempt}"
         container_id = hashlib.sha256(identity.encode()).hexdigest()

@@ -15,7 +15,7 @@ Part: TypeAlias = Literal["initContainers", "containers", "ephemeralContainers"]
 
 
 @dataclass(slots=True)
-class Slot:
+class ContainerSlot:
     """A container of a pod: what runs or ran in it last, or why nothing does (`waiting`: reason, message).
 
     `part` is the list of the pod's spec that has it; `probed` has the verdicts of its probes on what runs
@@ -80,19 +80,19 @@ class PodProgress:
     `failure` is the reason and message of a pod that the kubelet itself ended.
     """
 
-    init: list[Slot]
-    main: list[Slot]
+    init: list[ContainerSlot]
+    main: list[ContainerSlot]
     start_time: str
     host_ip: str
     pod_ip: str = ""
     sandbox: bool = False
     initialized: bool = False
     ended: bool = False
-    ephemeral: list[Slot] = field(default_factory=list)
+    ephemeral: list[ContainerSlot] = field(default_factory=list)
     failure: tuple[str, str] = ("", "")
     conditions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self) -> Iterator[ContainerSlot]:
         """All containers."""
         yield from self.init
         yield from self.main

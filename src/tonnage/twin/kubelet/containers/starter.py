@@ -24,21 +24,21 @@ from tonnage.twin.kubelet.containers.environment import (
 )
 from tonnage.twin.kubelet.containers.images import full_image, parse_image, wrong_reference
 from tonnage.twin.kubelet.containers.port import (
-    ContainerConfig,
     ContainerRuntime,
+    ContainerStart,
     ImageError,
-    Injection,
+    PluginInjection,
     RunningContainer,
     StartError,
 )
 from tonnage.twin.kubelet.containers.security import root_refusal
-from tonnage.twin.kubelet.containers.slots import CONTAINER_CREATING, Slot
+from tonnage.twin.kubelet.containers.slots import CONTAINER_CREATING, ContainerSlot
 from tonnage.twin.kubelet.devices.cdi import ANNOTATION_PREFIX, resolve_cdi
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.devices.plugins import PluginError
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.kubelet.volumes.account_tokens import account_token
-from tonnage.twin.kubelet.volumes.contents import ObjectReader, tree_of
+from tonnage.twin.kubelet.volumes.contents import VolumeSources, tree_of
 from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire.objects import Pod
 
@@ -83,7 +83,7 @@ class ContainerStarter:
         self._devices = devices
         self._events = events
         self._backoffs: dict[tuple[str, str], Backoff] = {}
-        self._objects = ObjectReader(api, clock)
+        self._objects = VolumeSources(api, clock)
 
     def backoff(self, pod_uid: str, container: str) -> Backoff:
         """The container's own waiting times."""
@@ -94,7 +94,9 @@ class ContainerStarter:
         self._objects.forget(pod_uid)
         self._backoffs = {key: value for key, value in self._backoffs.items() if key[0] != pod_uid}
 
-    async def start(self, pod: Pod, slot: Slot, pod_ip: str, publish: Callable[[], None]) -> RunningContainer:
+    async def start(
+        self, pod: Pod, slot: ContainerSlot, pod_ip: str, publish: Callable[[], None]
+    ) -> RunningContainer:
         """Return once the container runs; until then it waits with a reason, which `publish` shows."""
         slot.waiting = CONTAINER_CREATING if slot.last is None else slot.waiting
         pulls = Backoff()
@@ -131,7 +133,7 @@ class ContainerStarter:
                 return container
             await self._clock.sleep(FIRST_S)
 
-    async def _ensure_image(self, pod: Pod, slot: Slot) -> None:
+    async def _ensure_image(self, pod: Pod, slot: ContainerSlot) -> None:
         image = slot.container.image
         policy = slot.container.image_pull_policy
         if not policy:
@@ -158,7 +160,7 @@ class ContainerStarter:
         self._tell(pod, slot, "Normal", "Pulled", text)
 
     async def _wait_for_image(
-        self, pod: Pod, slot: Slot, pulls: Backoff, error: str, publish: Callable[[], None]
+        self, pod: Pod, slot: ContainerSlot, pulls: Backoff, error: str, publish: Callable[[], None]
     ) -> None:
         image = slot.container.image
         self._tell(pod, slot, "Warning", "Failed", f'Failed to pull image "{image}": {error}')
@@ -175,7 +177,7 @@ class ContainerStarter:
         _LOG.info("image pull backs off: image=%s wait=%s", image, go_duration(pulls.delay_s))
         await self._clock.sleep(pulls.delay_s - 1.0)
 
-    async def _configure(self, pod: Pod, slot: Slot, pod_ip: str) -> ContainerConfig:
+    async def _configure(self, pod: Pod, slot: ContainerSlot, pod_ip: str) -> ContainerStart:
         container = slot.container
         if refusal := root_refusal(pod, container):
             raise ConfigurationError(refusal)
@@ -188,7 +190,7 @@ class ContainerStarter:
         )
         injected = await self._injection(pod, container.name)
         variables = {**injected.env, **env}  # The pod's own win.
-        return ContainerConfig(
+        return ContainerStart(
             pod,
             container,
             slot.restarts,
@@ -199,7 +201,7 @@ class ContainerStarter:
             tree_of(pod, container, variables, self._objects, self._runtime.volume),
         )
 
-    async def _injection(self, pod: Pod, container: str) -> Injection:
+    async def _injection(self, pod: Pod, container: str) -> PluginInjection:
         env: dict[str, str] = {}
         nodes: list[str] = []
         mounts: dict[str, str] = {}
@@ -219,7 +221,7 @@ class ContainerStarter:
                 f"unresolvable CDI devices {', '.join(edits.missing)}"
             )
         mounts |= edits.mounts
-        return Injection(
+        return PluginInjection(
             {**env, **edits.env},
             (*nodes, *edits.device_nodes),
             tuple(mounts),
@@ -228,10 +230,10 @@ class ContainerStarter:
             edits.env,
         )
 
-    def _tell(self, pod: Pod, slot: Slot, event_type: str, reason: str, message: str) -> None:
+    def _tell(self, pod: Pod, slot: ContainerSlot, event_type: str, reason: str, message: str) -> None:
         self._events.tell(reference_to(pod, slot.path), event_type, reason, message)
 
 
-def _without_toolkit(injection: Injection) -> Injection:
+def _without_toolkit(injection: PluginInjection) -> PluginInjection:
     """Nobody reads NVIDIA_VISIBLE_DEVICES on this node: only device nodes that the plugin named get in."""
-    return Injection({}, injection.device_nodes)
+    return PluginInjection({}, injection.device_nodes)

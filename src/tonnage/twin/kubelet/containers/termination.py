@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from tonnage.twin.kubelet.containers.checks import CheckError, command_failure, network_failure
 from tonnage.twin.kubelet.containers.port import RunningContainer
-from tonnage.twin.kubelet.containers.slots import Slot
+from tonnage.twin.kubelet.containers.slots import ContainerSlot
 from tonnage.twin.kubelet.live_pod import LivePod
 
 _SHORTEST_GRACE_S: Final = 2.0
 
 
-async def stop_container(live: LivePod, slot: Slot, grace_s: float, message: str = "") -> None:
+async def stop_container(live: LivePod, slot: ContainerSlot, grace_s: float, message: str = "") -> None:
     """Run its hook, then end it; both within the grace. Returns when it has ended."""
     current = slot.current
     if current is None or not current.running:
@@ -38,7 +38,7 @@ async def stop_all(live: LivePod, grace_s: float) -> None:
 
 
 async def _pre_stop(
-    live: LivePod, slot: Slot, container: RunningContainer, hook: dict[str, Any], grace_s: float
+    live: LivePod, slot: ContainerSlot, container: RunningContainer, hook: dict[str, Any], grace_s: float
 ) -> float:
     """Whole seconds that the hook took of the grace."""
     clock = live.node.clock

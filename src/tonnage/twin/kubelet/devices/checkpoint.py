@@ -21,7 +21,7 @@ NO_NUMA: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CheckpointEntry:
     """Devices of one resource in one container, by NUMA node (-1: none), and the plugin's encoded answer."""
 
     pod_uid: str
@@ -39,7 +39,7 @@ class Entry:
 class Checkpoint:
     """Everything the device manager remembers over a restart. `registered` are the healthy devices."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CheckpointEntry, ...] = ()
     registered: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -85,7 +85,7 @@ def decode_checkpoint(content: bytes) -> Checkpoint:
     """
     file = decoded_json(content, _File)
     entries = tuple(
-        Entry(
+        CheckpointEntry(
             entry.pod_uid,
             entry.container_name,
             entry.resource_name,

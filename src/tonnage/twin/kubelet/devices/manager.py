@@ -19,10 +19,10 @@ from tonnage.decide.kubernetes.kubelet.device_admission import (
 from tonnage.decide.kubernetes.kubelet.devices import (
     NO_IDS,
     AskPlugin,
-    Chosen,
+    ContainerDeviceRequest,
     Devices,
+    DeviceSelection,
     Ids,
-    Request,
     Unavailable,
     choose,
     prefer,
@@ -32,7 +32,7 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import (
     REASON,
     REFUSAL,
     Hint,
-    Topology,
+    NumaTopology,
     TopologyPolicy,
     TopologyScope,
 )
@@ -41,13 +41,13 @@ from tonnage.twin.kubelet.admission import AdmissionFailure
 from tonnage.twin.kubelet.devices.checkpoint import (
     NO_NUMA,
     Checkpoint,
-    Entry,
+    CheckpointEntry,
     decode_checkpoint,
     encode_checkpoint,
 )
 from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
 from tonnage.twin.kubelet.devices.plugin_resources import PluginResource, PluginResources
-from tonnage.twin.kubelet.devices.plugins import Plugin, PluginError
+from tonnage.twin.kubelet.devices.plugins import PluginEndpoint, PluginError
 from tonnage.twin.kubelet.node_disk import NodeDisk
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
@@ -64,7 +64,7 @@ class DeviceManager:
         paths: NodePaths,
         disk: NodeDisk,
         clock: Clock,
-        topology: Topology,
+        topology: NumaTopology,
         on_change: Callable[[], None],
         cpus: CpuManager | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class DeviceManager:
         self._topology = topology
         self._cpus = cpus
         self.resources = PluginResources(clock, on_change, self._save_list)
-        self._entries: dict[tuple[str, str, str], Entry] = {}
+        self._entries: dict[tuple[str, str, str], CheckpointEntry] = {}
         self._admission = asyncio.Lock()
         self._writing = asyncio.Lock()
 
@@ -92,9 +92,9 @@ class DeviceManager:
         self._entries = {(e.pod_uid, e.container, e.resource): e for e in checkpoint.entries}
         self.resources.restore(checkpoint.registered)
 
-    def held(self, pod_uid: str) -> dict[str, list[Entry]]:
+    def held(self, pod_uid: str) -> dict[str, list[CheckpointEntry]]:
         """What the pod's containers hold, by container."""
-        by_container: dict[str, list[Entry]] = {}
+        by_container: dict[str, list[CheckpointEntry]] = {}
         for entry in self._entries.values():
             if entry.pod_uid == pod_uid:
                 by_container.setdefault(entry.container, []).append(entry)
@@ -183,7 +183,7 @@ class DeviceManager:
         if not aligned:
             return AdmissionFailure(REASON, REFUSAL)
         for name, count in requested.items():
-            request = Request(count, reusable.get(name, NO_IDS), hint)
+            request = ContainerDeviceRequest(count, reusable.get(name, NO_IDS), hint)
             try:
                 ids = await self._allocate_resource(pod_uid, need.name, name, request)
             except PluginError as error:
@@ -224,7 +224,9 @@ class DeviceManager:
             for device in entry.ids
         )
 
-    async def _allocate_resource(self, pod_uid: str, container: str, name: str, request: Request) -> Ids:
+    async def _allocate_resource(
+        self, pod_uid: str, container: str, name: str, request: ContainerDeviceRequest
+    ) -> Ids:
         """The devices now held. Raises PluginError with the kubelet's or the plugin's words."""
         held = self._entries.get((pod_uid, container, name))
         if held is not None and len(held.ids) != request.count:
@@ -249,7 +251,7 @@ class DeviceManager:
         if plugin is None:
             raise PluginError(f"endpoint {name} has been stopped")
         response = await plugin.allocate(ids)
-        self._entries[pod_uid, container, name] = Entry(
+        self._entries[pod_uid, container, name] = CheckpointEntry(
             pod_uid,
             container,
             name,
@@ -258,13 +260,15 @@ class DeviceManager:
         )
         return ids
 
-    async def _choose(self, plugin: Plugin | None, devices: Devices, request: Request) -> Ids:
+    async def _choose(
+        self, plugin: PluginEndpoint | None, devices: Devices, request: ContainerDeviceRequest
+    ) -> Ids:
         choice = choose(devices, request, plugin_prefers=plugin is not None and plugin.prefers)
         if isinstance(choice, AskPlugin) and plugin is not None:
             choice = prefer(choice, await plugin.preferred(choice.available, choice.must, choice.size))
         if isinstance(choice, Unavailable):
             raise PluginError(choice.message)
-        if not isinstance(choice, Chosen):
+        if not isinstance(choice, DeviceSelection):
             raise PluginError(f"endpoint {devices.resource} has been stopped")
         return choice.ids
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tonnage.decide.kubernetes.kubelet.devices import NO_IDS, Ids
 from tonnage.ports.clock import Clock
-from tonnage.twin.kubelet.devices.plugins import Plugin
+from tonnage.twin.kubelet.devices.plugins import PluginEndpoint
 from tonnage.twin.kubelet.spec import GRACE_AFTER_PLUGIN_LOSS_S
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
@@ -23,7 +23,7 @@ class PluginResource:
 
     numa: dict[str, int] = field(default_factory=dict)
     healthy: Ids = NO_IDS
-    plugin: Plugin | None = None
+    plugin: PluginEndpoint | None = None
 
 
 class PluginResources:
@@ -58,7 +58,7 @@ class PluginResources:
             if resource.plugin is not None:
                 await resource.plugin.stop()
 
-    async def plugin_connected(self, plugin: Plugin) -> None:
+    async def plugin_connected(self, plugin: PluginEndpoint) -> None:
         """A plugin serves its resource from now on; one that did before is let go."""
         resource = self._resources.setdefault(plugin.resource, PluginResource())
         before, resource.plugin = resource.plugin, plugin
@@ -69,7 +69,7 @@ class PluginResources:
         if before is not None:
             await before.stop()
 
-    async def devices_listed(self, plugin: Plugin, devices: list[wire.Device]) -> None:
+    async def devices_listed(self, plugin: PluginEndpoint, devices: list[wire.Device]) -> None:
         """The plugin's whole list, replacing what it said before."""
         resource = self._resources.get(plugin.resource)
         if resource is None or resource.plugin is not plugin:
@@ -79,7 +79,7 @@ class PluginResources:
         self._on_change()
         await self._on_list()
 
-    def plugin_lost(self, plugin: Plugin) -> None:
+    def plugin_lost(self, plugin: PluginEndpoint) -> None:
         """The plugin's stream broke: its devices are unhealthy now and forgotten after the grace period."""
         resource = self._resources.get(plugin.resource)
         if resource is None or resource.plugin is not plugin:

@@ -38,7 +38,7 @@ class PluginError(Exception):
     """A call to a plugin failed; the text is what the kubelet would put into the pod's status."""
 
 
-class Plugin:
+class PluginEndpoint:
     """A registered endpoint of one resource. Made by `connect`; `stop` ends it for good."""
 
     def __init__(self, resource: str, channel: grpc.aio.Channel, options: wire.DevicePluginOptions) -> None:
@@ -49,7 +49,7 @@ class Plugin:
         self.stopped = False
 
     @classmethod
-    async def connect(cls, resource: str, socket: Path) -> Plugin:
+    async def connect(cls, resource: str, socket: Path) -> PluginEndpoint:
         """Dial the plugin's socket and ask its options. Raises PluginError after ten seconds in vain."""
         channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
         try:

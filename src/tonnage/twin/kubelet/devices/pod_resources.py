@@ -8,7 +8,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from tonnage.twin.kubelet.devices.checkpoint import Entry
+from tonnage.twin.kubelet.devices.checkpoint import CheckpointEntry
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.devices.unix_grpc import serve_unix, unary_handler
 from tonnage.twin.kubelet.spec import NodePaths
@@ -101,7 +101,7 @@ class PodResources:
         )
 
 
-def _devices(entries: Iterable[Entry]) -> list[wire.ContainerDevices]:
+def _devices(entries: Iterable[CheckpointEntry]) -> list[wire.ContainerDevices]:
     return [
         wire.ContainerDevices(
             resource_name=entry.resource,

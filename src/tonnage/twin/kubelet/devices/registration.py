@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import grpc
 import grpc.aio
 
-from tonnage.twin.kubelet.devices.plugins import Plugin, PluginError
+from tonnage.twin.kubelet.devices.plugins import PluginEndpoint, PluginError
 from tonnage.twin.kubelet.devices.unix_grpc import serve_unix, unary_handler
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
@@ -25,11 +25,11 @@ _LONGEST_NAME: Final = 253
 class PluginHost(Protocol):
     """Who wants to know about plugins: the device manager."""
 
-    async def plugin_connected(self, plugin: Plugin) -> None: ...
+    async def plugin_connected(self, plugin: PluginEndpoint) -> None: ...
 
-    async def devices_listed(self, plugin: Plugin, devices: list[wire.Device]) -> None: ...
+    async def devices_listed(self, plugin: PluginEndpoint, devices: list[wire.Device]) -> None: ...
 
-    def plugin_lost(self, plugin: Plugin) -> None: ...
+    def plugin_lost(self, plugin: PluginEndpoint) -> None: ...
 
 
 class Registration:
@@ -67,7 +67,7 @@ class Registration:
         if problem:
             await context.abort(grpc.StatusCode.UNKNOWN, problem)
         try:
-            plugin = await Plugin.connect(
+            plugin = await PluginEndpoint.connect(
                 request.resource_name, self._paths.device_plugins / request.endpoint
             )
         except PluginError as error:

@@ -17,14 +17,14 @@ from tonnage.twin.kubelet.programs.shell_syntax import (
     AndOr,
     If,
     Node,
-    Pipeline,
     Sequence,
+    ShellPipeline,
     Simple,
     While,
     parse_script,
 )
 from tonnage.twin.kubelet.programs.shell_tests import test
-from tonnage.twin.kubelet.programs.shell_words import Part, UnsupportedError, Word
+from tonnage.twin.kubelet.programs.shell_words import ShellUnsupportedError, Word, WordPart
 
 Finder: TypeAlias = Callable[[ContainerContext], Program | None]
 _BUILTINS: Final = frozenset(
@@ -76,7 +76,7 @@ async def _run_script(context: ContainerContext, find: Finder, script: str, argu
     interpreter = _Interpreter(context, find, arguments)
     try:
         tree = parse_script(script)
-    except UnsupportedError as error:
+    except ShellUnsupportedError as error:
         if context.main:
             return await pretend(context, f"not known to the twin's shell: {error}")
         context.stdio.write_error(f"{context.argv[0]}: not known to the twin's shell: {error}\n".encode())
@@ -107,7 +107,7 @@ async def _interactive(context: ContainerContext, find: Finder) -> int:
         for line in lines:
             try:
                 interpreter.status = await interpreter.run(parse_script(line.decode(errors="replace")))
-            except UnsupportedError as error:
+            except ShellUnsupportedError as error:
                 context.stdio.write_error(f"not known to the twin's shell: {error}\n".encode())
                 interpreter.status = 2
             except _ExitError as ended:
@@ -121,7 +121,7 @@ def _commands_in(node: Node) -> Iterator[str]:
         case Simple(words=words):
             if words and all(part.kind == "text" for part in words[0]):
                 yield "".join(part.text for part in words[0])
-        case Pipeline(commands=nodes) | Sequence(items=nodes):
+        case ShellPipeline(commands=nodes) | Sequence(items=nodes):
             for inner in nodes:
                 yield from _commands_in(inner)
         case AndOr(first=first, rest=rest):
@@ -163,7 +163,7 @@ class _Interpreter:
                 self.status = await self._simple(node, streams)
             case AndOr():
                 self.status = await self._and_or(node, streams)
-            case Pipeline():
+            case ShellPipeline():
                 self.status = await self._pipeline(node, streams)
             case While(condition=condition, body=body):
                 while await self.run(condition, streams) == 0:
@@ -188,7 +188,7 @@ class _Interpreter:
                 return await self.run(body, streams)
         return await self.run(otherwise, streams) if otherwise is not None else 0
 
-    async def _pipeline(self, node: Pipeline, streams: Stdio) -> int:
+    async def _pipeline(self, node: ShellPipeline, streams: Stdio) -> int:
         stdin: bytes | None = None
         status = 0
         for index, command in enumerate(node.commands):
@@ -330,7 +330,7 @@ class _Interpreter:
         try:
             pipe = Piped(self._context.stdio, self._context.work, out="keep")
             await self.run(parse_script(text), pipe)
-        except UnsupportedError:
+        except ShellUnsupportedError:
             return ""
         finally:
             self._depth -= 1
@@ -350,4 +350,4 @@ class _Interpreter:
 
 
 def _quoted(text: str) -> Word:
-    return (Part("text", text, quoted=True),)
+    return (WordPart("text", text, quoted=True),)

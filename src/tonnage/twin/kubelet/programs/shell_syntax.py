@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tonnage.twin.kubelet.programs.shell_words import Lexer, Part, Token, UnsupportedError, Word
+from tonnage.twin.kubelet.programs.shell_words import Lexer, ShellToken, ShellUnsupportedError, Word, WordPart
 
 _RESERVED: Final = frozenset({"then", "do", "done", "fi", "else", "elif", "esac", "}"})
 _LONGEST: Final = 64 << 10
@@ -33,7 +33,7 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class ShellPipeline:
     commands: tuple[Node, ...]
     negated: bool = False
 
@@ -63,33 +63,33 @@ class If:
     otherwise: Node | None
 
 
-Node: TypeAlias = Simple | Pipeline | AndOr | Sequence | While | If
+Node: TypeAlias = Simple | ShellPipeline | AndOr | Sequence | While | If
 
 
 def parse_script(text: str) -> Sequence:
     """The script as a tree. Raises UnsupportedError."""
     if len(text) > _LONGEST:
-        raise UnsupportedError(f"a script of more than {_LONGEST >> 10} KiB")
+        raise ShellUnsupportedError(f"a script of more than {_LONGEST >> 10} KiB")
     parser = _Parser(Lexer(text).tokens())
     tree = parser.sequence(())
     if parser.peek() is not None:
-        raise UnsupportedError("unbalanced command")
+        raise ShellUnsupportedError("unbalanced command")
     return tree
 
 
 class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[ShellToken]) -> None:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
 
-    def peek(self) -> Token | None:
+    def peek(self) -> ShellToken | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def sequence(self, ends: tuple[str, ...]) -> Sequence:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise UnsupportedError(f"more than {_DEEPEST} commands within each other")
+            raise ShellUnsupportedError(f"more than {_DEEPEST} commands within each other")
         items: list[Node] = []
         while (token := self.peek()) is not None:
             if token.operator in {";", "\n"}:
@@ -110,7 +110,7 @@ class _Parser:
             rest.append((token.operator == "&&", self._pipeline()))
         token = self.peek()
         if token is not None and token.operator in {"&", ")", ";;"}:
-            raise UnsupportedError(f"`{token.operator}`")
+            raise ShellUnsupportedError(f"`{token.operator}`")
         return AndOr(first, tuple(rest)) if rest else first
 
     def _pipeline(self) -> Node:
@@ -122,12 +122,12 @@ class _Parser:
             self._at += 1
             self._skip_lines()
             commands.append(self._command())
-        return Pipeline(tuple(commands), negated) if negated or len(commands) > 1 else commands[0]
+        return ShellPipeline(tuple(commands), negated) if negated or len(commands) > 1 else commands[0]
 
     def _command(self) -> Node:
         keyword = self._keyword()
         if keyword in _FOREIGN or keyword in _RESERVED:
-            raise UnsupportedError(f"`{keyword}`")
+            raise ShellUnsupportedError(f"`{keyword}`")
         if keyword == "while":
             self._at += 1
             condition = self.sequence(("do",))
@@ -174,7 +174,7 @@ class _Parser:
                 break
             self._at += 1
         if not words and not assignments and not files:
-            raise UnsupportedError(f"`{token.operator}`" if token else "an empty command")
+            raise ShellUnsupportedError(f"`{token.operator}`" if token else "an empty command")
         return Simple(
             tuple(assignments),
             tuple(words),
@@ -193,7 +193,7 @@ class _Parser:
 
     def _expect(self, keyword: str) -> None:
         if self._keyword() != keyword:
-            raise UnsupportedError(f"`{keyword}` is missing")
+            raise ShellUnsupportedError(f"`{keyword}` is missing")
         self._at += 1
 
     def _skip_lines(self) -> None:
@@ -202,11 +202,11 @@ class _Parser:
 
 
 def _assignment(word: Word) -> tuple[str, Word]:
-    first = word[0] if word else Part("text", "")
+    first = word[0] if word else WordPart("text", "")
     name, equals, rest = first.text.partition("=")
     if first.kind != "text" or first.quoted or not equals or not name.isidentifier():
         return "", ()
-    return name, ((Part("text", rest),) if rest else ()) + word[1:]
+    return name, ((WordPart("text", rest),) if rest else ()) + word[1:]
 
 
 def _redirected(operator: str, streams: dict[str, str]) -> bool:

@@ -12,12 +12,12 @@ _LONGEST_NAME: Final = 256
 _WORD_ENDS: Final = " \t\n;|&()<>"
 
 
-class UnsupportedError(Exception):
+class ShellUnsupportedError(Exception):
     """The script uses something that the twin's shell does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WordPart:
     """A piece of a word. `kind`: text, variable, arithmetic or command; `quoted` pieces are never split."""
 
     kind: str
@@ -25,11 +25,11 @@ class Part:
     quoted: bool = False
 
 
-Word: TypeAlias = tuple[Part, ...]
+Word: TypeAlias = tuple[WordPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ShellToken:
     """An operator (`word` None), a redirection to or from a file (`target`) or a word."""
 
     operator: str = ""
@@ -44,8 +44,8 @@ class Lexer:
         self._text = text.replace("\\\n", "")
         self._at = 0
 
-    def tokens(self) -> list[Token]:
-        tokens: list[Token] = []
+    def tokens(self) -> list[ShellToken]:
+        tokens: list[ShellToken] = []
         while self._at < len(self._text):
             char = self._text[self._at]
             if char in " \t\r":
@@ -57,12 +57,12 @@ class Lexer:
                 tokens.append(redirect)
             elif operator := next((o for o in _OPERATORS if self._text.startswith(o, self._at)), ""):
                 self._at += len(operator)
-                tokens.append(Token(operator))
+                tokens.append(ShellToken(operator))
             else:
-                tokens.append(Token(word=self._word()))
+                tokens.append(ShellToken(word=self._word()))
         return tokens
 
-    def _redirect(self) -> Token | None:
+    def _redirect(self) -> ShellToken | None:
         for form, name in (
             ("2>&1", "err>out"),
             (">&2", "out>err"),
@@ -78,86 +78,86 @@ class Lexer:
             if not self._text.startswith(form, self._at):
                 continue
             if not name or self._text.startswith(("1>>", "2>>"), self._at):
-                raise UnsupportedError("here-document or appending")
+                raise ShellUnsupportedError("here-document or appending")
             self._at += len(form)
             if name in {"err>out", "out>err"}:
-                return Token(name)
+                return ShellToken(name)
             while self._text[self._at : self._at + 1] == " ":
                 self._at += 1
             target = self._word()
-            if target == (Part("text", "/dev/null"),):
-                return Token(name.replace(">>", ">"))
+            if target == (WordPart("text", "/dev/null"),):
+                return ShellToken(name.replace(">>", ">"))
             if name not in _TO_FILES:
-                raise UnsupportedError("redirection of errors to a file")
-            return Token(name, target=target)
+                raise ShellUnsupportedError("redirection of errors to a file")
+            return ShellToken(name, target=target)
         return None
 
     def _word(self) -> Word:
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
             char = self._text[self._at]
             if char == "'":
                 end = self._text.find("'", self._at + 1)
                 if end < 0:
-                    raise UnsupportedError("open quote")
-                parts.append(Part("text", self._text[self._at + 1 : end], quoted=True))
+                    raise ShellUnsupportedError("open quote")
+                parts.append(WordPart("text", self._text[self._at + 1 : end], quoted=True))
                 self._at = end + 1
             elif char == '"':
                 parts += self._double()
             elif char == "\\":
-                parts.append(Part("text", self._text[self._at + 1 : self._at + 2], quoted=True))
+                parts.append(WordPart("text", self._text[self._at + 1 : self._at + 2], quoted=True))
                 self._at += 2
             elif char == "$":
                 parts.append(self._dollar(quoted=False))
             elif char in "`*?~" and (char != "?" or not parts):
-                raise UnsupportedError(f"{char} in a word")
+                raise ShellUnsupportedError(f"{char} in a word")
             else:
-                parts.append(Part("text", char))
+                parts.append(WordPart("text", char))
                 self._at += 1
         return _joined(parts)
 
-    def _double(self) -> list[Part]:
-        parts = [Part("text", "", quoted=True)]
+    def _double(self) -> list[WordPart]:
+        parts = [WordPart("text", "", quoted=True)]
         self._at += 1
         while (char := self._text[self._at : self._at + 1]) != '"':
             if not char or char == "`":
-                raise UnsupportedError("open quote or backquote")
+                raise ShellUnsupportedError("open quote or backquote")
             if char == "$":
                 parts.append(self._dollar(quoted=True))
                 continue
             if char == "\\" and self._text[self._at + 1 : self._at + 2] in '$"\\`':
                 self._at += 1
                 char = self._text[self._at]
-            parts.append(Part("text", char, quoted=True))
+            parts.append(WordPart("text", char, quoted=True))
             self._at += 1
         self._at += 1
         return parts
 
-    def _dollar(self, *, quoted: bool) -> Part:
+    def _dollar(self, *, quoted: bool) -> WordPart:
         rest = self._text[self._at : self._at + _LONGEST_NAME]
         if rest.startswith("$(("):
             end = self._text.find("))", self._at)
             if end < 0:
-                raise UnsupportedError("open arithmetic")
+                raise ShellUnsupportedError("open arithmetic")
             text, self._at = self._text[self._at + 3 : end], end + 2
-            return Part("arithmetic", text, quoted)
+            return WordPart("arithmetic", text, quoted)
         if rest.startswith("$("):
             end = self._closing(self._at + 1)
             text, self._at = self._text[self._at + 2 : end], end + 1
-            return Part("command", text, quoted)
+            return WordPart("command", text, quoted)
         if rest.startswith("${"):
             end = self._text.find("}", self._at)
             name, self._at = self._text[self._at + 2 : end], end + 1
             plain, _, default = name.partition(":-")
             if end < 0 or not plain.isidentifier() or "$" in default:
-                raise UnsupportedError("parameter expansion")
-            return Part("variable", name, quoted)
+                raise ShellUnsupportedError("parameter expansion")
+            return WordPart("variable", name, quoted)
         name = "".join(_leading_name(rest[1:])) or rest[1:2]
         if not name or not (name.isidentifier() or name in "?$#@*0123456789"):
             self._at += 1
-            return Part("text", "$", quoted)
+            return WordPart("text", "$", quoted)
         self._at += 1 + len(name)
-        return Part("variable", name, quoted)
+        return WordPart("variable", name, quoted)
 
     def _closing(self, start: int) -> int:
         depth = 0
@@ -165,7 +165,7 @@ class Lexer:
             depth += {"(": 1, ")": -1}.get(self._text[index], 0)
             if depth == 0:
                 return index
-        raise UnsupportedError("open command substitution")
+        raise ShellUnsupportedError("open command substitution")
 
 
 def _leading_name(text: str) -> list[str]:
@@ -177,11 +177,11 @@ def _leading_name(text: str) -> list[str]:
     return name
 
 
-def _joined(parts: list[Part]) -> Word:
-    joined: list[Part] = []
+def _joined(parts: list[WordPart]) -> Word:
+    joined: list[WordPart] = []
     for (kind, quoted), alike in groupby(parts, key=lambda part: (part.kind, part.quoted)):
         if kind == "text":
-            joined.append(Part("text", "".join(part.text for part in alike), quoted))
+            joined.append(WordPart("text", "".join(part.text for part in alike), quoted))
         else:
             joined += alike
     return tuple(joined)

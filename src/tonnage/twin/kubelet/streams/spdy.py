@@ -44,7 +44,7 @@ class SynReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataFrame:
     """Data on a stream; `fin` ends that direction."""
 
     stream: int
@@ -71,7 +71,7 @@ class GoAway:
     """The peer opens no more streams."""
 
 
-Frame: TypeAlias = SynStream | SynReply | Data | Reset | Ping | GoAway
+Frame: TypeAlias = SynStream | SynReply | DataFrame | Reset | Ping | GoAway
 
 
 class SpdyCodec:
@@ -113,7 +113,7 @@ class SpdyCodec:
     def _frame(self, word: int, flags: int, body: bytes) -> Frame | None:
         fin = bool(flags & _FIN)
         if not word & _CONTROL:
-            return Data(word & 0x7FFFFFFF, body, fin)
+            return DataFrame(word & 0x7FFFFFFF, body, fin)
         version, kind = word >> 16 & 0x7FFF, word & 0xFFFF
         if version != _VERSION:
             raise SpdyError(f"version {version}")

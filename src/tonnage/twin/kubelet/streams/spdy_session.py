@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.twin.kubelet.containers.port import ContainerRuntime, RunningContainer
 from tonnage.twin.kubelet.streams.remote import RemoteRequest, RemoteStdio, run_session
 from tonnage.twin.kubelet.streams.spdy import (
-    Data,
+    DataFrame,
     Frame,
     GoAway,
     Ping,
@@ -165,7 +165,7 @@ class _SpdySession(asyncio.Protocol):
                 self._transport.write(self._codec.syn_reply(stream))
                 if self._expected <= self._streams.keys():
                     self._complete.set()
-            case Data(stream=stream, payload=content, fin=fin) if stream == self._streams.get("stdin"):
+            case DataFrame(stream=stream, payload=content, fin=fin) if stream == self._streams.get("stdin"):
                 if content:
                     self._stdio.feed(content)
                     self._fed.set()

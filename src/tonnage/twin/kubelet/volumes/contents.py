@@ -22,7 +22,7 @@ from tonnage.twin.kubelet.containers.environment import (
     expand,
     referred,
 )
-from tonnage.twin.kubelet.containers.files import FileTree, MemoryVolume, Mount, Volume, volume_in
+from tonnage.twin.kubelet.containers.files import FileTree, FileVolume, MemoryVolume, MountedVolume, volume_in
 from tonnage.twin.kubelet.volumes.account_tokens import account_token
 from tonnage.wire import kinds
 from tonnage.wire.objects import Container, EnvVar, Pod, VolumeMount
@@ -36,7 +36,7 @@ def tree_of(
     pod: Pod,
     container: Container,
     variables: Mapping[str, str],
-    readers: ObjectReader,
+    readers: VolumeSources,
     written: Callable[[str], MemoryVolume],
 ) -> FileTree:
     """The container's files; `written` gives the volume that containers write to, by a name for it.
@@ -45,13 +45,13 @@ def tree_of(
         ConfigurationError: a mount's path within its volume names a variable without a value, or leads out.
     """
     sources = {str(volume.get("name")): volume for volume in pod.spec.volumes}
-    mounts: dict[str, Mount] = {}
+    mounts: dict[str, MountedVolume] = {}
     for mount in container.volume_mounts:
         source = sources.get(mount.name, {})
-        volume: Volume = written(_place(pod, source))
+        volume: FileVolume = written(_place(pod, source))
         if any(kind in source for kind in _OBJECTS):
             volume = _ObjectVolume(readers, pod, container, source)
-        mounts[mount.mount_path] = Mount(volume, _sub_path(mount, variables), mount.read_only)
+        mounts[mount.mount_path] = MountedVolume(volume, _sub_path(mount, variables), mount.read_only)
     return FileTree(mounts)
 
 
@@ -78,7 +78,7 @@ def _place(pod: Pod, source: Mapping[str, Any]) -> str:
     return volume_in(pod.metadata.uid, str(source.get("name")))
 
 
-class ObjectReader:
+class VolumeSources:
     """Reads what volumes are made of; keeps tokens for half of their lives."""
 
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
@@ -140,7 +140,7 @@ class _ObjectVolume:
     read_only = True
 
     def __init__(
-        self, reader: ObjectReader, pod: Pod, container: Container, source: Mapping[str, Any]
+        self, reader: VolumeSources, pod: Pod, container: Container, source: Mapping[str, Any]
     ) -> None:
         self._reader = reader
         self._pod = pod

@@ -19,14 +19,20 @@ from tonnage.decide.kubernetes.api.custom.validation import (
     validate_custom,
 )
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
-from tonnage.decide.kubernetes.api.problems import Errors, Fault, FieldError
+from tonnage.decide.kubernetes.api.problems import Errors, FieldError, FieldErrorType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, mappings, texts
 
-BLOCKING: Final = (Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE_INVALID, Fault.NOT_SUPPORTED)
+BLOCKING: Final = (
+    FieldErrorType.REQUIRED,
+    FieldErrorType.TOO_LONG,
+    FieldErrorType.TOO_MANY,
+    FieldErrorType.TYPE_INVALID,
+    FieldErrorType.NOT_SUPPORTED,
+)
 """Faults after which no rule in CEL is asked."""
 UNCHECKED: Final = FieldError(
-    Fault.INVALID,
+    FieldErrorType.INVALID,
     "<nil>",
     None,
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
@@ -77,7 +83,7 @@ def _stayed(error: FieldError, schema: JsonObject, new: JsonValue, old: JsonValu
     steps = _PARTS.findall(error.field)
     if error.field == "<nil>" or "".join(f".{n}" if n else f"[{i}]" for n, i in steps)[1:] != error.field:
         return False
-    for name, index in steps[:-1] if error.type is Fault.REQUIRED else steps:
+    for name, index in steps[:-1] if error.type is FieldErrorType.REQUIRED else steps:
         if name and isinstance(new, dict) and isinstance(old, dict):
             if name not in new or name not in old:
                 return False

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.custom.formats import has_format
 from tonnage.decide.kubernetes.cel.urls import url_problem
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.model.json import JsonObject
 
 _Complaints = Callable[[str], Sequence[str]]
@@ -26,7 +26,7 @@ class FormatHost:
 
     def allowed(self, check: JsonObject) -> tuple[bool, str]:
         """Nobody's rights are known here."""
-        raise UnsupportedError(f"who may {check}")
+        raise CelUnsupportedError(f"who may {check}")
 
 
 def _beginning(check: _Complaints) -> _Complaints:

@@ -22,9 +22,9 @@ from tonnage.decide.kubernetes.api.custom.named_formats import FormatHost
 from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
 from tonnage.decide.kubernetes.api.custom.values import float_of
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
-from tonnage.decide.kubernetes.api.problems import Errors, Fault, FieldError, invalid, quoted
+from tonnage.decide.kubernetes.api.problems import Errors, FieldError, FieldErrorType, invalid, quoted
 from tonnage.decide.kubernetes.cel.kinds import BOOL, DYN, INT, STRING, CelKind, KnownKinds
-from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, CelUnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, mappings, text, texts
 
@@ -147,7 +147,7 @@ def _broken(
     values = _values(place, value, old)
     try:
         held = _evaluated(written, place, values, optional=optional)
-    except UnsupportedError:
+    except CelUnsupportedError:
         return None, False  # said when the definition was made
     except CelError as error:
         words = f"{error} evaluating rule: {message}"
@@ -173,7 +173,7 @@ def _message(rule: JsonObject, place: _Place, values: dict[str, object], path: s
     if computed:
         try:
             computed_text = _evaluated(computed, place, values, optional=flag(rule, "optionalOldSelf"))
-        except (CelError, UnsupportedError) as error:
+        except (CelError, CelUnsupportedError) as error:
             if str(error) == TOO_LONG:
                 words = f"{_NO_FURTHER} messageExpression: {quoted(computed)}"
                 raise _EndedError(invalid(path, text(place.schema, "type"), words)) from None
@@ -192,13 +192,13 @@ def _error(rule: JsonObject, path: str, place: _Place, value: JsonValue, words: 
     omitted = text(place.schema, "type") in ("object", "array")
     match text(rule, "reason"):
         case "FieldValueForbidden":
-            return FieldError(Fault.FORBIDDEN, path, "", words)
+            return FieldError(FieldErrorType.FORBIDDEN, path, "", words)
         case "FieldValueRequired":
-            return FieldError(Fault.REQUIRED, path, "", words)
+            return FieldError(FieldErrorType.REQUIRED, path, "", words)
         case "FieldValueDuplicate":
-            return FieldError(Fault.DUPLICATE, path, value, "", omitted)
+            return FieldError(FieldErrorType.DUPLICATE, path, value, "", omitted)
         case _:
-            return FieldError(Fault.INVALID, path, value, words, omitted)
+            return FieldError(FieldErrorType.INVALID, path, value, words, omitted)
 
 
 def _values(place: _Place, value: JsonValue, old: JsonValue) -> dict[str, object]:

@@ -18,8 +18,8 @@ from tonnage.decide.kubernetes.api.go_text import go_value
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import (
     Errors,
-    Fault,
     FieldError,
+    FieldErrorType,
     duplicate,
     invalid,
     quoted,
@@ -124,7 +124,7 @@ def _wrong_type(value: JsonValue, schema: JsonObject, path: str) -> Iterator[Fie
             expected, actual = form, {"integer": "int64", "number": "float64"}.get(actual, "")
     if not fits:
         detail = f"{_place_in_body(path)} must be of type {expected}: {quoted(actual)}"
-        yield FieldError(Fault.TYPE_INVALID, path or "<nil>", actual, detail)
+        yield FieldError(FieldErrorType.TYPE_INVALID, path or "<nil>", actual, detail)
 
 
 def _place_in_body(path: str) -> str:
@@ -151,7 +151,7 @@ def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
         yield invalid(path, value, f"{_place_in_body(path)} should match '{pattern}'")
     if not has_format(value, form):
         detail = f"{_place_in_body(path)} must be of type {form}: {quoted(value)}"
-        yield FieldError(Fault.TYPE_INVALID, path, value, detail)
+        yield FieldError(FieldErrorType.TYPE_INVALID, path, value, detail)
 
 
 def _number(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]:

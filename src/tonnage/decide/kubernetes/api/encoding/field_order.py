@@ -12,7 +12,7 @@ _Plan = dict[str, tuple[int, Field | None]]
 """The fields of a type by name: each with its place, and itself if there is an order inside of it."""
 
 
-class Shapes:
+class ObjectShapes:
     """Puts objects in order; what is in order already is not made anew."""
 
     def __init__(self, schema: Schema) -> None:

@@ -32,7 +32,7 @@ from tonnage.decide.kubernetes.cel.policy_names import (
     known_names,
     names_of,
 )
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, text, texts
 
@@ -167,7 +167,7 @@ def compiles(expression: str, declared: KnownKinds, types: tuple[str, ...], path
 
     try:
         error = compiled(expression, declared, types).error
-    except UnsupportedError as unsupported_here:
+    except CelUnsupportedError as unsupported_here:
         error = f"this server cannot evaluate {unsupported_here}"
     if error:
         yield invalid(path, expression, error)

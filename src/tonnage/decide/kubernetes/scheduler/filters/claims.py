@@ -8,8 +8,8 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.allocator import Outcome
 from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
@@ -21,7 +21,7 @@ CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 NOT_THERE: Final = "resourceclaim not available on the node"
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes that cannot give the claims without devices some, or cannot reach those of the others."""
     if not pod.claims or not view.profile.allocates:
         return None
@@ -30,7 +30,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
         return None
     waiting = claims.waiting
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         if waiting:
             outcome = view.allocator.on(node.node, waiting)
             if outcome.devices is None:
@@ -39,13 +39,13 @@ def prepare(pod: Pod, view: View) -> Check | None:
         if not away:
             return None
         reasons = tuple(_elsewhere(claim, node) for claim in away)
-        return Refusal(NAME, (NOT_THERE,), unresolvable=True, reasons=reasons)
+        return PluginRefusal(NAME, (NOT_THERE,), unresolvable=True, reasons=reasons)
 
     return check
 
 
 def freed_by(
-    pod: Pod, refusals: Iterable[Refusal], claims: tuple[ResourceClaim, ...]
+    pod: Pod, refusals: Iterable[PluginRefusal], claims: tuple[ResourceClaim, ...]
 ) -> ResourceClaim | None:
     """The claim that such refusals make the scheduler free: one that nobody else uses."""
     reasons = (reason for refusal in refusals for reason in refusal.reasons)
@@ -67,7 +67,7 @@ def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
     )
 
 
-def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
+def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> PluginRefusal:
     names = tuple(str(claim) for claim in claims.waiting)
     reason: Reason
     if outcome.error:
@@ -80,7 +80,7 @@ def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
             error=outcome.error,
         )
         text = f'running "{NAME}" filter plugin: {outcome.error}'
-        return Refusal(NAME, (text,), unresolvable=True, reasons=(reason,), fatal=True)
+        return PluginRefusal(NAME, (text,), unresolvable=True, reasons=(reason,), fatal=True)
     if outcome.unknown:
         reason = NotModelled(
             subject=f"Node {node.name}",
@@ -89,7 +89,7 @@ def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
             lasting=False,
             claims=names,
         )
-        return Refusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=outcome.unknown)
+        return PluginRefusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=outcome.unknown)
     message = outcome.refusal or f"no devices on it meet {', '.join(names)}"
     reason = ClaimNotAllocatable(
         subject=f"Node {node.name}",
@@ -99,7 +99,7 @@ def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> Refusal:
         claims=names,
     )
     text = outcome.refusal or CANNOT_ALLOCATE
-    return Refusal(NAME, (text,), unresolvable=True, reasons=(reason,))
+    return PluginRefusal(NAME, (text,), unresolvable=True, reasons=(reason,))
 
 
 def _elsewhere(claim: ResourceClaim, node: NodeView) -> Reason:

@@ -11,8 +11,8 @@ from tonnage.decide.kubernetes.matching import (
     node_is_selected,
     term_matches,
 )
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.reasons.facts import FailingRequirement
@@ -26,18 +26,18 @@ ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 NARROWED: Final = f"node(s) didn't satisfy plugin(s) [{NAME}]"
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes that the profile's affinity leaves out, or the pod's nodeSelector or required affinity."""
     added = view.settings(pod).affinity.required
     if not pod.node_selector and pod.affinity.node is None and added is None:
         return None
 
-    def check(view: NodeView) -> Refusal | None:
+    def check(view: NodeView) -> PluginRefusal | None:
         if added is not None and not any(term_matches(term, view.node) for term in added):
-            return Refusal(NAME, (ENFORCED,), unresolvable=True, reasons=(_enforced(view.node, added),))
+            return PluginRefusal(NAME, (ENFORCED,), unresolvable=True, reasons=(_enforced(view.node, added),))
         if node_is_selected(pod, view.node):
             return None
-        return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(_reason(pod, view.node),))
+        return PluginRefusal(NAME, (TEXT,), unresolvable=True, reasons=(_reason(pod, view.node),))
 
     return check
 
@@ -56,7 +56,7 @@ def pinned_names(pod: Pod) -> frozenset[str] | None:
     return names if terms else None
 
 
-def narrowed(node: str, names: Iterable[str]) -> Refusal:
+def narrowed(node: str, names: Iterable[str]) -> PluginRefusal:
     """The refusal of a node that the pod's pins leave out."""
     pinned = sorted(names)
     reason = NodeNotPinned(
@@ -65,7 +65,7 @@ def narrowed(node: str, names: Iterable[str]) -> Refusal:
         source=NAME,
         wanted=tuple(pinned),
     )
-    return Refusal(NAME, (NARROWED,), unresolvable=True, reasons=(reason,))
+    return PluginRefusal(NAME, (NARROWED,), unresolvable=True, reasons=(reason,))
 
 
 def _enforced(node: Node, added: tuple[NodeSelectorTerm, ...]) -> Reason:

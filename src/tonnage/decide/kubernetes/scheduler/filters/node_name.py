@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.scheduling import NodeNameMismatch
 
@@ -13,11 +13,11 @@ NAME: Final = "NodeName"
 TEXT: Final = "node(s) didn't match the requested node name"
 
 
-def prepare(pod: Pod, _view: View) -> Check | None:
+def prepare(pod: Pod, _view: ClusterView) -> Check | None:
     """Refuse all nodes but `spec.nodeName`."""
     node_name = pod.node_name
 
-    def check(view: NodeView) -> Refusal | None:
+    def check(view: NodeView) -> PluginRefusal | None:
         if view.name == node_name:
             return None
         reason = NodeNameMismatch(
@@ -27,6 +27,6 @@ def prepare(pod: Pod, _view: View) -> Check | None:
             source=NAME,
             wanted=node_name,
         )
-        return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))
+        return PluginRefusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))
 
     return check if node_name else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import tolerates
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.reasons.scheduling import NodeUnschedulable
@@ -16,14 +16,14 @@ TEXT: Final = "node(s) were unschedulable"
 CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def prepare(pod: Pod, _view: View) -> Check | None:
+def prepare(pod: Pod, _view: ClusterView) -> Check | None:
     """Refuse nodes with `spec.unschedulable`."""
     if any(tolerates(toleration, CORDON) for toleration in pod.tolerations):
         return None
     return _check
 
 
-def _check(view: NodeView) -> Refusal | None:
+def _check(view: NodeView) -> PluginRefusal | None:
     if not view.node.unschedulable:
         return None
     reason = NodeUnschedulable(
@@ -35,4 +35,4 @@ def _check(view: NodeView) -> Refusal | None:
         remedy=f"find out why it was cordoned, then: kubectl uncordon {view.name}",
         source=NAME,
     )
-    return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))
+    return PluginRefusal(NAME, (TEXT,), unresolvable=True, reasons=(reason,))

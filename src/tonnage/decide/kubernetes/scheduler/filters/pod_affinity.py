@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from tonnage.decide.kubernetes.matching import pod_term_matches
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod, PodTerm
 from tonnage.model.kubernetes.selectors import Labels
 from tonnage.model.reasons.scheduling import PodAffinityMismatch, PodAntiAffinity, PodAntiAffinityOfOthers
@@ -21,7 +21,7 @@ _Pairs: TypeAlias = dict[tuple[str, str], Pod]
 """By (topology key, value): one pod that is there, as the witness."""
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse by the pod's own terms first, then by those of the pods that run."""
     terms = pod.affinity.pods
     if not (terms or pod.affinity.anti or view.shy):
@@ -33,7 +33,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
         return None
     first_of_its_kind = not attracting and all(_matches(term, pod, pod, view, own=True) for term in terms)
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         labels = node.node.labels
         if not all(term.topology_key in labels for term in terms):
             return _missing(node.name, terms)
@@ -52,7 +52,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
     return check
 
 
-def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
+def _pairs(pod: Pod, view: ClusterView) -> tuple[_Pairs, _Pairs, _Pairs]:
     """Where pods are that the pod wants all at once, avoids, or that shun it."""
     attracting: _Pairs = {}
     avoided: _Pairs = {}
@@ -72,7 +72,7 @@ def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
     return attracting, avoided, shunned
 
 
-def _is_shunned_at_first(pod: Pod, view: View) -> bool:
+def _is_shunned_at_first(pod: Pod, view: ClusterView) -> bool:
     """Whether pods shun it that are there not only in thought: else the scheduler does not ask the plugin."""
     return any(
         term.topology_key in node.node.labels and _matches(term, other, pod, view)
@@ -82,7 +82,7 @@ def _is_shunned_at_first(pod: Pod, view: View) -> bool:
     )
 
 
-def _matches(term: PodTerm, owner: Pod, candidate: Pod, view: View, *, own: bool = False) -> bool:
+def _matches(term: PodTerm, owner: Pod, candidate: Pod, view: ClusterView, *, own: bool = False) -> bool:
     overlooks = own and view.profile.overlooks_namespaces
     there = view.namespace_labels(candidate.namespace)
     return pod_term_matches(term, owner, candidate, there, overlooks=overlooks)
@@ -101,7 +101,7 @@ def _witness(pairs: _Pairs, labels: Labels) -> tuple[str, Pod] | None:
     return None
 
 
-def _missing(node: str, terms: tuple[PodTerm, ...]) -> Refusal:
+def _missing(node: str, terms: tuple[PodTerm, ...]) -> PluginRefusal:
     keys = ", ".join(sorted({term.topology_key for term in terms}))
     selectors = "; ".join(dict.fromkeys(_selected(term) for term in terms))
     reason = PodAffinityMismatch(
@@ -112,7 +112,7 @@ def _missing(node: str, terms: tuple[PodTerm, ...]) -> Refusal:
         topology_keys=keys,
         selectors=selectors,
     )
-    return Refusal(NAME, (AFFINITY,), unresolvable=True, reasons=(reason,))
+    return PluginRefusal(NAME, (AFFINITY,), unresolvable=True, reasons=(reason,))
 
 
 def _selected(term: PodTerm) -> str:
@@ -124,7 +124,7 @@ def _selected(term: PodTerm) -> str:
 
 def _occupied(
     node: str, text: str, kind: type[PodAntiAffinity | PodAntiAffinityOfOthers], key: str, witness: Pod
-) -> Refusal:
+) -> PluginRefusal:
     name = f"{witness.namespace}/{witness.name}"
     message = (
         f"pod {name} is in the same {key}, which podAntiAffinity forbids"
@@ -139,4 +139,4 @@ def _occupied(
         topology_key=key,
         pod=name,
     )
-    return Refusal(NAME, (text,), unresolvable=False, reasons=(reason,))
+    return PluginRefusal(NAME, (text,), unresolvable=False, reasons=(reason,))

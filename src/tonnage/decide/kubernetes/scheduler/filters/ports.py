@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import HostPort, Pod
 from tonnage.model.reasons.scheduling import HostPortTaken
 
@@ -14,11 +14,11 @@ TEXT: Final = "node(s) didn't have free ports for the requested pod ports"
 _ALL: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
 
-def prepare(pod: Pod, _view: View) -> Check | None:
+def prepare(pod: Pod, _view: ClusterView) -> Check | None:
     """Refuse nodes where another pod holds one of the host ports."""
     host_ports = pod.host_ports
 
-    def check(view: NodeView) -> Refusal | None:
+    def check(view: NodeView) -> PluginRefusal | None:
         for holder in view.pods:
             for held in holder.host_ports:
                 for port in host_ports:
@@ -36,7 +36,7 @@ def clash(a: HostPort, b: HostPort) -> bool:
     return a.address == b.address or _ALL in (a.address, b.address)
 
 
-def _refusal(node: str, port: HostPort, holder: Pod) -> Refusal:
+def _refusal(node: str, port: HostPort, holder: Pod) -> PluginRefusal:
     reason = HostPortTaken(
         subject=f"Node {node}",
         message=f"host port {port.port}/{port.protocol} is held by pod {holder.namespace}/{holder.name}",
@@ -46,4 +46,4 @@ def _refusal(node: str, port: HostPort, holder: Pod) -> Refusal:
         protocol=port.protocol,
         holder=f"{holder.namespace}/{holder.name}",
     )
-    return Refusal(NAME, (TEXT,), unresolvable=False, reasons=(reason,))
+    return PluginRefusal(NAME, (TEXT,), unresolvable=False, reasons=(reason,))

@@ -16,8 +16,8 @@ from tonnage.decide.kubernetes.requests import (
     written_amount,
     written_apart,
 )
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.scheduling import (
@@ -32,7 +32,7 @@ CROWDED: Final = "Too many pods"
 _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes with too little left, counting the pods that run, terminate or are assumed there."""
     requests = pod_requests(pod)
     for name in _overlooked(requests, view.settings(pod).ignored):
@@ -43,7 +43,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
         if requests.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
     ]
 
-    def check(view: NodeView) -> Refusal | None:
+    def check(view: NodeView) -> PluginRefusal | None:
         reasons: list[Reason] = []
         texts: list[str] = []
         if len(view.pods) + 1 > view.node.allocatable.get(PODS, 0):
@@ -56,7 +56,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
         if not texts:
             return None
         unresolvable = any(amount > view.node.allocatable.get(name, 0) for name, amount in ordered)
-        return Refusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
+        return PluginRefusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
 
     return check
 

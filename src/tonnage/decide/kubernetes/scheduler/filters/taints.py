@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import untolerated
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.reasons.reason import Reason
@@ -22,17 +22,17 @@ _OF_THE_CLUSTER: Final = "node.kubernetes.io/"
 """Taints under this prefix come and go with the node's state."""
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes with a taint that the pod does not tolerate."""
     hidden = view.profile.hides_taints
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         taints = untolerated(node.node.taints, pod.tolerations, EFFECTS)
         if not taints:
             return None
         text = TEXT if hidden else f"node(s) had untolerated taint {{{taints[0].key}: {taints[0].value}}}"
         reasons = tuple(_reason(node.name, taint) for taint in taints)
-        return Refusal(NAME, (text,), unresolvable=True, reasons=reasons)
+        return PluginRefusal(NAME, (text,), unresolvable=True, reasons=reasons)
 
     return check
 

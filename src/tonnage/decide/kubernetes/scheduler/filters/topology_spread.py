@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import node_is_selected, selector_matches, untolerated
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.scheduler_profile import DefaultSpread
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
@@ -40,13 +40,13 @@ class _Domains:
         return 0 if self.too_few else min(self.counts.values(), default=0)
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes that would bring a hard constraint's skew above its limit."""
     constraints = constraints_of(pod, view) if pod.spread or view.settings(pod).spread else ()
     hard = tuple(c for c in constraints if c.hard)
     domains = [_domains_of(c, hard, pod, view) for c in hard]
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         for domain in domains:
             key = domain.constraint.topology_key
             value = node.node.labels.get(key)
@@ -60,7 +60,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
     return check if hard else None
 
 
-def constraints_of(pod: Pod, view: View) -> tuple[SpreadConstraint, ...]:
+def constraints_of(pod: Pod, view: ClusterView) -> tuple[SpreadConstraint, ...]:
     """The pod's own constraints, else the default ones of a pod that a Service selects or a set owns."""
     if pod.spread:
         return pod.spread
@@ -125,7 +125,7 @@ def _counted(node: NodeView, selector: LabelSelector | None, namespace: str) -> 
 
 
 def _domains_of(
-    constraint: SpreadConstraint, hard: tuple[SpreadConstraint, ...], pod: Pod, view: View
+    constraint: SpreadConstraint, hard: tuple[SpreadConstraint, ...], pod: Pod, view: ClusterView
 ) -> _Domains:
     counts: dict[str, int] = {}
     for node in view.nodes.values():
@@ -136,7 +136,7 @@ def _domains_of(
     return _Domains(constraint, counts, int(selector_matches(constraint.selector, pod.labels)))
 
 
-def _unlabelled(node: str, key: str) -> Refusal:
+def _unlabelled(node: str, key: str) -> PluginRefusal:
     reason = TopologyLabelMissing(
         subject=f"Node {node}",
         message=f"the node lacks the label {key}, over which the pod must be spread",
@@ -144,10 +144,10 @@ def _unlabelled(node: str, key: str) -> Refusal:
         source=NAME,
         key=key,
     )
-    return Refusal(NAME, (UNLABELLED,), unresolvable=True, reasons=(reason,))
+    return PluginRefusal(NAME, (UNLABELLED,), unresolvable=True, reasons=(reason,))
 
 
-def _skewed(node: str, domains: _Domains, value: str, skew: int) -> Refusal:
+def _skewed(node: str, domains: _Domains, value: str, skew: int) -> PluginRefusal:
     constraint, count, least = domains.constraint, domains.counts.get(value, 0), domains.least
     emptiest, remedy = f"the emptiest domain {least}", "make room in the emptier domains"
     if domains.too_few:
@@ -170,4 +170,4 @@ def _skewed(node: str, domains: _Domains, value: str, skew: int) -> Refusal:
         min_domains=constraint.min_domains if domains.too_few else None,
         domains=len(domains.counts) if domains.too_few else None,
     )
-    return Refusal(NAME, (SKEWED,), unresolvable=False, reasons=(reason,))
+    return PluginRefusal(NAME, (SKEWED,), unresolvable=False, reasons=(reason,))

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.volumes import VolumeInUse
@@ -27,15 +27,15 @@ TEXT: Final = (
 _ALONE: Final = "ReadWriteOncePod"
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes with a pod that has one of the disks, and all while another pod has a claim to itself."""
     alone = _alone(pod, view)
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         holder = next((other for other in node.pods if share_disk(pod, other)), None)
         if holder is not None:
             reason = _disk_in_use(node.name, pod, holder)
-            return Refusal(NAME, (DISK_IN_USE,), unresolvable=False, reasons=(reason,))
+            return PluginRefusal(NAME, (DISK_IN_USE,), unresolvable=False, reasons=(reason,))
         return alone(node) if alone is not None else None
 
     return check if pod.disks else alone
@@ -52,7 +52,7 @@ def share_disk(pod: Pod, other: Pod) -> bool:
     )
 
 
-def _alone(pod: Pod, view: View) -> Check | None:
+def _alone(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse every node while another pod has a claim that is for one pod at a time."""
     claim_names = frozenset(volume.claim for volume in pod.volumes if not volume.ephemeral)
     volume_claims = view.snapshot.volume_claims if claim_names else ()
@@ -73,9 +73,9 @@ def _alone(pod: Pod, view: View) -> Check | None:
     if not users or len(users) + sum(_change(node, alone) for node in view.nodes.values()) <= 0:
         return None
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         reasons = tuple(_reason(node.name, name, user) for name, user in sorted(users.items()))
-        return Refusal(NAME, (TEXT,), unresolvable=False, reasons=reasons)
+        return PluginRefusal(NAME, (TEXT,), unresolvable=False, reasons=reasons)
 
     return check
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.matching import selector_matches, term_matches
-from tonnage.decide.kubernetes.scheduler.refusal import Check, Refusal
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.decide.kubernetes.volume_matching import matched, reaches
 from tonnage.decide.kubernetes.volumes import BY_HAND
 from tonnage.model.kubernetes.cluster import Pod
@@ -39,20 +39,20 @@ _GA: Final = {
 _ZONES: Final = (*_GA, *_GA.values())
 
 
-def prepare(pod: Pod, view: View) -> Check | None:
+def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes where a volume of the pod cannot be."""
     if not pod.volumes:
         return None
-    claims = Claims(view)
+    claims = VolumeClaims(view)
     own = [claim for volume in pod.volumes if (claim := claims.of(pod, volume.claim)) is not None]
     ephemeral = {volume.claim for volume in pod.volumes if volume.ephemeral}
     lasting = [claim for claim in own if claim.name not in ephemeral]
     elsewhere = _ELSEWHERE if view.profile.minor >= 33 else _ELSEWHERE_BEFORE_133
 
-    def check(node: NodeView) -> Refusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         full = _too_many(pod, node, own, claims)
         if full is not None:
-            return Refusal(LIMITS, (_TOO_MANY,), unresolvable=False, reasons=(full,))
+            return PluginRefusal(LIMITS, (_TOO_MANY,), unresolvable=False, reasons=(full,))
         away = tuple(_away(node, own, claims))
         missing = tuple(_missing(node, own, claims))
         bound, unbound = (type(part[0]) if part else None for part in (away, missing))
@@ -64,17 +64,17 @@ def prepare(pod: Pod, view: View) -> Check | None:
         )
         texts = tuple(text for text, is_so in candidates if is_so)
         if texts:
-            return Refusal(NAME, texts, unresolvable=True, reasons=(*away, *missing))
+            return PluginRefusal(NAME, texts, unresolvable=True, reasons=(*away, *missing))
         zone = next(_wrong_zone(node, lasting, claims), None)
-        return Refusal(ZONE, (_NO_ZONE,), unresolvable=True, reasons=(zone,)) if zone else None
+        return PluginRefusal(ZONE, (_NO_ZONE,), unresolvable=True, reasons=(zone,)) if zone else None
 
     return check
 
 
-class Claims:
+class VolumeClaims:
     """The claims, volumes and classes of a cluster, by name."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ClusterView) -> None:
         snapshot = view.snapshot
         self.limits = snapshot.volume_limits
         self._counting = {driver.name for driver in snapshot.storage_drivers if driver.counts_storage}
@@ -136,7 +136,7 @@ class Claims:
                 yield cls.provisioner, f"{claim.namespace}/{claim.name}"
 
 
-def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) -> Reason | None:
+def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: VolumeClaims) -> Reason | None:
     limits = claims.limits.get(node.name, {})
     if not limits or not own:
         return None
@@ -162,7 +162,7 @@ def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) 
     return None
 
 
-def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
+def _away(node: NodeView, own: list[VolumeClaim], claims: VolumeClaims) -> Iterator[Reason]:
     for claim in own:
         volume = claims.volume_of(claim)
         if claims.is_lost(claim):
@@ -180,7 +180,7 @@ def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Re
             yield _elsewhere(node, message, claim, volume=volume.name)
 
 
-def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
+def _missing(node: NodeView, own: list[VolumeClaim], claims: VolumeClaims) -> Iterator[Reason]:
     """Why claims that wait cannot be met, in the order in which the scheduler looks at them."""
     waiting = {claim: cls for claim in own if (cls := claims.class_of(claim)) is not None}
     met = matched((claim for claim in waiting if not claim.node), claims.of_class, node.node)
@@ -220,7 +220,7 @@ def _turn(claim: VolumeClaim, node: NodeView, own: list[VolumeClaim]) -> tuple[i
     return 2, claim.size, own.index(claim)
 
 
-def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
+def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: VolumeClaims) -> Iterator[Reason]:
     labels = node.node.labels
     if not any(key in labels for key in _ZONES):
         return

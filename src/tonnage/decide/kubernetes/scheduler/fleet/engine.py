@@ -21,10 +21,10 @@ from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
 from tonnage.decide.kubernetes.scheduler.fleet.limits import limits_beside_room
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import Occupants, occupants_of
 from tonnage.decide.kubernetes.scheduler.fleet.preemption import preempt_on
-from tonnage.decide.kubernetes.scheduler.preemption import Preemption, not_eligible
-from tonnage.decide.kubernetes.scheduler.refusal import Refusal
+from tonnage.decide.kubernetes.scheduler.preemption import PreemptionOutcome, not_eligible
+from tonnage.decide.kubernetes.scheduler.refusal import PluginRefusal
 from tonnage.decide.kubernetes.scheduler.score_table import TOTAL, Scores
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod
 
 _ENOUGH: Final = 0
@@ -57,14 +57,14 @@ class FleetEngine:
         refusals = _Refusals(self.fleet.columns, refused)
         return Filtered(feasible, refusals, counted=refusals.counted())
 
-    def preempt(self, pod: Pod, filtered: Filtered) -> Preemption:
+    def preempt(self, pod: Pod, filtered: Filtered) -> PreemptionOutcome:
         """The node to clear for the pod."""
         refusal = not_eligible(pod, self.fleet.view, filtered)
         if refusal:
-            return Preemption(message=refusal, tried=False)
+            return PreemptionOutcome(message=refusal, tried=False)
         if filtered.conflict:
             nodes = len(self.fleet.columns)
-            return Preemption(message=messages.fit_error(nodes, {messages.NOT_HELPFUL: nodes}))
+            return PreemptionOutcome(message=messages.fit_error(nodes, {messages.NOT_HELPFUL: nodes}))
         return preempt_on(self.fleet, self.occupants, self.turns, pod, self.fleet.refused(pod))
 
     def rate(self, pod: Pod, feasible: tuple[str, ...]) -> Scores:
@@ -158,7 +158,7 @@ class FleetEngine:
 
 
 def engine_of(
-    view: View, marks: Sequence[int], states: Sequence[int], labels: Iterable[str] = ()
+    view: ClusterView, marks: Sequence[int], states: Sequence[int], labels: Iterable[str] = ()
 ) -> FleetEngine:
     """The engine of a view; `marks` and `states` as `FleetEngine` has them.
 
@@ -179,16 +179,16 @@ def turns_of(fleet: Fleet) -> Rows:
     return np.array([fleet.columns.row_of[name] for name in fleet.view.asking_order], np.intp)
 
 
-class _Refusals(Mapping[str, tuple[Refusal, ...]]):
+class _Refusals(Mapping[str, tuple[PluginRefusal, ...]]):
     """By node: the one refusal that counts, without reasons."""
 
     def __init__(self, columns: Columns, refused: Refused) -> None:
         self._row_of = columns.row_of
         self._names = columns.names
         self._column = refused.codes
-        self._kinds = [(Refusal(k.plugin, k.texts, k.unresolvable, ()),) for k in refused.kinds]
+        self._kinds = [(PluginRefusal(k.plugin, k.texts, k.unresolvable, ()),) for k in refused.kinds]
 
-    def __getitem__(self, name: str) -> tuple[Refusal, ...]:
+    def __getitem__(self, name: str) -> tuple[PluginRefusal, ...]:
         code = int(self._column[self._row_of[name]])
         if code == FEASIBLE:
             raise KeyError(name)
@@ -198,7 +198,7 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
         code = int(self._column[self._row_of[name]])
         return default if code == FEASIBLE else self._kinds[code]
 
-    def counted(self) -> tuple[tuple[Refusal, int], ...]:
+    def counted(self) -> tuple[tuple[PluginRefusal, int], ...]:
         """The refusals that occur, and how often."""
         counts = np.bincount(self._column - FEASIBLE, minlength=1)[1:].tolist()
         return tuple((kind, count) for (kind,), count in zip(self._kinds, counts, strict=False) if count)

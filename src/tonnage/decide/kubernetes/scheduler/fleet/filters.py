@@ -24,7 +24,7 @@ from tonnage.decide.kubernetes.scheduler.filters import (
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask, interned
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import Holdings, Need
 from tonnage.decide.kubernetes.scheduler.fleet.selectors import blocked, selected
-from tonnage.decide.kubernetes.versions import Profile
+from tonnage.decide.kubernetes.versions import SchedulerRelease
 from tonnage.model.kubernetes.cluster import HostPort, Pod
 from tonnage.model.kubernetes.selectors import Taint
 
@@ -35,7 +35,7 @@ _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RefusalKind:
     """A way of being refused: plugin, upstream's words, and whether no preemption can help."""
 
     plugin: str
@@ -48,15 +48,15 @@ class Refused:
     """By row: an index into `kinds`, of the refusal that counts first, or FEASIBLE."""
 
     codes: NDArray[np.int16]
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[RefusalKind] = field(default_factory=list)
 
-    def code(self, kind: Kind) -> int:
+    def code(self, kind: RefusalKind) -> int:
         """The index of a kind."""
         if kind not in self.kinds:
             self.kinds.append(kind)
         return self.kinds.index(kind)
 
-    def refuse(self, mask: Mask, kind: Kind) -> None:
+    def refuse(self, mask: Mask, kind: RefusalKind) -> None:
         """Refuse rows; those that were refused before stay as they are."""
         rows = mask & (self.codes == FEASIBLE)
         if rows.any():
@@ -72,28 +72,28 @@ def nobody_refuses(columns: Columns) -> Refused:
     return Refused(np.full(len(columns), FEASIBLE, np.int16))
 
 
-def refuse_by_node(refused: Refused, pod: Pod, columns: Columns, profile: Profile) -> None:
+def refuse_by_node(refused: Refused, pod: Pod, columns: Columns, profile: SchedulerRelease) -> None:
     """What nodes are, whatever runs on them: pins, cordons, names, taints, labels."""
     pins = node_affinity.pinned_names(pod)
     if pins is not None:
         outside = np.ones(len(columns), bool)
         outside[[columns.row_of[name] for name in pins if name in columns.row_of]] = False
-        refused.refuse(outside, Kind(node_affinity.NAME, (node_affinity.NARROWED,), unresolvable=True))
+        refused.refuse(outside, RefusalKind(node_affinity.NAME, (node_affinity.NARROWED,), unresolvable=True))
     if not any(tolerates(toleration, _CORDON) for toleration in pod.tolerations):
-        cordon = Kind(node_unschedulable.NAME, (node_unschedulable.TEXT,), unresolvable=True)
+        cordon = RefusalKind(node_unschedulable.NAME, (node_unschedulable.TEXT,), unresolvable=True)
         refused.refuse(columns.cordoned, cordon)
     if pod.node_name:
         others = np.ones(len(columns), bool)
         if pod.node_name in columns.row_of:
             others[columns.row_of[pod.node_name]] = False
-        refused.refuse(others, Kind(node_name.NAME, (node_name.TEXT,), unresolvable=True))
+        refused.refuse(others, RefusalKind(node_name.NAME, (node_name.TEXT,), unresolvable=True))
     _refuse_taints(refused, pod, columns, profile)
     if pod.node_selector or pod.affinity.node is not None:
-        kind = Kind(node_affinity.NAME, (node_affinity.TEXT,), unresolvable=True)
+        kind = RefusalKind(node_affinity.NAME, (node_affinity.TEXT,), unresolvable=True)
         refused.refuse(~selected(columns, pod), kind)
 
 
-def _refuse_taints(refused: Refused, pod: Pod, columns: Columns, profile: Profile) -> None:
+def _refuse_taints(refused: Refused, pod: Pod, columns: Columns, profile: SchedulerRelease) -> None:
     counts = blocked(columns, pod.tolerations, taints.EFFECTS)
     for number, count in enumerate(counts):
         if count:
@@ -101,7 +101,9 @@ def _refuse_taints(refused: Refused, pod: Pod, columns: Columns, profile: Profil
             if not profile.hides_taints:
                 first = untolerated(columns.taint_sets[number], pod.tolerations, taints.EFFECTS)[0]
                 text = f"node(s) had untolerated taint {{{first.key}: {first.value}}}"
-            refused.refuse(columns.taint_codes == number, Kind(taints.NAME, (text,), unresolvable=True))
+            refused.refuse(
+                columns.taint_codes == number, RefusalKind(taints.NAME, (text,), unresolvable=True)
+            )
 
 
 def refuse_ports(refused: Refused, host_ports: Iterable[HostPort], holdings: Holdings) -> None:
@@ -146,13 +148,13 @@ def refuse_amounts(refused: Refused, amounts: list[tuple[str, int]], holdings: H
     for first in np.unique(which, return_index=True)[1].tolist():
         *flags, unresolvable = (bool(part[failing][first]) for part in short)
         shown = tuple(text for text, flag in zip(texts, flags, strict=True) if flag)
-        codes.append(refused.code(Kind(resources.NAME, shown, unresolvable)))
+        codes.append(refused.code(RefusalKind(resources.NAME, shown, unresolvable)))
     refused.codes[rows[failing]] = np.array(codes, np.int16)[which]
 
 
-PORTS_TAKEN: Final = Kind(ports.NAME, (ports.TEXT,), unresolvable=False)
-SKEWED: Final = Kind(topology_spread.NAME, (topology_spread.SKEWED,), unresolvable=False)
-UNLABELLED: Final = Kind(topology_spread.NAME, (topology_spread.UNLABELLED,), unresolvable=True)
-NOT_WITH: Final = Kind(pod_affinity.NAME, (pod_affinity.AFFINITY,), unresolvable=True)
-NOT_BESIDE: Final = Kind(pod_affinity.NAME, (pod_affinity.ANTI,), unresolvable=False)
-NOT_WANTED: Final = Kind(pod_affinity.NAME, (pod_affinity.ANTI_OF_OTHERS,), unresolvable=False)
+PORTS_TAKEN: Final = RefusalKind(ports.NAME, (ports.TEXT,), unresolvable=False)
+SKEWED: Final = RefusalKind(topology_spread.NAME, (topology_spread.SKEWED,), unresolvable=False)
+UNLABELLED: Final = RefusalKind(topology_spread.NAME, (topology_spread.UNLABELLED,), unresolvable=True)
+NOT_WITH: Final = RefusalKind(pod_affinity.NAME, (pod_affinity.AFFINITY,), unresolvable=True)
+NOT_BESIDE: Final = RefusalKind(pod_affinity.NAME, (pod_affinity.ANTI,), unresolvable=False)
+NOT_WANTED: Final = RefusalKind(pod_affinity.NAME, (pod_affinity.ANTI_OF_OTHERS,), unresolvable=False)

@@ -43,7 +43,7 @@ from tonnage.decide.kubernetes.scheduler.scores import (
     topology_spread,
 )
 from tonnage.decide.kubernetes.scheduler.scores import node_affinity as preferred_nodes
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Container, Pod, SpreadConstraint, WorkloadSelector
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
 
@@ -53,7 +53,7 @@ NEVER = -1
 
 @dataclass(slots=True)
 class _Standing:
-    """What is known of pods of one shape. Brought up to date by the rows that changed since `seen`."""
+    """What is known of pods of one shape. Brought up to date by the rows that changed since `row_change`."""
 
     pod: Pod
     need: Need
@@ -75,14 +75,14 @@ class _Standing:
     images: Ratings | None = None
     row_change: int = 0
     rated: int = NEVER
-    """As `seen`, for the ratings, which only a pod that is placed needs."""
+    """As `row_change`, for the ratings, which only a pod that is placed needs."""
 
 
 @dataclass(slots=True)
 class Fleet:
     """Nodes and what they hold. Forks share what never changes."""
 
-    view: View
+    view: ClusterView
     columns: Columns
     holdings: Holdings
     neighbours: Neighbours = field(init=False)
@@ -308,7 +308,7 @@ class Fleet:
         return scores.default_constraints(LabelSelector(tuple(requirements))) if requirements else ()
 
 
-def fleet_of(view: View) -> Fleet:
+def fleet_of(view: ClusterView) -> Fleet:
     """The fleet of a view."""
     columns = Columns(tuple(node.node for node in view.nodes.values()))
     return Fleet(view, columns, holdings_of(columns, view.nodes))

@@ -24,7 +24,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.filters import (
     PORTS_TAKEN,
     SKEWED,
     UNLABELLED,
-    Kind,
+    RefusalKind,
     Rows,
     counted,
 )
@@ -36,11 +36,11 @@ from tonnage.model.kubernetes.cluster import Pod, PodTerm, SpreadConstraint
 _NO_LIMIT: Final = 2**62
 
 
-class Limit(Protocol):
+class RowLimit(Protocol):
     """Something that a row may have too much of, or too little."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RefusalKind:
         """How it refuses."""
         ...
 
@@ -66,7 +66,7 @@ class Limit(Protocol):
 class Sum:
     """A row refuses when it has more than `most`. `used` is by row, `gives` by occupant."""
 
-    kind: Kind
+    kind: RefusalKind
     most: Amounts
     used: Amounts
     gives: Amounts
@@ -87,7 +87,7 @@ class Sum:
 class Together:
     """Required affinity: some pod in the domain of each term, or none anywhere for the first of its kind."""
 
-    kind: Kind
+    kind: RefusalKind
     labelled: Mask
     first: bool
     """Whether the pod itself is one that it must be with."""
@@ -116,20 +116,20 @@ class Together:
         return ~(met & self.labelled[rows])
 
 
-def limits_of(pod: Pod, need: Need, neighbours: Neighbours, occupants: Occupants) -> Iterator[Limit]:
+def limits_of(pod: Pod, need: Need, neighbours: Neighbours, occupants: Occupants) -> Iterator[RowLimit]:
     """All that bear on a pod, in the order in which they refuse."""
     yield from _ports(pod, len(neighbours.columns), occupants)
     yield from _room(need, neighbours.holdings, occupants)
     yield from _of_others(pod, neighbours, occupants)
 
 
-def limits_beside_room(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterator[Limit]:
+def limits_beside_room(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterator[RowLimit]:
     """The same without those that count what pods ask."""
     yield from _ports(pod, len(neighbours.columns), occupants)
     yield from _of_others(pod, neighbours, occupants)
 
 
-def _of_others(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterator[Limit]:
+def _of_others(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterator[RowLimit]:
     """By spreading, and by affinity between pods."""
     hard = [c for c in pod.spread if c.hard]
     labelled = np.ones(len(neighbours.columns), bool)
@@ -148,7 +148,7 @@ def _of_others(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterat
             yield _none_near(NOT_WANTED, owned.term, counts, occupants.with_term(owned), neighbours)
 
 
-def _ports(pod: Pod, nodes: int, occupants: Occupants) -> Iterator[Limit]:
+def _ports(pod: Pod, nodes: int, occupants: Occupants) -> Iterator[RowLimit]:
     if pod.host_ports:
         gives = np.zeros(len(occupants.pods), np.int64)
         for place in occupants.with_ports():
@@ -159,13 +159,13 @@ def _ports(pod: Pod, nodes: int, occupants: Occupants) -> Iterator[Limit]:
         yield Sum(PORTS_TAKEN, np.zeros(nodes, np.int64), used, gives, np.arange(nodes))
 
 
-def _room(need: Need, holdings: Holdings, occupants: Occupants) -> Iterator[Limit]:
+def _room(need: Need, holdings: Holdings, occupants: Occupants) -> Iterator[RowLimit]:
     """After how many pods, and after how much of each resource, nothing is left for this one.
 
     Without those that no row exceeds with everybody there: it does not with fewer.
     """
     columns = holdings.columns
-    crowded = Kind(resources.NAME, (resources.CROWDED,), unresolvable=False)
+    crowded = RefusalKind(resources.NAME, (resources.CROWDED,), unresolvable=False)
     same = np.zeros(len(columns), np.int64)
     most = columns.allocatable(PODS) - 1
     if (holdings.pods > most).any():
@@ -174,13 +174,13 @@ def _room(need: Need, holdings: Holdings, occupants: Occupants) -> Iterator[Limi
     for name, amount in counted(need):
         most, used = columns.allocatable(name) - amount, holdings.used(name)
         if (used > most).any():
-            kind = Kind(resources.NAME, (resources.insufficient(name),), unresolvable=False)
+            kind = RefusalKind(resources.NAME, (resources.insufficient(name),), unresolvable=False)
             yield Sum(kind, most, used.copy(), occupants.asking(name), same)
 
 
 def _spread(
     constraint: SpreadConstraint, pod: Pod, labelled: Mask, neighbours: Neighbours, occupants: Occupants
-) -> Iterator[Limit]:
+) -> Iterator[RowLimit]:
     """A domain may have so many more than the emptiest of the others."""
     columns = neighbours.columns
     column = columns.label(constraint.topology_key)
@@ -214,7 +214,7 @@ def _least_of_others(constraint: SpreadConstraint, sums: Counts, domains: NDArra
     return least
 
 
-def _together(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Limit:
+def _together(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> RowLimit:
     columns, terms = neighbours.columns, pod.affinity.pods
     counts = neighbours.counts_of(pod.namespace, terms)
     match = neighbours.terms_match(pod.namespace, terms)
@@ -232,7 +232,9 @@ def _together(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Limit:
     return Together(NOT_WITH, labelled, match(pod.namespace, pod.labels), sums, nothing + anywhere, nothing)
 
 
-def _none_near(kind: Kind, term: PodTerm, counts: Counts, gives: Counts, neighbours: Neighbours) -> Limit:
+def _none_near(
+    kind: RefusalKind, term: PodTerm, counts: Counts, gives: Counts, neighbours: Neighbours
+) -> RowLimit:
     """Nobody of those counted in the row's domain; a row without the label has none."""
     column = neighbours.columns.label(term.topology_key)
     most = np.where(column.codes < 0, _NO_LIMIT, 0)

@@ -21,18 +21,18 @@ from tonnage.decide.kubernetes.scheduler.fleet.columns import Mask
 from tonnage.decide.kubernetes.scheduler.fleet.filters import FEASIBLE, Refused, Rows
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet
 from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
-from tonnage.decide.kubernetes.scheduler.fleet.limits import Limit, limits_of
+from tonnage.decide.kubernetes.scheduler.fleet.limits import RowLimit, limits_of
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import Occupants
 from tonnage.decide.kubernetes.scheduler.preemption import (
-    Candidate,
-    Preemption,
+    PreemptionCandidate,
+    PreemptionOutcome,
     Trials,
     cleared,
     covers,
     looked_at,
     nobody_goes,
 )
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod
 
 
@@ -41,13 +41,15 @@ class _Attempt:
     """A pod, and whom it may displace; `turns`: the rows in the order in which the scheduler asks nodes."""
 
     pod: Pod
-    view: View
+    view: ClusterView
     names: tuple[str, ...]
     occupants: Occupants
     turns: Rows
 
 
-def preempt_on(fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refused: Refused) -> Preemption:
+def preempt_on(
+    fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refused: Refused
+) -> PreemptionOutcome:
     """The node to clear for a pod that every node refuses; `turns` as `FleetEngine` has them."""
     view, columns, trials = fleet.view, fleet.columns, Trials()
     final = np.array([True, *(kind.unresolvable for kind in refused.kinds)])[refused.codes - FEASIBLE]
@@ -67,7 +69,9 @@ def preempt_on(fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refuse
     return trials.settled(len(columns))
 
 
-def _best(attempt: _Attempt, limits: Sequence[Limit], rows: Rows, trials: Trials) -> Candidate | None:
+def _best(
+    attempt: _Attempt, limits: Sequence[RowLimit], rows: Rows, trials: Trials
+) -> PreemptionCandidate | None:
     """Of these rows the one that costs least to clear; what else is to be said goes to `trials`."""
     occupants = attempt.occupants
     going = np.zeros(len(attempt.names), bool)
@@ -89,7 +93,7 @@ def _best(attempt: _Attempt, limits: Sequence[Limit], rows: Rows, trials: Trials
     return _cheapest(attempt, places[victims], breaking[victims], trials)
 
 
-def _refusing(limits: Sequence[Limit], rows: Rows, texts: Counter[str]) -> Mask:
+def _refusing(limits: Sequence[RowLimit], rows: Rows, texts: Counter[str]) -> Mask:
     """Which rows refuse the pod even so; each says the first plugin's words, and all of its resources."""
     refusing = np.zeros(len(rows), bool)
     for plugin, parts in groupby(limits, key=lambda limit: limit.kind.plugin):
@@ -104,7 +108,7 @@ def _refusing(limits: Sequence[Limit], rows: Rows, texts: Counter[str]) -> Mask:
     return refusing
 
 
-def _victims(limits: Sequence[Limit], rows: Rows, places: Rows, breaking: Mask) -> Mask:
+def _victims(limits: Sequence[RowLimit], rows: Rows, places: Rows, breaking: Mask) -> Mask:
     """Which of the pods must go: those whose going breaks a budget are put back first, then the important.
 
     `places` are in order of rows and importance; all rows put back their next pod at once.
@@ -131,7 +135,7 @@ def _blocks(rows: Rows) -> tuple[Rows, Rows]:
     return starts, np.diff(starts, append=len(rows))
 
 
-def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
+def _breaking(view: ClusterView, occupants: Occupants, places: Rows) -> Mask:
     """Pods whose going breaks a disruption budget, if all go, the important first."""
     breaking = np.zeros(len(places), bool)
     pods = [occupants.pods[place] for place in places.tolist()] if view.snapshot.budgets else []
@@ -143,7 +147,7 @@ def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
     return breaking
 
 
-def _cheapest(attempt: _Attempt, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
+def _cheapest(attempt: _Attempt, victims: Rows, breaking: Mask, trials: Trials) -> PreemptionCandidate:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
     occupants = attempt.occupants
     starts, counts = _blocks(occupants.rows[victims])
@@ -166,7 +170,7 @@ def _cheapest(attempt: _Attempt, victims: Rows, breaking: Mask, trials: Trials) 
     first = order[0]
     gone = victims[starts[first] : starts[first] + counts[first]]
     pods = tuple(occupants.pods[place] for place in gone.tolist())
-    return Candidate(attempt.names[int(rows[first])], pods, int(violations[first]))
+    return PreemptionCandidate(attempt.names[int(rows[first])], pods, int(violations[first]))
 
 
 def _any_of(attempt: _Attempt, rows: Rows, ranks: NDArray[np.int64], potential: int) -> tuple[str, ...]:

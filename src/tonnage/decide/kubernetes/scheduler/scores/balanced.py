@@ -8,14 +8,14 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, pod_requests
 from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "NodeResourcesBalancedAllocation"
 WEIGHT: Final = 1
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int] | None:
     """How alike the used shares would be, in percent; skipped for a pod that asks none of them."""
     all_requests = pod_requests(pod)
     requests = {name: all_requests.get(name, 0) for name in view.settings(pod).balanced}

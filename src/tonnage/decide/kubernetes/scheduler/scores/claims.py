@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.scheduler.scoring import Feasible, scaled
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
@@ -16,7 +16,7 @@ WEIGHT: Final = 2
 _MOST_ALTERNATIVES: Final = 8
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int] | None:
     """Rank of the chosen alternatives, where the release has this column at all."""
     if not view.profile.scores_claims:
         return None
@@ -26,7 +26,7 @@ def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     return scaled({name: _rank(claims, node, view) for name, node in feasible.items()})
 
 
-def _rank(claims: PodClaims, node: NodeView, view: View) -> int:
+def _rank(claims: PodClaims, node: NodeView, view: ClusterView) -> int:
     waiting = claims.waiting
     devices = view.allocator.on(node.node, waiting).devices if waiting else ()
     requests = {

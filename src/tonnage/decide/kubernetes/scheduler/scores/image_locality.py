@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "ImageLocality"
@@ -15,7 +15,7 @@ _LEAST: Final = 23 * 1024 * 1024
 _MOST_PER_CONTAINER: Final = 1000 * 1024 * 1024
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int]:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int]:
     """Between 23 MiB and 1000 MiB a container, in percent."""
     images = [full_name(c.image) for c in (*pod.init_containers, *pod.containers)]
     sizes, holders = _images(view, set(images))
@@ -39,7 +39,7 @@ def full_name(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
-def _images(view: View, images: set[str]) -> tuple[dict[str, int], dict[str, int]]:
+def _images(view: ClusterView, images: set[str]) -> tuple[dict[str, int], dict[str, int]]:
     """Size (as the first node by name reports it) and number of nodes, by image."""
     sizes: dict[str, int] = {}
     holders: dict[str, int] = {}

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.matching import NO_INTEGER, term_matches, wrong_values
 from tonnage.decide.kubernetes.scheduler.scoring import Feasible, scaled
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "NodeAffinity"
@@ -31,7 +31,7 @@ def _key_suffix(why: str, key: str) -> str:
     return "" if why == NO_INTEGER else f"[{key}]"
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int] | None:
     """Sum the weights of the preferred terms that match; skipped without any."""
     preferred = [(own.weight, own.term) for own in pod.affinity.node_preferred]
     preferred += view.settings(pod).affinity.preferred

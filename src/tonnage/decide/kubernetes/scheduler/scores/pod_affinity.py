@@ -7,14 +7,14 @@ from typing import Final
 
 from tonnage.decide.kubernetes.matching import pod_term_matches
 from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod, PodTerm
 
 NAME: Final = "InterPodAffinity"
 WEIGHT: Final = 2
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int] | None:
     """Sum the weights over each node's topology; skipped when no term matches any pod anywhere."""
     settings = view.settings(pod)
     if settings.overlooks_preferred and not pod.affinity.pods_preferred:
@@ -37,7 +37,7 @@ def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     return {name: int(HIGHEST * ((value - least) / span)) if span else 0 for name, value in raw.items()}
 
 
-def _terms(pod: Pod, other: Pod, view: View) -> Iterator[tuple[int, PodTerm]]:
+def _terms(pod: Pod, other: Pod, view: ClusterView) -> Iterator[tuple[int, PodTerm]]:
     """The weighted terms that hold between the pod and one that runs, from either side."""
     here, there = view.namespace_labels(pod.namespace), view.namespace_labels(other.namespace)
     for own in pod.affinity.pods_preferred:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import CPU, EPHEMERAL, MEMORY, asked_for_scores
 from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.scheduler_profile import FitRating, Strategy
 
@@ -18,7 +18,7 @@ _STEPS: Final = 10
 """Scores of a shape go from 0 to this."""
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int]:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int]:
     """The mean over the profile's resources of what is left (or taken, or what the shape gives), in percent.
 
     Pod-level requests of the pod itself are not looked at here: 1.35's scorer is built without them.

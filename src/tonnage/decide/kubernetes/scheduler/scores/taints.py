@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.decide.kubernetes.scheduler.scoring import Feasible, scaled
-from tonnage.decide.kubernetes.view import View
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Pod
 
 NAME: Final = "TaintToleration"
@@ -15,7 +15,7 @@ WEIGHT: Final = 3
 _SOFT: Final = "PreferNoSchedule"
 
 
-def rate(pod: Pod, feasible: Feasible, _view: View) -> Mapping[str, int]:
+def rate(pod: Pod, feasible: Feasible, _view: ClusterView) -> Mapping[str, int]:
     """Count untolerated soft taints; only tolerations for that effect, or for all effects, count."""
     soft_tolerations = [t for t in pod.tolerations if t.effect in ("", _SOFT)]
     raw = {

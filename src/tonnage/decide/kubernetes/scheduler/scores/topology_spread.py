@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.scheduler.filters.topology_spread import (
     matching_pods,
 )
 from tonnage.decide.kubernetes.scheduler.scoring import HIGHEST, Feasible
-from tonnage.decide.kubernetes.view import NodeView, View
+from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod, SpreadConstraint
 
 NAME: Final = "PodTopologySpread"
@@ -20,7 +20,7 @@ WEIGHT: Final = 2
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int] | None:
     """The emptier a node's domains, the better; skipped without soft constraints."""
     soft = tuple(c for c in constraints_of(pod, view) if not c.hard)
     if not soft:
@@ -38,7 +38,7 @@ def _part(
     soft: tuple[SpreadConstraint, ...],
     pod: Pod,
     rated: Feasible,
-    view: View,
+    view: ClusterView,
     *,
     labels_needed: bool,
 ) -> dict[str, float]:

@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.api.problems import forbidden, invalid, required,
 from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
 from tonnage.decide.kubernetes.cel.kinds import CelKind
 from tonnage.decide.kubernetes.cel.ranges import MOST
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, text
 
@@ -93,7 +93,7 @@ def _compiled(rule: JsonObject, place: RulePlace, path: str) -> FieldErrors:
     shown = rule_in_go(rule)
     try:
         compiled = compiled_rule(rule, place.kind)
-    except UnsupportedError as error:
+    except CelUnsupportedError as error:
         yield invalid(f"{path}.rule", shown, f"this server cannot evaluate the rule: {error}")
         return
     cost = min(compiled.rule_cost * place.often, MOST)

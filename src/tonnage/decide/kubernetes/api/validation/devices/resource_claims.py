@@ -27,7 +27,7 @@ from tonnage.decide.kubernetes.api.validation.devices.driver_names import (
 )
 from tonnage.decide.kubernetes.api.validation.fields import IMMUTABLE, FieldErrors
 from tonnage.decide.kubernetes.api.validation.metadata import template_metadata
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, number, text, texts
 
@@ -202,9 +202,9 @@ def _selector(selector: JsonObject, path: str) -> FieldErrors:
 
 def _error(expression: str) -> str:
     """What the compiler says; empty: it compiles, or nobody here can say."""
-    from tonnage.decide.kubernetes.claims.expressions import Selector
+    from tonnage.decide.kubernetes.claims.expressions import CelSelector
 
     try:
-        return Selector(expression, _MINOR).error
-    except UnsupportedError:
+        return CelSelector(expression, _MINOR).error
+    except CelUnsupportedError:
         return ""

@@ -43,7 +43,7 @@ _ONLY_SIDECARS: Final = "may not be set for init containers without restartPolic
 
 
 @dataclass(frozen=True, slots=True)
-class PodFacts:
+class ContainerPodFacts:
     """What a container's rules need to know of its pod."""
 
     volumes: Mapping[str, JsonObject]
@@ -53,7 +53,7 @@ class PodFacts:
     host_users: bool
 
 
-def containers(entries: list[JsonObject], path: str, pod: PodFacts) -> FieldErrors:
+def containers(entries: list[JsonObject], path: str, pod: ContainerPodFacts) -> FieldErrors:
     """The regular containers; there must be one."""
     if not entries:
         yield required(path)
@@ -70,7 +70,7 @@ def containers(entries: list[JsonObject], path: str, pod: PodFacts) -> FieldErro
 
 
 def init_containers(
-    entries: list[JsonObject], regular: list[JsonObject], path: str, pod: PodFacts
+    entries: list[JsonObject], regular: list[JsonObject], path: str, pod: ContainerPodFacts
 ) -> FieldErrors:
     """The init containers; those that restart always are sidecars and may have probes."""
     seen_names = {text(container, "name") for container in regular}
@@ -131,7 +131,7 @@ def image_rules(container: JsonObject, path: str) -> FieldErrors:
         yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
 
 
-def container_rules(container: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
+def container_rules(container: JsonObject, path: str, pod: ContainerPodFacts) -> FieldErrors:
     name = text(container, "name")
     if not name:
         yield required(f"{path}.name")
@@ -200,7 +200,7 @@ def _resize_policy(policies: list[JsonObject], path: str, restart_policy: str) -
             yield invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
 
 
-def _life(container: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
+def _life(container: JsonObject, path: str, pod: ContainerPodFacts) -> FieldErrors:
     lifecycle = mapping(container, "lifecycle")
     for key in ("postStart", "preStop"):
         if lifecycle.get(key) is not None:
@@ -210,7 +210,7 @@ def _life(container: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
             yield from _probe(mapping(container, key), key, f"{path}.{key}", pod)
 
 
-def _probe(probe: JsonObject, kind: str, path: str, pod: PodFacts) -> FieldErrors:
+def _probe(probe: JsonObject, kind: str, path: str, pod: ContainerPodFacts) -> FieldErrors:
     yield from _handler(probe, path, pod)
     for key in (
         "initialDelaySeconds",
@@ -231,7 +231,7 @@ def _probe(probe: JsonObject, kind: str, path: str, pod: PodFacts) -> FieldError
         yield invalid(f"{path}.successThreshold", threshold, "must be 1")
 
 
-def _handler(handler: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
+def _handler(handler: JsonObject, path: str, pod: ContainerPodFacts) -> FieldErrors:
     actions = [key for key in _HANDLERS if handler.get(key) is not None]
     if not actions:
         yield required(path, "must specify a handler type")
@@ -242,7 +242,7 @@ def _handler(handler: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
         yield forbidden(f"{path}.{key}", "may not specify more than 1 handler type")
 
 
-def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> FieldErrors:
+def _action(kind: str, action: JsonObject, path: str, pod: ContainerPodFacts) -> FieldErrors:
     match kind:
         case "exec":
             if not items(action, "command"):

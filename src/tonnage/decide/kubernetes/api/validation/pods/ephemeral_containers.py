@@ -11,7 +11,11 @@ from tonnage.decide.kubernetes.api.go_values import difference, in_go
 from tonnage.decide.kubernetes.api.problems import duplicate, forbidden, not_found
 from tonnage.decide.kubernetes.api.validation.differences import changed_paths
 from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
-from tonnage.decide.kubernetes.api.validation.pods.containers import PodFacts, container_rules, image_rules
+from tonnage.decide.kubernetes.api.validation.pods.containers import (
+    ContainerPodFacts,
+    container_rules,
+    image_rules,
+)
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.kubernetes.well_known import MIRROR
@@ -23,7 +27,7 @@ _FORBIDDEN: Final = (
 )
 
 
-def ephemeral_containers(spec: JsonObject, path: str, facts: PodFacts) -> FieldErrors:
+def ephemeral_containers(spec: JsonObject, path: str, facts: ContainerPodFacts) -> FieldErrors:
     """The ephemeral containers of a pod."""
     others = {
         text(entry, "name") for key in ("containers", "initContainers") for entry in mappings(spec, key)

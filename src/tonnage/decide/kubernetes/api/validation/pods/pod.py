@@ -28,7 +28,7 @@ from tonnage.decide.kubernetes.api.validation.fields import (
 )
 from tonnage.decide.kubernetes.api.validation.metadata import annotation_rules
 from tonnage.decide.kubernetes.api.validation.pods.containers import (
-    PodFacts,
+    ContainerPodFacts,
     containers,
     image_changes_only,
     image_rules,
@@ -126,7 +126,7 @@ def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> FieldError
     wrong, usable_volumes = volumes(mappings(spec, "volumes"), f"{path}.volumes", name)
     yield from wrong
     yield from _resource_claims(claims, f"{path}.resourceClaims")
-    facts = PodFacts(
+    facts = ContainerPodFacts(
         volumes=usable_volumes,
         claims=tuple(filter(None, dict.fromkeys(text(claim, "name") for claim in claims))),
         restart_policy=text(spec, "restartPolicy"),

@@ -9,8 +9,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.problems import (
-    Fault,
     FieldError,
+    FieldErrorType,
     complaints,
     duplicate,
     invalid,
@@ -67,7 +67,7 @@ def _rule(spec: JsonObject, rule: JsonObject, path: str, container_names: set[st
         which = "both OnExitCodes and OnPodConditions is not supported"
         if codes is None:
             which = "one of OnExitCodes and OnPodConditions is required"
-        yield FieldError(Fault.INVALID, path, None, f"specifying {which}", bare=True)
+        yield FieldError(FieldErrorType.INVALID, path, None, f"specifying {which}", bare=True)
 
 
 def _listed(words: tuple[str, ...]) -> str:
