@@ -29,6 +29,7 @@ _CONTRACT: Final = frozenset(
         ("tonnage.diagnose.lint.world", "item"),
         ("tonnage.agent.dump", "known"),
         ("tonnage.agent.holds.ledger_file", "seen"),
+        ("tonnage.decide.node.mig.change", "kept"),
         ("tonnage.twin.kubelet.devices.checkpoint", "data"),
     }
 )

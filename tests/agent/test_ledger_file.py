@@ -19,7 +19,7 @@ entries = st.builds(
     texts,
     order=st.just(0),
     since=st.just(7.0),
-    seen=st.booleans(),
+    listed=st.booleans(),
     owner=owners,
     forgotten=st.booleans(),
 )

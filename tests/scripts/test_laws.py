@@ -318,7 +318,7 @@ PERMITTED = [
     ("agent.mig", "from tonnage.ports.kubernetes import KubernetesReader", "a port that reads"),
     ("agent.plugin", "from tonnage.ports.node import KubeletHolds", "what kubelet says"),
     ("decide.node", "PLAIN = {}\ndef f(x):\n    own = dict(PLAIN)\n    own[x] = PLAIN.get(x)\n    return own", "a table that is read"),
-    ("decide.node", "SEEN = []\ndef f(SEEN): SEEN.append(1)", "a parameter of a table's name"),
+    ("decide.node", "ROWS = []\ndef f(ROWS): ROWS.append(1)", "a parameter of a table's name"),
     ("agent.mig", "import asyncio\ndef f(text): return text.replace('a', 'b')", "a text in which something is replaced"),
     ("model.catalog", "from importlib import resources\nresources.files('x').joinpath('y').read_text()", "the catalogue's data"),
     ("agent.mig", "import asyncio\nasync def f(clock): await asyncio.sleep(0); clock.now()", "the clock of a loop"),

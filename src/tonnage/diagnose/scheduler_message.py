@@ -50,10 +50,10 @@ class SchedulerMessage:
 def parsed_message(message: str) -> SchedulerMessage:
     """The parts of a message; one that has another form stands in `whole`.
 
-    >>> said("0/3 nodes are available: 1 Too many pods, 2 node(s) had taint {a: b}, that the pod didn't "
+    >>> parsed_message("0/3 nodes are available: 1 Too many pods, 2 node(s) had taint {a: b}, that the pod didn't "
     ...      "tolerate..").counts
     {'Too many pods': 1, 'node(s) had untolerated taint(s)': 2}
-    >>> said("0/2 nodes are available: 2 Insufficient x/y. preemption: 0/2 nodes are available: 2 No "
+    >>> parsed_message("0/2 nodes are available: 2 Insufficient x/y. preemption: 0/2 nodes are available: 2 No "
     ...      "preemption victims found for incoming pod.").preemption
     '0/2 nodes are available: 2 No preemption victims found for incoming pod.'
     """

@@ -54,7 +54,7 @@ OWNER = IdOwner("", "", "ml", "train", ("main",))
 def test_an_entry_is_over_once_seen_and_then_gone() -> None:
     ledger: Ledger = (entry(),)
     ledger = settle(ledger, Evidence((HELD,), 2, final=True, shown=(HELD,)), now=1)
-    assert ledger == (entry(seen=True, owner=OWNER),)
+    assert ledger == (entry(listed=True, owner=OWNER),)
     assert settle(ledger, Evidence((), 3, final=True), now=2) == ()
 
 
@@ -90,8 +90,8 @@ def test_an_entry_that_no_living_pod_can_be_waiting_for_is_over(
 
 
 def test_a_question_asked_before_the_answer_says_nothing() -> None:
-    assert settle((entry(order=2, seen=True),), Evidence((), 1, final=True), now=1e9) == (
-        entry(order=2, seen=True),
+    assert settle((entry(order=2, listed=True),), Evidence((), 1, final=True), now=1e9) == (
+        entry(order=2, listed=True),
     )
 
 
@@ -99,7 +99,7 @@ def test_silence_of_kubelet_frees_nothing() -> None:
     before = Evidence((HELD,), 1, final=True)
     silent = gather(before, None, (), order=2, settled=True)
     assert silent.holds == (HELD,)
-    assert settle((entry(seen=True),), silent, now=1e9) == (entry(seen=True),)
+    assert settle((entry(listed=True),), silent, now=1e9) == (entry(listed=True),)
 
 
 def test_a_kubelet_that_just_started_frees_nothing_and_its_checkpoint_counts() -> None:
@@ -117,7 +117,7 @@ def test_what_only_the_checkpoint_has_for_a_living_pod_is_held() -> None:
     evidence = gather(Evidence(), (), (INIT,), order=2, settled=True)
     assert (evidence.final, evidence.holds) == (True, (INIT,))
     ledger = settle((entry(),), evidence, now=1e9)
-    assert ledger == (entry(seen=True, owner=replace(OWNER, containers=("load",))),)
+    assert ledger == (entry(listed=True, owner=replace(OWNER, containers=("load",))),)
     over = gather(evidence, (), (), order=3, settled=True)
     assert (over.holds, settle(ledger, over, now=1e9)) == ((), ())
 
@@ -127,7 +127,7 @@ def test_a_checkpoint_that_cannot_be_read_frees_nothing() -> None:
     after = gather(before, (), None, order=2, settled=True)
     assert (after.final, after.holds) == (False, (INIT,))
     assert settle((entry(),), after, now=1e9) == (
-        entry(seen=True, owner=replace(OWNER, containers=("load",))),
+        entry(listed=True, owner=replace(OWNER, containers=("load",))),
     )
 
 
@@ -136,7 +136,7 @@ def test_kubelets_word_names_the_pod() -> None:
     assert holds_of(Evidence(), (entry(),)) == (Hold(GPU, ("a",)),)
 
 
-KNOWN = entry(seen=True, owner=IdOwner("kubelet-1", "uid", "ml", "train", ("main",)))
+KNOWN = entry(listed=True, owner=IdOwner("kubelet-1", "uid", "ml", "train", ("main",)))
 LISTED = frozenset({("ml", "train")})
 ALIVE = Living({"uid": ("ml", "train")})
 OTHER = Hold(GPU, ("b",), "ml", "train", "main")

@@ -166,7 +166,7 @@ def _items(whole: _List, kinds: list[KindKey], meter: Meter) -> Iterator[Readabl
 def collector_paused(*, freeze: bool = False) -> Iterator[None]:
     """No search for garbage while millions of objects are made, and none dropped: it takes half the time.
 
-    `freeze`: what was made stays as long as the process, and is never searched, which would hold up an answer.
+    `freeze`: what was made stays as long as the process, and is never searched, as that would take time.
     """
     enabled = gc.isenabled()
     gc.disable()

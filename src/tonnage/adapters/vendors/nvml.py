@@ -353,10 +353,8 @@ class NvmlBackend:
                     continue
                 others = tuple(other for other in range(self._last.count) if other != index)
                 try:
-                    fields = tuple(self._sampled)
-                    await self._others().try_once(
-                        ReadRequest("scan", others), ReadRequest("sample", others, fields)
-                    )
+                    sample = ReadRequest("sample", others, tuple(self._sampled))
+                    await self._others().try_once(ReadRequest("scan", others), sample)
                 except HardwareError:
                     hung.pause_s = min(2 * hung.pause_s, _TRY_MOST_S)
                     hung.try_at = time.monotonic() + hung.pause_s
@@ -374,9 +372,8 @@ class NvmlBackend:
         uuids = frozenset(device.uuid for device in scan.devices)
         failed = dict(scan.failed) | dict.fromkeys(self._hung, HANGS)
         for index, reason in sorted(failed.items()):
-            earlier = next(
-                (d for d in self._last_devices.values() if d.index == index and d.uuid not in uuids), None
-            )
+            last = self._last_devices.values()
+            earlier = next((d for d in last if d.index == index and d.uuid not in uuids), None)
             if earlier is None:
                 problems.append(f"device {index}: {reason}")
                 continue

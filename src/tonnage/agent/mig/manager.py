@@ -183,7 +183,7 @@ class NodeMig:
         texts = [str(user) for user in users]
         if (evict := self._ways.evict) is not None:
             self._due = self._clock.monotonic() + _ASK_AGAIN_S
-            self._drain(change.instances_left)
+            self._drain(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
             why = await self._settled()
             answers = {pod: f"not evicted: {why}" if why else await evict(*pod) for pod in pods}
@@ -200,7 +200,7 @@ class NodeMig:
     def _publish_work(self) -> None:
         """What is withheld first: devices are not given out any more when others hear of the work."""
         change = self._journal.change
-        self._board.withheld.publish(self._draining if change is None else change.instances_left)
+        self._board.withheld.publish(self._draining if change is None else change.kept)
         if change is not None:
             self._board.mig_work.publish(MigWork.CHANGING)
         else:

@@ -41,7 +41,7 @@ class LinkFamily:
     def summary(self) -> str:
         """In a few words.
 
-        >>> Family(FamilyKind.NVSWITCH, ("H100",), 8, 18).told
+        >>> LinkFamily(FamilyKind.NVSWITCH, ("H100",), 8, 18).summary
         'NVSwitch, 18 NVLinks each'
         """
         groups = ", ".join("-".join(map(str, group)) for group in self.groups)

@@ -54,7 +54,7 @@ def read_words(
 ) -> Iterator[Option | Argument]:
     """What the words say, in their order.
 
-    >>> list(read_words(["-fa.yaml", "x"], {"-f": Kind.FILE}, pflag=True))[0].value
+    >>> list(read_words(["-fa.yaml", "x"], {"-f": OptionKind.FILE}, pflag=True))[0].value
     'a.yaml'
 
     Raises:

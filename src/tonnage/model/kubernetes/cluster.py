@@ -337,8 +337,8 @@ class WorkloadSelector:
 class Quota:
     """A ResourceQuota: hard limits and what is used, as written; with scopes it counts only some pods.
 
-    `counted`: the quota controller has been there, so `hard` and `used` are its own. `spec_hard`: what the spec
-    asks for, which the controller may have yet to take over.
+    `counted`: the quota controller has been there, so `hard` and `used` are its own. `spec_hard`: as the spec
+    asks, which the controller may have yet to take over.
     """
 
     namespace: str

@@ -32,7 +32,7 @@ _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """What a text says. `canonical`: short and tidy enough that the server writes it back as it was written."""
+    """What a text says. `canonical`: short and tidy, so that the server writes it back as it was written."""
 
     value: Fraction
     format: str

@@ -146,7 +146,7 @@ def _configured(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None
 
 
 def _starts(board: MigBoard, parts: list[str], occupied: int) -> tuple[int, ...] | None:
-    """Where each of the parts begins, beside what is `occupied` (a bit for each memory slice); None: nowhere."""
+    """Where each part begins, beside what is `occupied` (a bit for each memory slice); None: nowhere."""
     if not parts:
         return ()
     profile = board.profiles.get(parts[0])

@@ -77,7 +77,7 @@ def parse_labels(selector: str) -> tuple[SelectorRequirement, ...]:
     """Requirements of a label selector in kubectl's syntax.
 
     >>> parse_labels("app=x,tier in (a, b),!gone")[2]
-    Requirement(key='tier', operator='in', values=('a', 'b'))
+    SelectorRequirement(key='tier', operator='in', values=('a', 'b'))
 
     Raises:
         SelectorError: with the server's own words.

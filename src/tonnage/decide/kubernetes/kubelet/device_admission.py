@@ -120,7 +120,7 @@ def affinity(
 ) -> tuple[Hint, bool]:
     """The hint that devices are chosen by, and whether the policy lets in what wants them.
 
-    `requests` are of a container, or of a pod where the scope is the pod. What it holds already (`held`) gives
+    `requests` are of a container, or of a pod where the scope is the pod. What it has already (`held`) gives
     the hints again. `others` are the hints of the CPU and memory managers.
     """
     if topology.policy is TopologyPolicy.NONE:

@@ -83,9 +83,9 @@ def choose(devices: Devices, request: ContainerDeviceRequest, *, plugin_prefers:
     """The devices for a request, or what must be asked or said first.
 
     >>> four = Devices("nvidia.com/gpu", dict.fromkeys("abcd", 0), frozenset("abc"), frozenset("a"))
-    >>> sorted(choose(four, Request(1), plugin_prefers=False).ids)
+    >>> sorted(choose(four, ContainerDeviceRequest(1), plugin_prefers=False).ids)
     ['b']
-    >>> choose(four, Request(3), plugin_prefers=False).message
+    >>> choose(four, ContainerDeviceRequest(3), plugin_prefers=False).message
     'requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2'
     """
     if not devices.healthy:

@@ -48,7 +48,7 @@ class GpuShape:
 class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
-    `instances_left` are the ids of GPU instances that the change leaves alone, by GPU. It goes forward to `goal` until
+    `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until
     there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
     else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
     GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
@@ -59,7 +59,7 @@ class MigChange:
     config: str
     goal: tuple[GpuShape, ...]
     before: tuple[GpuShape, ...]
-    instances_left: dict[str, tuple[int, ...]]
+    kept: dict[str, tuple[int, ...]]
     why: str = ""
     begun: bool = False
     resumed: int = 0

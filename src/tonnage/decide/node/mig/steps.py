@@ -74,9 +74,7 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
 def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     for shape, gpu in board:
         gone = [
-            instance
-            for instance in surplus(shape, gpu)
-            if instance.id not in change.instances_left.get(gpu.uuid, ())
+            instance for instance in surplus(shape, gpu) if instance.id not in change.kept.get(gpu.uuid, ())
         ]
         own = [instance for instance in gone if (instance.profile, instance.start) in change.spots(gpu.uuid)]
         if own:

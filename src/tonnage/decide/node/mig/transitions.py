@@ -118,7 +118,7 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[MigChangeEvent, Stage]]] = {
 def next_stage(stage: Stage, event: MigChangeEvent) -> Stage:
     """The stage that follows. Raises Bug: the event cannot happen there.
 
-    >>> str(next_stage(Stage.BACK, Event.REFUSED))
+    >>> str(next_stage(Stage.BACK, MigChangeEvent.REFUSED))
     'given up'
     """
     after = TRANSITIONS.get(stage, {}).get(event)

@@ -55,7 +55,7 @@ class RoleRule:
         """Whether it allows what is asked.
 
         >>> bob = User("bob")
-        >>> Rule(("get",), ("",), ("*/log",)).allows(Attributes(bob, "get", "", "pods", "log"))
+        >>> RoleRule(("get",), ("",), ("*/log",)).allows(Attributes(bob, "get", "", "pods", "log"))
         True
         """
         if ALL not in self.verbs and attributes.verb not in self.verbs:

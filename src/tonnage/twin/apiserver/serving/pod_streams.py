@@ -148,7 +148,7 @@ def _retold(message: bytes | str) -> bytes | str:
 async def _relay(
     kubelet: KubeletSocket, exchange: Exchange, translate: Callable[[bytes | str], bytes | str]
 ) -> None:
-    """Pass on what either says until one ends; `translate` makes of the kubelet's words what the client hears."""
+    """Pass on what either says until one ends; `translate` turns the kubelet's words into the client's."""
     await until_either(_to_client(kubelet, exchange, translate), _to_kubelet(exchange, kubelet))
 
 

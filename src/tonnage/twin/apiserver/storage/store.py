@@ -7,7 +7,8 @@ still covers; that is what paging stands on.
 Objects are never changed after they were stored: whoever changes one copies it first.
 
 With a journal a commit counts at once for writers, who build on it, but is shown to nobody until it is on
-disk: `durable_object`, lists at `durable` and watches have it only then. A journal that refuses undoes all that it lacks.
+disk: `durable_object`, lists at `durable` and watches have it only then. A journal that refuses undoes all
+that it lacks.
 """
 
 from __future__ import annotations
