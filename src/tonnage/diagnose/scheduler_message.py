@@ -50,11 +50,11 @@ class SchedulerMessage:
 def parsed_message(message: str) -> SchedulerMessage:
     """The parts of a message; one that has another form stands in `whole`.
 
-    >>> parsed_message("0/3 nodes are available: 1 Too many pods, 2 node(s) had taint {a: b}, that the pod didn't "
-    ...      "tolerate..").counts
+    >>> parsed_message("0/3 nodes are available: 1 Too many pods, 2 node(s) had taint {a: b}, that the pod "
+    ...      "didn't tolerate..").counts
     {'Too many pods': 1, 'node(s) had untolerated taint(s)': 2}
-    >>> parsed_message("0/2 nodes are available: 2 Insufficient x/y. preemption: 0/2 nodes are available: 2 No "
-    ...      "preemption victims found for incoming pod.").preemption
+    >>> parsed_message("0/2 nodes are available: 2 Insufficient x/y. preemption: 0/2 nodes are available: 2 "
+    ...      "No preemption victims found for incoming pod.").preemption
     '0/2 nodes are available: 2 No preemption victims found for incoming pod.'
     """
     text = message[:_LONGEST].strip()
