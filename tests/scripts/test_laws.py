@@ -222,6 +222,19 @@ BREACHES = [
     ("adapters.vendors", "from tonnage.adapters.vendors.nvml_session import Session", "another", "one vendor of another"),
     ("adapters.vendors", "from tonnage.adapters.vendors import nvml as n", "another", "the same by the package"),
     ("adapters.vendors", "import tonnage.adapters.vendors.nvml", "another", "the same by its whole name"),
+    # names that say nothing
+    ("decide.node", "told = 1", "binds told", "a variable"),
+    ("cli", "def f(found): ...", "binds found", "a parameter, in a room without other laws"),
+    ("twin", "def f(*wanted, **given): ...", "binds given", "all other parameters"),
+    ("twin", "names = [one for one in ()]", "binds one", "the variable of a comprehension"),
+    ("model", "class Page:\n    seen: int = 0", "binds seen", "a field"),
+    ("adapters", "class Page:\n    def __init__(self): self._known = {}", "binds _known", "an attribute"),
+    ("diagnose", "def _named(pod): ...", "binds _named", "a function"),
+    ("documents", "class Asked: ...", "binds Asked", "a class"),
+    ("loop", "_KEPT = 3", "binds _KEPT", "a constant"),
+    ("loop", "try: ...\nexcept OSError as what: ...", "binds what", "an error"),
+    ("reading", "def f(pod):\n    match pod:\n        case [item, *others]: ...", "binds item", "a part of a pattern"),
+    ("wire", "class Pod:\n    def f(self, data): ...", "binds data", "a parameter where fields may be so called"),
 ]  # fmt: skip
 
 
@@ -296,6 +309,11 @@ def test_a_breach_is_refused(tmp_path: Path, room: str, code: str, told: str) ->
 
 
 PERMITTED = [
+    ("model.reasons", "class Denied:\n    said: str", "a fact, which is a key of JSON"),
+    ("wire", "class ConfigMap:\n    data: dict[str, str]", "a field of an object that is sent"),
+    ("adapters", "class Session:\n    def data_received(self, data): ...", "a parameter that a library names"),
+    ("diagnose", "def f(reason): return reason.said, dict(told=1)", "a name that is only used"),
+    ("cli", "def f(named): ...", "whether there is a name"),
     ("decide.node", "def f(snapshot): return snapshot.now", "the moment that a snapshot was taken"),
     ("decide.node", "from datetime import UTC\ndef f(at): return at.astimezone(tz=UTC)", "a zone that is named"),
     ("decide.node", "from datetime import UTC, datetime\nEPOCH = datetime(1970, 1, 1, tzinfo=UTC)", "a moment as data"),
@@ -428,6 +446,23 @@ def test_a_package_says_its_law(tmp_path: Path) -> None:
         assert any(breach.path == place for breach in breaches(tmp_path)) is told
     place.write_text('"""Decisions: values in, values out, and never an effect."""')
     assert not any(breach.path == place for breach in breaches(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [
+        pytest.param("decide/node/pods.py", True, id="in two rooms"),
+        pytest.param("model/nodes.py", True, id="in two modules of a room"),
+        pytest.param("wire/pods.py", False, id="as it is sent and as the model has it"),
+    ],
+)
+def test_a_public_class_name_stands_for_one_thing(tmp_path: Path, other: str, refused: bool) -> None:
+    for place in ("model/pods.py", other):
+        file = tmp_path / "tonnage" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("class Pod: ...\n\n\nclass _Own: ...\n")
+    doubled = [breach for breach in breaches(tmp_path) if "is also a class of" in breach.what]
+    assert len(doubled) == (2 if refused else 0)
 
 
 def test_a_leave_that_nobody_takes_is_refused(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def pod_term_matches(
 ) -> bool:
     """Whether a term of `owner` selects `candidate`; `namespace_labels` are those of its namespace.
 
-    `overlooks`: as of a pod that is placed by a release that overlooks namespaces (see `Profile`).
+    `overlooks`: as of a pod that is placed by a release that overlooks namespaces (see `SchedulerRelease`).
     """
     named = term.namespaces or (() if term.namespace_selector is not None else (owner.namespace,))
     in_scope = (

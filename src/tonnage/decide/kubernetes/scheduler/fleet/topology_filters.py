@@ -41,7 +41,7 @@ class Neighbours:
     namespaces: Callable[[str], Labels]
     """Labels of a namespace."""
     overlooks: bool = False
-    """The scheduler overlooks namespaces in the terms of the pod it places (`Profile`)."""
+    """The scheduler overlooks namespaces in the terms of the pod it places (`SchedulerRelease`)."""
     guests: tuple[tuple[int, Pod], ...] = ()
     """Pods by row that are there in thought only: spread constraints count them, whatever else they count."""
     shunning: bool = True
