@@ -26,6 +26,7 @@ _CONTRACT: Final = frozenset(
     {
         ("tonnage.model.errors", "what"),
         ("tonnage.model.metric_families", "INFO"),
+        ("tonnage.cli.lab.checks", "seen"),
         ("tonnage.diagnose.lint.world", "item"),
         ("tonnage.agent.dump", "known"),
         ("tonnage.agent.holds.ledger_file", "seen"),

@@ -56,9 +56,9 @@ def test_an_expectation_holds_or_not(expect: dict[str, Any], seen: Observation, 
 
 def test_a_failed_check_says_what_was_seen_and_a_passed_one_does_not() -> None:
     status, text = checks_of(Expectation(contains=("four",)), Observation(3, "", "first\nlast words\n"))
-    assert (status.expected, status.actual) == ("succeeds", "exit status 3: last words")
-    assert (text.expected, text.actual) == ("shows four", "first ⏎ last words")
-    assert checks_of(Expectation(), Observation(0, "text"))[0].actual == ""
+    assert (status.expected, status.seen) == ("succeeds", "exit status 3: last words")
+    assert (text.expected, text.seen) == ("shows four", "first ⏎ last words")
+    assert checks_of(Expectation(), Observation(0, "text"))[0].seen == ""
 
 
 @pytest.mark.parametrize("path", [("status", 0), ("labels", "x"), (0,), ("status", "n", "deeper")])

@@ -147,7 +147,7 @@ async def test_an_expectation_that_never_comes_true_ends_when_its_time_is_up(ben
     report = await bench.run(bench.lab("[{run: kubectl get say no, expect: {within: 2, equals: ready}}]"))
     assert not report.passed
     assert report.steps[0].duration_s == pytest.approx(2)
-    assert [check.actual for check in report.steps[0].checks] == ["", "no"]
+    assert [check.seen for check in report.steps[0].checks] == ["", "no"]
 
 
 async def test_a_step_without_a_time_is_tried_once(bench: Bench) -> None:
@@ -229,7 +229,7 @@ async def test_a_value_that_is_no_value_is_not_run(bench: Bench, value: str) -> 
 
 async def test_a_value_is_kept_up_to_a_length(bench: Bench) -> None:
     report = await bench.run(bench.lab("[{run: V=$(kubectl get flood)}, {run: kubectl get say $V}]"))
-    assert "at most 4096 are kept" in report.steps[0].checks[-1].actual
+    assert "at most 4096 are kept" in report.steps[0].checks[-1].seen
     assert report.steps[1].skipped
 
 

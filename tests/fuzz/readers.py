@@ -118,7 +118,7 @@ OWN: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "twin/kubelet/containers/environment.py:EnvironmentReader._secret",
-            "twin/kubelet/volumes/contents.py:ObjectReader._secret",
+            "twin/kubelet/volumes/contents.py:VolumeSources._secret",
         ),
         _VALID,
     ),
@@ -135,7 +135,7 @@ OWN: Final[dict[str, str]] = {
 BEHIND: Final[dict[str, str]] = {
     "adapters/kubelet/holds.py:KubeletFiles.shown": "pod-resources",
     "adapters/kubelet/plugin_folder.py:PluginFolder.register": "plugin-messages",
-    "twin/kubelet/devices/plugins.py:Plugin._follow": "plugin-messages",
+    "twin/kubelet/devices/plugins.py:PluginEndpoint._follow": "plugin-messages",
     "twin/kubelet/devices/plugins.py:_call": "plugin-messages",
     "twin/kubelet/devices/unix_grpc.py:unary_handler": "plugin-messages",
     "twin/world.py:HardwareFile.read": "hardware",

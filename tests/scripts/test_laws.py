@@ -401,7 +401,7 @@ PLANTED = [
     ("diagnose/lint/rules/planted_class.py", "class A:\n    from tonnage.diagnose.lint.rules.names import x as y", "tonnage.diagnose.lint.rules.names"),
     ("decide/kubernetes/scheduler/filters/planted_try.py", "try:\n    import tonnage.decide.kubernetes.scheduler.filters.taints\nexcept ImportError: ...", "tonnage.decide.kubernetes.scheduler.filters.taints"),
     ("decide/kubernetes/scheduler/scores/planted_order.py", "def f():\n    from tonnage.decide.kubernetes.scheduler.scores.order import x", "tonnage.decide.kubernetes.scheduler.scores.order"),
-    ("twin/kubelet/planted_fleet.py", "from tonnage.twin.fleet import Fleet as f", "tonnage.twin.fleet"),
+    ("twin/kubelet/planted_fleet.py", "from tonnage.twin.fleet import TwinNodes as f", "tonnage.twin.fleet"),
     ("twin/devices/planted_population.py", "def f():\n    import tonnage.twin.population as p", "tonnage.twin.population"),
     ("twin/apiserver/planted_nodes.py", "class A:\n    from tonnage.twin.light_nodes import LightNodes", "tonnage.twin.light_nodes"),
     ("twin/controllers/planted_devices.py", "if True:\n    from tonnage.twin import devices as d", "tonnage.twin.devices"),

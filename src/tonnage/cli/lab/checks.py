@@ -32,7 +32,7 @@ class Check:
     """One expectation: a sentence, what was seen instead (empty when it came true), and whether it did."""
 
     expected: str
-    actual: str
+    seen: str
     passed: bool
 
 

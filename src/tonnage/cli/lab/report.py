@@ -119,7 +119,7 @@ def _marks(report: StepReport) -> Iterator[str]:
             yield line("  ", styled("✓", fg="green"), f" {check.expected}")
         else:
             yield line("  ", styled("✗", fg="red", bold=True), f" {check.expected}")
-            yield line("      seen: ", indented(check.actual, 12))
+            yield line("      seen: ", indented(check.seen, 12))
     if report.attempts > 1:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 

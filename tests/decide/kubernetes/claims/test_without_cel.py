@@ -8,11 +8,11 @@ import sys
 PROGRAM = """
 import sys
 sys.modules["cel_expr_python"] = None
-from tonnage.decide.kubernetes.claims.cel_errors import UnsupportedError
-from tonnage.decide.kubernetes.claims.expressions import Selector
+from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
+from tonnage.decide.kubernetes.claims.expressions import CelSelector
 try:
-    Selector("device.driver == 'gpu.nvidia.com'", 35)
-except UnsupportedError as error:
+    CelSelector("device.driver == 'gpu.nvidia.com'", 35)
+except CelUnsupportedError as error:
     print(error)
 """
 
