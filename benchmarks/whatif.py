@@ -20,8 +20,8 @@ import json, resource, sys, time
 from pathlib import Path
 from tonnage.adapters.snapshots.objects import collector_paused
 from tonnage.cli.cluster import read_snapshot
-from tonnage.model.changes import Alternative, Chosen, SetMig, SetSharing
-snapshot, nodes = read_snapshot(Path(sys.argv[1])), Chosen(sys.argv[2])
+from tonnage.model.changes import Alternative, NodeSelection, SetMig, SetSharing
+snapshot, nodes = read_snapshot(Path(sys.argv[1])), NodeSelection(sys.argv[2])
 wall, cpu = time.perf_counter(), time.process_time()
 from tonnage.diagnose.simulate.what_if import what_if
 layouts = [SetMig(nodes, "all-1g.10gb"), SetMig(nodes, "all-balanced"), SetSharing(nodes, 4, rename=True)]
