@@ -138,7 +138,7 @@ class NodeMig:
         self._wake.clear()
 
     async def _turn(self) -> None:
-        """Compare wish and GPUs after a change; after a failure once the wish is another or the pause is over."""
+        """Compare wish and GPUs after news; after a failure once the wish is another or the pause is over."""
         board = self._board
         wish, inventory, held = board.mig_wish.value, board.inventory.value, board.holds.value
         if wish is None or inventory is None or board.devices_error.value or not held.settled:

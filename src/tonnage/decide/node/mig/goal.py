@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.layouts import layout_of
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, told_board
+from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, reported_board
 from tonnage.model.mig.layouts import MigEntry
 from tonnage.model.reasons.mig import (
     MigDeviceFilterUndecided,
@@ -49,7 +49,7 @@ class MigGpu:
         )
         catalogued = mig_board(self.product, names)
         placed = [profile for profile in self.profiles if profile.starts]
-        return told_board(self.product, catalogued, placed) if placed else catalogued
+        return reported_board(self.product, catalogued, placed) if placed else catalogued
 
 
 @dataclass(frozen=True, slots=True)
