@@ -94,7 +94,7 @@ class PluginResources:
         return self._resources.get(name)
 
     def capacity_and_allocatable(self) -> dict[str, tuple[int, int]]:
-        """(all devices, healthy devices) by resource; a resource whose plugin has gone for good has (0, 0)."""
+        """(all devices, healthy ones) by resource; a resource whose plugin has gone for good has (0, 0)."""
         present = {name: (len(r.numa), len(r.healthy)) for name, r in self._resources.items()}
         return {**dict.fromkeys(self._removed, (0, 0)), **present}
 
