@@ -186,8 +186,8 @@ def _take(session: NvmlSession, nvml: ModuleType, handle: Any, step: MigStep) ->
         case CreateComputeInstance(_, instance, slices):
             gi = _same_instance(session, nvml, handle, instance)
             profiles = (_compute_profile(nvml, gi, number) for number in range(_COMPUTE_SIZES))
-            known = (profile for profile in profiles if profile is not None)
-            fitting = (profile for profile in known if profile.sliceCount == slices)
+            offered = (profile for profile in profiles if profile is not None)
+            fitting = (profile for profile in offered if profile.sliceCount == slices)
             compute_profile = next(fitting, None)
             if compute_profile is None:
                 raise HardwareError(Problem(described(step), why=f"no compute profile of {slices} slices"))

@@ -74,11 +74,11 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
 def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     """The next step of GPUs that are reset together: destroy, then turn the mode, then create."""
     for shape, gpu in board:
-        kept, spots = change.kept.get(gpu.uuid, ()), change.spots(gpu.uuid)
+        kept_ids, spots = change.kept.get(gpu.uuid, ()), change.spots(gpu.uuid)
         own = [
             instance
             for instance in surplus(shape, gpu)
-            if instance.id not in kept and (instance.profile, instance.start) in spots
+            if instance.id not in kept_ids and (instance.profile, instance.start) in spots
         ]
         if own:
             return _destroyed(gpu, own[0])
