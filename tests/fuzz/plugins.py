@@ -62,7 +62,7 @@ async def _listed(paths: NodePaths, answer: wire.ListAndWatchResponse) -> None:
     plugin = cast("PluginEndpoint", SimpleNamespace(resource="example.com/gpu", wants_pre_start=False))
     await manager.resources.plugin_connected(plugin)
     await manager.resources.devices_listed(plugin, list(answer.devices))
-    for capacity, allocatable in manager.resources.capacity().values():
+    for capacity, allocatable in manager.resources.capacity_and_allocatable().values():
         assert 0 <= allocatable <= capacity
 
 

@@ -31,7 +31,7 @@ _SAVE_AGAIN_S: Final = 5.0
 
 
 class NodeDevices:
-    """Publishes the inventory, and why there is none.
+    """Publishes the devices as they may be used (`board.inventory`), or why they cannot be read.
 
     An error that the driver reports counts at once, before the scan that follows it: that one may take long.
     Nothing is judged before there is a configuration: another policy than the node's would forget faults.
@@ -96,6 +96,7 @@ class NodeDevices:
             self._dirty.set()
 
     def _strike(self, event: RawEvent) -> None:
+        """Count an Xid before the next scan; its device is unhealthy from here on."""
         _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
         policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
         shown = self._board.inventory.value
@@ -128,7 +129,7 @@ class NodeDevices:
             self._judge()
 
     def _judge(self) -> None:
-        """Move on to the last scan."""
+        """Judge the last scan by the policy in force, and publish what may be used of it."""
         policy, now = self._policy(), self._clock.monotonic()
         self._due = now + _TICK_S
         if policy is None or self._scanned is None:
@@ -142,11 +143,12 @@ class NodeDevices:
         self._state = state
         self._memory.keep(state)
 
-    def _show(self, fresh: Inventory) -> None:
-        before, fresh = self._board.inventory.value, withheld(fresh, self._board.withheld.value)
-        if before != fresh:
-            self._report(before or Inventory(), fresh)
-        self._board.inventory.publish(fresh)
+    def _show(self, by_health: Inventory) -> None:
+        """Publish it without what a MIG change withholds; subscribers are called before this returns."""
+        before, usable = self._board.inventory.value, withheld(by_health, self._board.withheld.value)
+        if before != usable:
+            self._report(before or Inventory(), usable)
+        self._board.inventory.publish(usable)
 
     def _report(self, before: Inventory, after: Inventory) -> None:
         """Say what became unusable, usable, or left; nothing about parts of what is unusable as a whole."""

@@ -124,7 +124,7 @@ def _grounds(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return any(left is not other for left, other in zip(some, others, strict=True))
+    return any(left is not right for left, right in zip(some, others, strict=True))
 
 
 def _states_of(view: ClusterView) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ def summary(classes: tuple[NodeClass, ...]) -> str:
     return f"no node of {sum(len(node_class.members) for node_class in classes)} takes it: {counts_text}"
 
 
-def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> str:
+def shared_sentence(classes: Sequence[NodeClass], number: int, namespace: str) -> str:
     """One sentence for what several nodes say alike: numbers become ranges, labels a list of values.
 
     It is about the reason with that number of each. `namespace` is the pod's own, whose pods are named

@@ -218,7 +218,10 @@ class _Parts:
     storage_left: list[StorageLeft] = field(default_factory=list)
 
     def take(self, obj: Readable) -> None:
-        """Sort one object in; kinds that bear on nothing here are passed over."""
+        """Sort one object in; kinds that bear on nothing here are passed over.
+
+        Each function has the kinds of one subject, the frequent first, and hands on what is none of them.
+        """
         match obj:
             case Pod():
                 self.pods.append(obj)

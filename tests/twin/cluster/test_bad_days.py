@@ -85,7 +85,10 @@ async def test_a_restarted_kubelet_gets_its_plugins_back_and_no_pod_loses_its_de
 
     async def registered_again() -> bool:
         # A pod bound before that fails, on the real kubelet as well: its devices count as unhealthy.
-        return fleet.gpu_node.kubelet.devices.resources.capacity().get("nvidia.com/gpu") == (2, 2)
+        return fleet.gpu_node.kubelet.devices.resources.capacity_and_allocatable().get("nvidia.com/gpu") == (
+            2,
+            2,
+        )
 
     await fleet.until(registered_again)
     await fleet.run_pod("second")

@@ -51,11 +51,11 @@ class ObjectReader:
 
 
 def _reading(decoder: msgspec.json.Decoder[Any], quick: Read | None) -> Read:
-    first = quick or decoder.decode
+    decode = quick or decoder.decode
 
     def read(text: bytes) -> Readable:
         try:
-            obj: Readable = first(text)
+            obj: Readable = decode(text)
         except msgspec.DecodeError:
             obj = decoded_leniently(text, decoder)
         return obj

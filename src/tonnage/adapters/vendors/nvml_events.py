@@ -41,8 +41,8 @@ class EventWatch:
         self._set: Any = None
         self._covered: frozenset[str] = frozenset()
         self._former: list[Any] = []
-        self._uuids: dict[int, str] = {}
-        """By the number that a handle is: a lost device tells its name no more."""
+        self._uuid_by_handle: dict[int, str] = {}
+        """Kept here because a lost device no longer tells its UUID. The key is the handle's address."""
         self._failure: Exception | None = None
 
     def cover(
@@ -65,7 +65,7 @@ class EventWatch:
                 self._covered = self._covered if uuids is None else frozenset(uuids)
                 return
         try:
-            made, names = _registered(nvml, skip, step)
+            event_set, uuid_by_handle = _registered(nvml, skip, step)
         except nvml.NVMLError as error:
             with self._lock:
                 self._failure = error
@@ -74,8 +74,8 @@ class EventWatch:
         with self._lock:
             if self._set is not None:
                 self._former.append(self._set)
-            self._set, self._covered, self._failure = made, frozenset(names.values()), None
-            self._uuids |= names
+            self._set, self._covered, self._failure = event_set, frozenset(uuid_by_handle.values()), None
+            self._uuid_by_handle |= uuid_by_handle
             self._made.notify_all()
 
     def next(self, nvml: ModuleType, session: int, timeout_ms: int) -> RawEvent | None:
@@ -113,11 +113,12 @@ class EventWatch:
             if error.value == nvml.NVML_ERROR_TIMEOUT:
                 return None
             raise
-        return _raw(nvml, event, self._uuids)
+        return _raw_event(nvml, event, self._uuid_by_handle)
 
 
-def _raw(nvml: ModuleType, event: Any, uuids: Mapping[int, str]) -> RawEvent:
-    uuid = uuids.get(_number(event.device), "")
+def _raw_event(nvml: ModuleType, event: Any, uuid_by_handle: Mapping[int, str]) -> RawEvent:
+    """An nvmlEventData_t in the model's words: an Xid keeps its number, all else asks for a new scan."""
+    uuid = uuid_by_handle.get(_address(event.device), "")
     if event.eventType != nvml.nvmlEventTypeXidCriticalError:
         return RawEvent(RawEventKind.CHANGED, uuid)
     gi, ci = int(event.gpuInstanceId), int(event.computeInstanceId)
@@ -134,7 +135,7 @@ def _registered(
     nvml: ModuleType, skip: AbstractSet[int], step: Callable[[int], None]
 ) -> tuple[Any, dict[int, str]]:
     """A new set, and the devices that report to it: uuids by handle."""
-    event_set, names = nvml.nvmlEventSetCreate(), dict[int, str]()
+    event_set, uuid_by_handle = nvml.nvmlEventSetCreate(), dict[int, str]()
     event_types = nvml.nvmlEventTypeXidCriticalError | _MIG_CHANGED
     for name in _WORTH_A_LOOK:
         event_types |= getattr(nvml, name, 0)
@@ -144,13 +145,13 @@ def _registered(
         step(index)
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            names[_number(handle)] = nvml.nvmlDeviceGetUUID(handle)
+            uuid_by_handle[_address(handle)] = nvml.nvmlDeviceGetUUID(handle)
             supported = nvml.nvmlDeviceGetSupportedEventTypes(handle)
             nvml.nvmlDeviceRegisterEvents(handle, event_types & supported, event_set)
         except (nvml.NVMLError, ValueError):
             continue  # too old for events, or lost: the periodic scan still sees it
-    return event_set, names
+    return event_set, uuid_by_handle
 
 
-def _number(handle: Any) -> int:
+def _address(handle: Any) -> int:
     return ctypes.cast(handle, ctypes.c_void_p).value or 0

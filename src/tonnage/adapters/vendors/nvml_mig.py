@@ -32,8 +32,8 @@ _DENIED: Final = "it takes the capability SYS_ADMIN, and the driver's file capab
 
 
 @dataclass(frozen=True, slots=True)
-class _InstanceFacts:
-    """A profile as the driver tells it, and the number by which it is made."""
+class _DriverProfile:
+    """A GPU instance profile as the driver tells it; `id` is NVML's number, by which instances are made."""
 
     id: int
     profile: MigProfile
@@ -64,7 +64,7 @@ def _read(session: NvmlSession, nvml: ModuleType, index: int) -> DividedGpu:
         instances,
         tuple(_users(nvml, handle)),
         f"{nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId >> 16:04x}",
-        tuple(board_profile.profile for board_profile in profiles),
+        tuple(driver_profile.profile for driver_profile in profiles),
     )
 
 
@@ -74,16 +74,20 @@ def _users(nvml: ModuleType, handle: Any) -> Iterator[tuple[int | None, int]]:
         yield (None if gi in (None, _WHOLE) else int(gi)), int(process.pid)
 
 
-def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[_InstanceFacts]) -> Iterator[GpuInstance]:
+def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[_DriverProfile]) -> Iterator[GpuInstance]:
     uuids = _uuids(nvml, handle)
-    for board_profile in profiles:
-        for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, board_profile.id, nvml.c_nvmlGpuInstance_t):
+    for driver_profile in profiles:
+        for gi in _listed(
+            nvml.nvmlDeviceGetGpuInstances, handle, driver_profile.id, nvml.c_nvmlGpuInstance_t
+        ):
             facts = nvml.nvmlGpuInstanceGetInfo(gi)
             computes = tuple(
                 ComputeInstance(ci, slices, uuids.get((facts.id, ci), ""))
                 for ci, slices in _computes(nvml, gi)
             )
-            yield GpuInstance(int(facts.id), board_profile.profile.name, int(facts.placement.start), computes)
+            yield GpuInstance(
+                int(facts.id), driver_profile.profile.name, int(facts.placement.start), computes
+            )
 
 
 def _uuids(nvml: ModuleType, handle: Any) -> dict[tuple[int, int], str]:
@@ -109,35 +113,35 @@ def _computes(nvml: ModuleType, gi: Any) -> Iterator[tuple[int, int]]:
                 yield int(nvml.nvmlComputeInstanceGetInfo(ci).id), int(profile.sliceCount)
 
 
-def _profiles(session: NvmlSession, nvml: ModuleType, handle: Any) -> tuple[_InstanceFacts, ...]:
+def _profiles(session: NvmlSession, nvml: ModuleType, handle: Any) -> tuple[_DriverProfile, ...]:
     """Those that this board has; asked for once in each MIG mode."""
     key = identity_of(nvml, handle), nvml.nvmlDeviceGetMigMode(handle)[0]
     if key not in session.cache:
         numbers = range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
         answers = (_profile(nvml, handle, number) for number in numbers)
-        session.cache[key] = tuple(board_profile for board_profile in answers if board_profile is not None)
-    profiles: tuple[_InstanceFacts, ...] = session.cache[key]
+        session.cache[key] = tuple(driver_profile for driver_profile in answers if driver_profile is not None)
+    profiles: tuple[_DriverProfile, ...] = session.cache[key]
     return profiles
 
 
-def _profile(nvml: ModuleType, handle: Any, number: int) -> _InstanceFacts | None:
+def _profile(nvml: ModuleType, handle: Any, number: int) -> _DriverProfile | None:
     """None: there is none of that number on this board."""
-    strange = nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument
+    not_offered = nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument
     try:
         facts = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
-    except strange:
+    except not_offered:
         return None
     ask, kind = nvml.nvmlDeviceGetGpuInstancePossiblePlacements, nvml.c_nvmlGpuInstancePlacement_t
     try:
         places = _listed(ask, handle, facts.id, kind)
-    except strange:  # drivers may tell it in MIG mode only
+    except not_offered:  # drivers may tell it in MIG mode only
         places = []
     size, starts = (
         max((int(place.size) for place in places), default=0),
         sorted(int(place.start) for place in places),
     )
     profile = MigProfile(_name(facts), int(facts.sliceCount), size, int(facts.instanceCount), tuple(starts))
-    return _InstanceFacts(int(facts.id), profile)
+    return _DriverProfile(int(facts.id), profile)
 
 
 def _compute_profile(nvml: ModuleType, gi: Any, number: int) -> Any | None:
@@ -181,18 +185,13 @@ def _take(session: NvmlSession, nvml: ModuleType, handle: Any, step: MigStep) ->
             nvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, number, ctypes.byref(place))
         case CreateComputeInstance(_, instance, slices):
             gi = _same_instance(session, nvml, handle, instance)
-            sizes = (_compute_profile(nvml, gi, number) for number in range(_COMPUTE_SIZES))
-            fitting = next(
-                (
-                    candidate
-                    for candidate in sizes
-                    if candidate is not None and candidate.sliceCount == slices
-                ),
-                None,
-            )
-            if fitting is None:
+            profiles = (_compute_profile(nvml, gi, number) for number in range(_COMPUTE_SIZES))
+            offered = (profile for profile in profiles if profile is not None)
+            fitting = (profile for profile in offered if profile.sliceCount == slices)
+            compute_profile = next(fitting, None)
+            if compute_profile is None:
                 raise HardwareError(Problem(described(step), why=f"no compute profile of {slices} slices"))
-            nvml.nvmlGpuInstanceCreateComputeInstance(gi, fitting.id)
+            nvml.nvmlGpuInstanceCreateComputeInstance(gi, compute_profile.id)
         case DestroyComputeInstance(_, instance, compute):
             gi = _same_instance(session, nvml, handle, instance)
             nvml.nvmlComputeInstanceDestroy(nvml.nvmlGpuInstanceGetComputeInstanceById(gi, compute))
@@ -200,13 +199,13 @@ def _take(session: NvmlSession, nvml: ModuleType, handle: Any, step: MigStep) ->
             nvml.nvmlGpuInstanceDestroy(_same_instance(session, nvml, handle, instance))
 
 
-def _number(profiles: Iterable[_InstanceFacts], name: str) -> int:
+def _number(profiles: Iterable[_DriverProfile], name: str) -> int:
     """The number by which a profile is made."""
-    there = {board_profile.profile.name: board_profile.id for board_profile in profiles}
-    if name not in there:
-        why = f"its driver knows {', '.join(there) or 'none'}"
+    id_by_name = {driver_profile.profile.name: driver_profile.id for driver_profile in profiles}
+    if name not in id_by_name:
+        why = f"its driver knows {', '.join(id_by_name) or 'none'}"
         raise HardwareError(Problem(f"this GPU has no MIG profile {name}", why=why))
-    return there[name]
+    return id_by_name[name]
 
 
 def _same_instance(session: NvmlSession, nvml: ModuleType, handle: Any, instance: GpuInstance) -> Any:
@@ -215,7 +214,8 @@ def _same_instance(session: NvmlSession, nvml: ModuleType, handle: Any, instance
     facts = nvml.nvmlGpuInstanceGetInfo(gi)
     profiles = _profiles(session, nvml, handle)
     name = next(
-        (board_profile.profile.name for board_profile in profiles if board_profile.id == facts.profileId), ""
+        (driver_profile.profile.name for driver_profile in profiles if driver_profile.id == facts.profileId),
+        "",
     )
     if (name, facts.placement.start) != (instance.profile, instance.start):
         problem = f"GPU instance {instance.id} is another one now: {name} at {facts.placement.start}"

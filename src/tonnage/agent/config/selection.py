@@ -196,15 +196,16 @@ class NodeConfig:
     async def _evaluate(
         self, label: Callable[[], str | None], configs: Callable[[], Mapping[str, str] | None]
     ) -> None:
+        """Choose, read and publish the configuration; `configs` are the ConfigMap's texts by key."""
         label_value, current = label(), self._board.configuration.value
         if label_value is None and current is not None and current.choice.key != DEFAULT_KEY:
             label_value = current.choice.key  # as it was, until the Node object is there to say
         text = await self._file.read() if self._file else None
         problem = text if isinstance(text, Problem) else None
         file = ConfigChoice(text, str(self._file)) if isinstance(text, str) else None
-        found_data, where = configs(), self._wishes.config_map
-        choice = choose(label_value, found_data, file, self._wishes, absent=self._absent)
-        if self._lost_map(choice, found_data):
+        texts, where = configs(), self._wishes.config_map
+        choice = choose(label_value, texts, file, self._wishes, absent=self._absent)
+        if self._lost_map(choice, texts):
             why = f"ConfigMap {where} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
             choice = Problem("the device-plugin configuration is gone", where, why, remedy)
@@ -216,7 +217,7 @@ class NodeConfig:
         elif self._unsettled is not None:
             new = replace(self._unsettled, error=parsed)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
-            fallback = await self._parsed(choose(None, found_data, file, replace(self._wishes, default="")))
+            fallback = await self._parsed(choose(None, texts, file, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
                 built_in = ConfigChoice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)

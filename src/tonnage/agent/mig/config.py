@@ -30,28 +30,29 @@ _FORBIDDEN: Final = (401, 403)
 
 
 class NodeMigConfig:
-    """Publishes the layout that the node asks for.
+    """Publishes the layout that the label `nvidia.com/mig.config` asks for, as `board.mig_wish`.
 
     Nobody watches the ConfigMap before the node has a label.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, asks: MigOptions) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, options: MigOptions) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._board = board
-        self._where = asks.config_map
-        self._host_programs = asks.host_root is not None
+        self._map_name = options.config_map
+        """`namespace/name`."""
+        self._host_programs = options.host_root is not None
         self._wake = asyncio.Event()
         self._maps: Informer[ConfigMap] | None = None
         self._synced = False
         self._denied = False
-        self._read: tuple[str, MigConfigs, str] = ("", {}, "")
-        """A text, what it says, and what is wrong with it: nothing is read twice."""
+        self._parsed_last: tuple[str, MigConfigs, str] = ("", {}, "")
+        """(mig-parted's YAML, its configurations, what is wrong with it): nothing is parsed twice."""
         board.node.subscribe(self._wake.set)
 
     async def run(self) -> None:
-        """Follow both until cancelled."""
+        """Follow the label and the ConfigMap until cancelled."""
         if self._api is None:
             return
         async with asyncio.TaskGroup() as group:
@@ -72,7 +73,7 @@ class NodeMigConfig:
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
         assert self._api is not None
-        namespace, _, name = self._where.partition("/")
+        namespace, _, name = self._map_name.partition("/")
         self._maps = Informer(
             *(self._api, CONFIG_MAP, self._clock),
             namespace=namespace,
@@ -90,7 +91,7 @@ class NodeMigConfig:
 
     async def _ask(self) -> None:
         """Until the ConfigMap is known: is this agent allowed to read it at all?"""
-        namespace, _, name = self._where.partition("/")
+        namespace, _, name = self._map_name.partition("/")
         while not self._synced:
             await next_beat(self._clock, _ASK_S)
             try:
@@ -104,13 +105,13 @@ class NodeMigConfig:
                 _LOG.info("MIG ConfigMap not read, will retry: node=%s error=%s", self._node, error)
 
     def _wished(self, label: str) -> MigWish | None:
-        """None: it is not known yet what the ConfigMap says."""
-        where = f"ConfigMap {self._where}"
+        """The wish of the label; while the ConfigMap is not known yet, the one of before."""
+        where = f"ConfigMap {self._map_name}"
         if self._denied:
             return unusable(label, where, f"{where} may not be read by this agent")
         if not self._synced or self._maps is None:
             return self._board.mig_wish.value
-        namespace, _, name = self._where.partition("/")
+        namespace, _, name = self._map_name.partition("/")
         config_map = self._maps.get(name, namespace)
         if config_map is None:
             return wish_for(label, None, where)
@@ -135,23 +136,25 @@ class NodeMigConfig:
 
         try:
             hooks = (
-                parse_mig_hooks(texts[_HOOKS], source=f"{self._where}/{_HOOKS}") if texts.get(_HOOKS) else {}
+                parse_mig_hooks(texts[_HOOKS], source=f"{self._map_name}/{_HOOKS}")
+                if texts.get(_HOOKS)
+                else {}
             )
             clients = texts.get(_CLIENTS, "")
-            units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
+            units = parse_gpu_clients(clients, source=f"{self._map_name}/{_CLIENTS}") if clients else ()
         except ConfigError as error:
-            return unusable(label, f"ConfigMap {self._where}", places(error))
+            return unusable(label, f"ConfigMap {self._map_name}", places(error))
         work = HostWork(hooks, units)
         if work.nothing or self._host_programs:
             return work
-        return host_work_forbidden(label, f"ConfigMap {self._where}")
+        return host_work_forbidden(label, f"ConfigMap {self._map_name}")
 
     def _parsed(self, text: str) -> tuple[MigConfigs, str]:
         from tonnage.documents.mig.layouts import parse_mig_parted  # only where there is one to read
 
-        if text != self._read[0]:
+        if text != self._parsed_last[0]:
             try:
-                self._read = text, parse_mig_parted(text, source=self._where), ""
+                self._parsed_last = text, parse_mig_parted(text, source=self._map_name), ""
             except ConfigError as error:
-                self._read = text, {}, places(error)
-        return self._read[1], self._read[2]
+                self._parsed_last = text, {}, places(error)
+        return self._parsed_last[1], self._parsed_last[2]

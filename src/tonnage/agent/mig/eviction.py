@@ -26,7 +26,7 @@ class PodEvictions:
         self._events = world.events
 
     async def evict(self, namespace: str, name: str) -> str:
-        """How the pod stands to its end, in a few words; why it does not end."""
+        """EVICTED, that it is ending already, or why it is not evicted: as `ask_to_leave`."""
         if self._api is None or not namespace or not name:
             return "not evicted: its pod is not known"
         answer = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
@@ -49,8 +49,8 @@ async def ask_to_leave(
     """Evict a pod of the node: EVICTED, or why it is not, or that it is ending; a dry run changes nothing."""
     try:
         reading = api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
-        listing, sight = await performer.look(reading)
-        pod = next((candidate for candidate in listing.items if candidate.metadata.name == name), None)
+        pods, sight = await performer.look(reading)
+        pod = next((pod for pod in pods.items if pod.metadata.name == name), None)
         if pod is None or pod.spec.node_name != node:
             return "not evicted: this node has no such pod"
         if left := _left_alone(pod):

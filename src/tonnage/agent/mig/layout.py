@@ -20,7 +20,7 @@ from tonnage.model.names import MIG_CONFIG_LABEL
 from tonnage.model.node.condition_report import ConditionReport
 from tonnage.ports.node import DeviceReader
 
-_SAYS: Final = {
+_STATUS_AND_REASON: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
     MigState.PENDING: ("False", "MIGConfigPending"),
     MigState.REBOOTING: ("False", "MIGConfigRebooting"),
@@ -29,7 +29,7 @@ _SAYS: Final = {
 
 
 class NodeMigLayout:
-    """The loops as one."""
+    """All MIG loops of a node as one, and its condition `MIGConfigApplied`."""
 
     def __init__(
         self,
@@ -40,23 +40,24 @@ class NodeMigLayout:
         ledger: HoldLedger,
         permits: MigPermits,
     ) -> None:
-        asks = permits.options
+        options = permits.options
         self._board = board
         self._unasked = False
-        board.node.subscribe(self._look_at_node)  # first: whoever is asked no more has nothing to label
+        # First: with the label goes what was said of its layout, before a loop below looks at the node.
+        board.node.subscribe(self._look_at_node)
         board.mig_standing.subscribe(self._report)
-        self._wish = NodeMigConfig(world, board, asks)
-        pauses = NodePauses(world, board, asks)
+        config = NodeMigConfig(world, board, options)
+        pauses = NodePauses(world, board, options)
         host = None if permits.programs is None else MigHost(world, board, permits.programs)
         ways = MigWays(
-            evict=PodEvictions(world).evict if asks.evict else None,
-            settled=pauses.settled if asks.cordon or asks.pause else None,
+            evict=PodEvictions(world).evict if options.evict else None,
+            settled=pauses.settled if options.cordon or options.pause else None,
             host=host,
             boot=permits.boot,
         )
         self._mig = NodeMig(world, board, hardware, devices, ledger, ways)
         label = MigLabel(world, board)
-        self._loops = [loop for loop in (self._wish, self._mig, label, pauses, host) if loop is not None]
+        self._loops = [loop for loop in (config, self._mig, label, pauses, host) if loop is not None]
 
     async def restore(self) -> None:
         """See `NodeMig.restore`."""
@@ -80,12 +81,12 @@ class NodeMigLayout:
         """The condition; nothing is said on a node that never had a layout to make."""
         standing = self._board.mig_standing.value
         if standing is not None:
-            status, reason = _SAYS[standing.state]
+            status, reason = _STATUS_AND_REASON[standing.state]
             text = f"{standing.config}: {standing.reason or 'every GPU is as it says'}"
             report = ConditionReport(status, reason, text)
         elif self._unasked:
-            gone = f"the node has no label {MIG_CONFIG_LABEL} any more"
-            report = ConditionReport("True", "NothingAsked", gone, quiet=True)
+            text = f"the node has no label {MIG_CONFIG_LABEL} any more"
+            report = ConditionReport("True", "NothingAsked", text, quiet=True)
         else:
             report = ConditionReport("Unknown", "MIGNeverAsked")
         self._board.mig_condition.publish(report)

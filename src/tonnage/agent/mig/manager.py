@@ -96,6 +96,7 @@ class NodeMig:
         """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
         self._basis: tuple[MigWish, Inventory, tuple[Hold, ...]] | None = None
+        """What was compared last."""
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
@@ -137,26 +138,27 @@ class NodeMig:
         self._wake.clear()
 
     async def _turn(self) -> None:
-        """Compare, and change what is not as it shall be."""
+        """Compare wish and GPUs after news; after a failure once the wish is another or the pause is over."""
         board = self._board
         wish, inventory, held = board.mig_wish.value, board.inventory.value, board.holds.value
         if wish is None or inventory is None or board.devices_error.value or not held.settled:
             self._basis, self._failures, self._due = None, 0, None  # whoever ends this wakes us
             self._drain({})
             return
-        now = (wish, inventory, held.holds)
+        basis = (wish, inventory, held.holds)
         due = self._due is not None and self._clock.monotonic() >= self._due
         if self._basis is not None and self._basis[0] != wish:
             self._failures, self._due = 0, None
-        elif not due and (self._failures or self._basis == now):
+        elif not due and (self._failures or self._basis == basis):
             return
-        self._basis, self._due = now, None
+        self._basis, self._due = basis, None
         try:
             await self._compare(wish, inventory)
         except (HardwareError, ConfigError) as error:
             self._fail(wish.config, words(error))
 
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
+        """Say that the wish is met or cannot be; else begin the change, once nobody is in its way."""
         gpus = await self._hardware.divided()
         goals = goals_of(wish, inventory, gpus, self._board.holds.value)
         if not isinstance(goals, tuple):
@@ -308,9 +310,10 @@ class NodeMig:
                 self._due = self._clock.monotonic()
                 self._say(MigStanding(change.config, MigState.PENDING, change.why))
             case Stage.GIVEN_UP:
-                first = change.why or why
-                again = "" if why == first else f": {why}"
-                self._fail(change.config, f"{first}; the layout of before is not back{again}; {stands}")
+                # `change.why` turned it back; `why` ended the way back, and is the same if nothing new did.
+                why_back = change.why or why
+                then = "" if why == why_back else f": {why}"
+                self._fail(change.config, f"{why_back}; the layout of before is not back{then}; {stands}")
             case Stage.UNTOUCHED:
                 self._fail(change.config, why)
 

@@ -27,14 +27,14 @@ _MOST_NAMED: Final = 5
 class NodePauses:
     """Follows what is done to the GPUs. The Node itself says what is paused, over any crash."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, asks: MigOptions) -> None:
+    def __init__(self, world: AgentWorld, board: NodeBoard, options: MigOptions) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._events = world.events
         self._performer = world.performer
         self._board = board
-        self._asks = asks
+        self._options = options
         self._turn = asyncio.Lock()
         self._wake = asyncio.Event()
         self._failures = 0
@@ -69,7 +69,7 @@ class NodePauses:
         if why := await self.apply():
             return f"nothing can be paused: {why}"
         until = self._clock.monotonic() + _PATIENCE_S
-        while self._asks.pause:
+        while self._options.pause:
             try:
                 left = await self._left()
             except ClusterError:
@@ -99,8 +99,8 @@ class NodePauses:
         if work is MigWork.NONE:
             return restore(node)
         if work is MigWork.EVICTING:  # which may take for ever
-            return resume(node) or pause(node, cordon=self._asks.cordon, operands=False)
-        return pause(node, cordon=False, operands=self._asks.pause)
+            return resume(node) or pause(node, cordon=self._options.cordon, operands=False)
+        return pause(node, cordon=False, operands=self._options.pause)
 
     async def _fresh(self) -> NodeNow:
         """The Node as it is: of an older sight a patch would be refused."""

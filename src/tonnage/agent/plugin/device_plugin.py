@@ -20,11 +20,11 @@ from tonnage.decide.node.inject import inject
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.decide.node.preference.prefer import prefer
 from tonnage.decide.node.serve import (
-    Action,
     Publish,
     Register,
     RunningPluginServer,
     Serve,
+    SocketStep,
     Withdraw,
     reconcile,
 )
@@ -50,7 +50,7 @@ _BACK_OFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(slots=True)
 class _Standing:
-    """One resource's server as we left it."""
+    """One resource's server as we left it; `kubelet` is the one it is registered at, else empty."""
 
     advertised: Advertisement
     kubelet: str = ""
@@ -206,7 +206,7 @@ class DevicePlugin:
         """Why kubelet does not know a resource that is offered, by resource; empty once it knows all."""
         kubelet, reasons = self._sockets.kubelet(), dict[ResourceName, str]()
         offer = self._board.offer.value
-        for name in (shown.resource for shown in offer.advertised) if offer else ():
+        for name in (advertisement.resource for advertisement in offer.advertised) if offer else ():
             standing, trouble = self._standing.get(name), self._trouble.get(name)
             if trouble is not None:
                 reasons[name] = trouble.error
@@ -241,34 +241,34 @@ class DevicePlugin:
         board.offer.publish(offer_of(inventory, config, plan, held, mps, uses=self._uses(plan, held)))
 
     async def _act(self, offer: NodeOffer) -> None:
+        """Take the steps that bring sockets and registrations in line with the offer; note what fails."""
         kubelet = self._sockets.kubelet()
         served = {
             name: RunningPluginServer(standing.advertised, self._sockets.present(name), standing.kubelet)
             for name, standing in self._standing.items()
         }
         blocked: set[ResourceName] = set()
-        for action in reconcile(offer.advertised, served, kubelet):
-            name = _resource(action)
+        for step in reconcile(offer.advertised, served, kubelet):
+            name = _resource(step)
             waits = name in blocked or self._waiting(name, kubelet)
-            if waits and not isinstance(action, Withdraw):
+            if waits and not isinstance(step, Withdraw):
                 continue
             self._metrics.turned("plugin")  # a step may take seconds, and there may be many
             try:
-                await self._perform(action, kubelet)
+                await self._take(step, kubelet)
             except (HardwareError, ClusterError) as error:
-                if isinstance(action, Register):
+                if isinstance(step, Register):
                     self._metrics.not_registered(name)
                 blocked.add(name)
                 self._note(name, str(error), kubelet)
-        for (
-            shown
-        ) in offer.advertised:  # next time it is the same object: tens of thousands of slots may be equal
-            standing = self._standing.get(shown.resource)
-            if standing is not None and standing.advertised == shown:
-                standing.advertised = shown
+        # Next time it is the same object: to compare tens of thousands of slots that are equal takes long.
+        for advertisement in offer.advertised:
+            standing = self._standing.get(advertisement.resource)
+            if standing is not None and standing.advertised == advertisement:
+                standing.advertised = advertisement
 
-    async def _perform(self, action: Action, kubelet: str) -> None:
-        match action:
+    async def _take(self, step: SocketStep, kubelet: str) -> None:
+        match step:
             case Withdraw(name):
                 del self._standing[name]
                 self._trouble.pop(name, None)
@@ -320,8 +320,8 @@ class _Service:
         return self.plugin.preferred(self.resource, available, required, size)
 
 
-def _resource(action: Action) -> ResourceName:
-    match action:
+def _resource(step: SocketStep) -> ResourceName:
+    match step:
         case Serve(advertisement) | Publish(advertisement):
             return advertisement.resource
         case Register(name) | Withdraw(name):

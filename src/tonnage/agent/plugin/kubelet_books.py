@@ -45,8 +45,8 @@ class KubeletBooks:
         settled = shown is not None and self._settled(shown, identity)
         checkpoint = await self._checkpoint()
         reserved = checkpoint and self._reserved(checkpoint, final=settled)
-        listed = None if shown is None else shown.holds
-        evidence = gather(before, listed, reserved, order=order, settled=settled)
+        listed_holds = None if shown is None else shown.holds
+        evidence = gather(before, listed_holds, reserved, order=order, settled=settled)
         pods = frozenset[tuple[str, str]]() if shown is None else shown.pods
         return replace(evidence, kubelet=identity if identity == self._kubelet.identity() else "", pods=pods)
 

@@ -20,7 +20,7 @@ _LONGEST_REASON: Final = 2048
 
 def devices_of(offer: NodeOffer, samples: Iterable[Sample] = ()) -> list[DeviceStatus]:
     """Every device of the node in index order; long lists of holders are cut."""
-    used = {sample.uuid: sample.whole(MEMORY_IN_USE) for sample in samples}
+    used_mib = {sample.uuid: sample.whole(MEMORY_IN_USE) for sample in samples}
     slots = {
         slot.uuid: (resource, slot)
         for resource, shown in zip(reversed(offer.plan.resources), reversed(offer.advertised), strict=True)
@@ -30,7 +30,7 @@ def devices_of(offer: NodeOffer, samples: Iterable[Sample] = ()) -> list[DeviceS
     holders = _holders(offer.holds, offer.plan.whole_of, most=most)
     links = links_of(offer.inventory.devices, offer.inventory.links)
     return [
-        _device(device, used.get(device.uuid), slots, holders.get(device.uuid, []), links[device.uuid])
+        _device(device, used_mib.get(device.uuid), slots, holders.get(device.uuid, []), links[device.uuid])
         for device in offer.inventory.devices
     ]
 
@@ -124,9 +124,9 @@ def _holders(
             uuid = parse_device_id(slot).uuid
             by_device.setdefault(whole_of.get(uuid, uuid), []).append(slot)
         for uuid, ids in by_device.items():
-            listed = by_uuid.setdefault(uuid, [])
-            if len(listed) < most:
-                listed.append(
+            holders = by_uuid.setdefault(uuid, [])
+            if len(holders) < most:
+                holders.append(
                     StatusHolder.model_construct(
                         resource=hold.resource,
                         ids=cut(ids, _MOST_IDS),

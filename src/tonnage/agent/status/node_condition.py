@@ -123,16 +123,19 @@ class NodeConditions:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                settled = {
-                    kind: report for kind, report in self._reports().items() if self._is_written(kind, report)
+                reports = {
+                    kind: report
+                    for kind, report in self._reports().items()
+                    if self._is_reportable(kind, report)
                 }
                 again = self._clock.monotonic() >= self._due
-                changed = {kind for kind, report in settled.items() if self._written.get(kind) != report}
-                if settled and (again or (changed and not self._complaint)):
-                    await self._write(settled)
+                changed = {kind for kind, report in reports.items() if self._written.get(kind) != report}
+                if reports and (again or (changed and not self._complaint)):
+                    await self._write(reports)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
-    def _is_written(self, kind: str, report: ConditionReport) -> bool:
+    def _is_reportable(self, kind: str, report: ConditionReport) -> bool:
+        """Whether the Node gets it: never `Unknown`, and a quiet one only where it was written before."""
         return report.status != "Unknown" and (not report.quiet or kind in self._since)
 
     async def _tick(self) -> None:
@@ -141,22 +144,22 @@ class NodeConditions:
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
-    async def _write(self, states: Mapping[str, ConditionReport]) -> None:
+    async def _write(self, reports: Mapping[str, ConditionReport]) -> None:
         at = timestamp(self._clock.now())
         since = dict(self._since)
-        for kind, finding in states.items():
-            if kind not in since or since[kind][0] != finding.status:
-                since[kind] = (finding.status, at)
+        for kind, report in reports.items():
+            if kind not in since or since[kind][0] != report.status:
+                since[kind] = (report.status, at)
         conditions: list[JsonValue] = [
             {
                 "type": kind,
-                "status": finding.status,
-                "reason": finding.reason,
-                "message": finding.message,
+                "status": report.status,
+                "reason": report.reason,
+                "message": report.message,
                 "lastHeartbeatTime": at,
                 "lastTransitionTime": since[kind][1],
             }
-            for kind, finding in states.items()
+            for kind, report in reports.items()
         ]
         patch: JsonObject = {"status": {"conditions": conditions}}
         try:
@@ -167,7 +170,7 @@ class NodeConditions:
                 self._complaint = str(error)
                 _LOG.warning("conditions not written: node=%s error=%s", self._node, error)
             return
-        self._written, self._complaint = dict(states), ""
+        self._written, self._complaint = dict(reports), ""
         self._retries.succeeded()
         self._due = self._clock.monotonic() + _AGAIN_S
         if since != self._since:

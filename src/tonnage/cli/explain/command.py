@@ -111,7 +111,7 @@ def _target(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | 
 
 
 async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot, str]:
-    """The cluster, and the namespace that is meant; of a live one what Events say of what was asked about."""
+    """(the snapshot, of a live cluster with Events about the target; the namespace that is meant)."""
     if common.snapshot is not None:
         return await snapshot_of(common), common.namespace or "default"
     from tonnage.adapters.snapshots.live import read_live
@@ -156,9 +156,9 @@ def _workload(target: tuple[str, str], snapshot: Snapshot, namespace: str, versi
     if workload is not None:
         manifest = manifest_of(workload, snapshot.priority_classes)
         return explain_workload(workload, manifest, snapshot, version=version)
-    same = [entry.key for entry in snapshot.workloads if entry.key.kind == kind]
-    near = get_close_matches(name, [entry.name for entry in same if entry.namespace == namespace], n=1)
-    elsewhere = [entry.namespace for entry in same if entry.name == name]
+    keys = [other.key for other in snapshot.workloads if other.key.kind == kind]
+    near = get_close_matches(name, [other.name for other in keys if other.namespace == namespace], n=1)
+    elsewhere = [other.namespace for other in keys if other.name == name]
     remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
     if kind in snapshot.missing:
         remedy = f"{kind} objects may not be listed: ask with the right to do so"
@@ -175,8 +175,8 @@ def _show(explanations: tuple[Explanation, ...], output: str) -> None:
     from tonnage.diagnose.explain.text import explanation_lines
 
     if output != "text":
-        answers = [explanation.to_json() for explanation in explanations]
-        emit(answers[0] if len(answers) == 1 else {"items": [*answers]}, output)
+        bodies = [explanation.to_json() for explanation in explanations]
+        emit(bodies[0] if len(bodies) == 1 else {"items": [*bodies]}, output)
         return
     for number, explanation in enumerate(explanations):
         if number:

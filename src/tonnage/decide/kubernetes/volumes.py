@@ -84,9 +84,7 @@ def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot, *, rated: bool) ->
     cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
     if cls is None:
         return f"of which the class {claim.storage_class} is not known"
-    driver = next(
-        (candidate for candidate in snapshot.storage_drivers if candidate.name == cls.provisioner), None
-    )
+    driver = next((driver for driver in snapshot.storage_drivers if driver.name == cls.provisioner), None)
     counts = driver is not None and driver.counts_storage
     if rated and (counts or any(volume.storage_class == cls.name for volume in snapshot.volumes)):
         return "for which nodes are rated by the storage that it would leave"
@@ -107,7 +105,7 @@ def _why_open_driver(name: str, snapshot: Snapshot) -> str:
     unread = [kind for kind in needed if not snapshot.was_read(kind)]
     if unread:
         return f"of which the driver {name} is judged by {' and '.join(unread)}, which were not read"
-    driver = next((candidate for candidate in snapshot.storage_drivers if candidate.name == name), None)
+    driver = next((driver for driver in snapshot.storage_drivers if driver.name == name), None)
     return f"for which {name} must run on the node" if driver is not None and driver.must_be_there else ""
 
 

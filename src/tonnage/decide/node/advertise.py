@@ -36,8 +36,9 @@ def advertise(plan: NodePlan, holds: Iterable[Hold], uses: Uses | None = None) -
 
 def _shown(resource: PlannedResource, uses: Uses) -> tuple[DeviceSlot, ...]:
     """The resource's own slots where nothing is in the way: that is what nodes are nearly all of the time."""
-    first = {slot.uuid: slot for slot in resource.first_slots if (slot.part_of or slot.uuid) in uses}
-    conflicts = {uuid: conflict(resource, slot, uses) for uuid, slot in first.items()}
+    # One slot of each unit is enough: a hold under another name forbids all its replicas alike.
+    used = {slot.uuid: slot for slot in resource.first_slots if (slot.part_of or slot.uuid) in uses}
+    conflicts = {uuid: conflict(resource, slot, uses) for uuid, slot in used.items()}
     why = {uuid: f"held as {describe(hold)}" for uuid, hold in conflicts.items() if hold is not None}
     if not why:
         return resource.slots

@@ -47,26 +47,27 @@ class Withdraw:
     resource: ResourceName
 
 
-Action: TypeAlias = Serve | Publish | Register | Withdraw
+SocketStep: TypeAlias = Serve | Publish | Register | Withdraw
+"""No Action of `model.actions`: the plugin's own loop takes it, not the performer."""
 
 
 def reconcile(
     desired: tuple[Advertisement, ...], served: Mapping[ResourceName, RunningPluginServer], kubelet: str
-) -> tuple[Action, ...]:
+) -> tuple[SocketStep, ...]:
     """Steps from what stands to what should, withdrawals first so that no device is offered twice.
 
     `kubelet` identifies kubelet's registration socket, empty when there is none. A resource is registered
     again whenever its own socket was opened anew or kubelet's is another one.
     """
     advertised = {advertisement.resource for advertisement in desired}
-    actions: list[Action] = [Withdraw(name) for name in served if name not in advertised]
+    steps: list[SocketStep] = [Withdraw(name) for name in served if name not in advertised]
     for advertisement in desired:
         name, now = advertisement.resource, served.get(advertisement.resource)
         opening = now is None or not now.socket_present
         if opening:
-            actions.append(Serve(advertisement))
+            steps.append(Serve(advertisement))
         elif now is not None and now.advertised != advertisement:
-            actions.append(Publish(advertisement))
+            steps.append(Publish(advertisement))
         if kubelet and (opening or now is None or now.kubelet != kubelet):
-            actions.append(Register(name))
-    return tuple(actions)
+            steps.append(Register(name))
+    return tuple(steps)

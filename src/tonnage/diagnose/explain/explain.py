@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from tonnage.decide.cluster.hami import SCHEDULER as HAMI
 from tonnage.decide.cluster.hami import without_parts
-from tonnage.decide.kubernetes.scheduler.sampling import candidates as may_be_chosen
-from tonnage.decide.kubernetes.scheduler.sampling import sample_size
+from tonnage.decide.kubernetes.scheduler import sampling
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.decide.kubernetes.view import as_kept
 from tonnage.diagnose.case import Case, ManifestFieldError, device_needs
@@ -96,10 +95,11 @@ def explain_manifests(
 def _of_manifest(manifest: Manifest, shared: SharedGround, server: ApiServer | None) -> Explanation:
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
-    made, snapshot = with_made_claims(manifest.pod, shared.snapshot)
+    pod, snapshot = with_made_claims(manifest.pod, shared.snapshot)
     refusal = refusal_of(manifest, subject, server, _ruled(manifest))
-    new = replace(manifest, pod=made)
-    explanation = _explain_new(new, subject, snapshot, Grounds(shared), refusal=refusal)
+    explanation = _explain_new(
+        replace(manifest, pod=pod), subject, snapshot, Grounds(shared), refusal=refusal
+    )
     return explanation if kind == "Pod" else for_template(explanation, kind)
 
 
@@ -136,9 +136,9 @@ def _explain_new(
     def later(changed: Manifest, cluster: Snapshot) -> Explanation:
         return _explain_new(changed, subject, cluster, grounds, trying=False, refusal=refusal)
 
-    whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
-    if whole is not None:
-        return whole
+    unheard = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
+    if unheard is not None:
+        return unheard
     admission = attempt.admission
     if admission.early and not manifest.pod.owner:
         return explain_forbidden(attempt, subject, admission, later)
@@ -181,6 +181,10 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 def _explain_waiting(
     pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, trying: bool = True
 ) -> Explanation:
+    """What the scheduler decides, what the rules make of it, the verdict, its layer, and remedies, in turn.
+
+    `new`: the pod is a manifest. Not `trying`: without remedies.
+    """
     original = pod = as_kept(pod, ground.view.profile)
     if pod.scheduler_name == HAMI:
         # Nodes offer no parts of GPUs: the pod is judged without them, and the rule on HAMi adds them.
@@ -188,7 +192,7 @@ def _explain_waiting(
     decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)
     candidates = (
-        may_be_chosen(ground.view, decision.scores, ground.view.settings(pod).percent)
+        sampling.candidates(ground.view, decision.scores, ground.view.settings(pod).percent)
         if decision.scores
         else ()
     )
@@ -260,6 +264,7 @@ def for_template(explanation: Explanation, kind: str) -> Explanation:
 
 
 def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
+    """The verdict of the cluster; the first question that has an answer decides."""
     decision = case.decision
     settled = next((reason for reason in reasons if reason.settles), None)
     if settled is not None:
@@ -270,16 +275,16 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         return Verdict.NEVER
     if decision.chosen is not None:
         chosen = decision.chosen
-        may_be = {kubelet_takes(case, name) for name in candidates_of(case)}
-        if len(may_be) > 1:
+        answers = {kubelet_takes(case, name) for name in candidates_of(case)}
+        if len(answers) > 1:
             return Verdict.UNKNOWN  # whether kubelet takes it hangs on which equal node the scheduler takes
         return next(node_class.first.verdict for node_class in case.classes if chosen in node_class.members)
     if decision.gates or decision.held or decision.nominated is not None:
         return Verdict.NOT_NOW
     if decision.failed:
         return Verdict.NEVER
-    whole = [reason for reason in reasons if not reason.aside]
-    if not case.classes and whole and not any(reason.lasting for reason in whole):
+    against = [reason for reason in reasons if not reason.aside]
+    if not case.classes and against and not any(reason.lasting for reason in against):
         return Verdict.NOT_NOW
     verdicts = {node_class.first.verdict for node_class in case.classes}
     return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in verdicts), Verdict.NEVER)
@@ -312,15 +317,15 @@ def _placement(case: Case) -> Placement:
 def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     if verdict is Verdict.FITS:
         return f"fits {_places(placement, case)}"
-    whole = [reason.message for reason in reasons if not reason.aside]
-    return "; ".join(whole[:2]) if whole else summary(case.classes)
+    against = [reason.message for reason in reasons if not reason.aside]
+    return "; ".join(against[:2]) if against else summary(case.classes)
 
 
 def _places(placement: Placement, case: Case) -> str:
     """The chosen node, the others that may be taken instead, and how many more would do."""
     feasible, size = (
         len(case.decision.feasible),
-        sample_size(len(case.view.nodes), case.view.settings(case.pod).percent),
+        sampling.sample_size(len(case.view.nodes), case.view.settings(case.pod).percent),
     )
     candidates = placement.candidates
     names = " or ".join(sorted(candidates)[:_MOST_TIES]) + (" or …" if len(candidates) > _MOST_TIES else "")

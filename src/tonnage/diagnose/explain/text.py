@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.diagnose.wording import told_together
+from tonnage.diagnose.wording import shared_sentence
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.admission import FieldReason
 from tonnage.model.reasons.reason import Reason
@@ -24,28 +24,19 @@ _MOST_SCORES: Final = 20
 def explanation_lines(explanation: Explanation) -> list[str]:
     """The whole answer, nodes with the same reasons together."""
     lines = [*_head(explanation)]
-    for title, part in (
+    placed = explanation.placement.node is not None
+    for title, section in (
         ("Pods", _pods(explanation.pods)),
         ("Why", _reasons(explanation.reasons)),
-        (
-            "Nodes",
-            _nodes(explanation.classes, explanation.subject.namespace) if not _placed(explanation) else (),
-        ),
-        ("Scores", _scores(explanation) if _placed(explanation) else ()),
+        ("Nodes", () if placed else _nodes(explanation.classes, explanation.subject.namespace)),
+        ("Scores", _scores(explanation) if placed else ()),
         ("What to do", _remedies(explanation.remedies)),
-        (
-            "In Kubernetes' words",
-            explanation.upstream_message.splitlines(),
-        ),
+        ("In Kubernetes' words", explanation.upstream_message.splitlines()),
     ):
-        rows = list(part)
+        rows = list(section)
         if rows:
             lines += ["", f"{title}:", *(f"  {line}" for line in rows)]
     return lines
-
-
-def _placed(explanation: Explanation) -> bool:
-    return explanation.placement.node is not None
 
 
 def _head(explanation: Explanation) -> Iterator[str]:
@@ -76,31 +67,31 @@ def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
     """Groups of nodes that are refused alike, the most hopeful first, of those the smallest."""
     groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeClass]] = {}
     for node_class in classes:
-        alike = tuple((reason.phrase, reason.hidden) for reason in node_class.first.reasons)
-        groups.setdefault((node_class.first.verdict, alike), []).append(node_class)
-    hopes = list(Verdict)
-    named = [
-        (hopes.index(verdict), sorted(name for node_class in group for name in node_class.members), group)
+        phrases = tuple((reason.phrase, reason.hidden) for reason in node_class.first.reasons)
+        groups.setdefault((node_class.first.verdict, phrases), []).append(node_class)
+    rows = [
+        (verdict, sorted(name for node_class in group for name in node_class.members), group)
         for (verdict, _), group in groups.items()
     ]
-    for hope, names, group in sorted(
-        named, key=lambda group_row: (group_row[0], len(group_row[1]), group_row[1][0])
-    ):
-        yield f"{listed(names)}: {hopes[hope]}"
+    most_hopeful_first = list(Verdict)
+    rows.sort(key=lambda row: (most_hopeful_first.index(row[0]), len(row[1]), row[1][0]))
+    for verdict, names, group in rows:
+        yield f"{listed(names)}: {verdict}"
         for number, reason in enumerate(group[0].first.reasons):
             behind = "also " if reason.hidden else ""
-            yield f"  - {behind}{told_together(group, number, namespace)}"
+            yield f"  - {behind}{shared_sentence(group, number, namespace)}"
 
 
 def _scores(explanation: Explanation) -> Iterator[str]:
     """Nodes with equal scores together, the best first; of many rows the first."""
-    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    names_by_scores: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for name, scores in sorted(explanation.placement.scores.items()):
-        alike.setdefault(tuple(scores.items()), []).append(name)
-    rows = sorted(((dict(row), names) for row, names in alike.items()), key=lambda entry: -entry[0]["total"])
-    for row, names in rows[:_MOST_SCORES]:
-        plugins = ", ".join(f"{plugin} {value}" for plugin, value in row.items() if plugin != "total")
-        yield f"{listed(names)}: {row['total']}  ({plugins})"
+        names_by_scores.setdefault(tuple(scores.items()), []).append(name)
+    rows = [(dict(scores), names) for scores, names in names_by_scores.items()]
+    rows.sort(key=lambda row: -row[0]["total"])
+    for by_plugin, names in rows[:_MOST_SCORES]:
+        plugins = ", ".join(f"{plugin} {value}" for plugin, value in by_plugin.items() if plugin != "total")
+        yield f"{listed(names)}: {by_plugin['total']}  ({plugins})"
     more = sum(len(names) for _, names in rows[_MOST_SCORES:])
     if more:
         yield f"and {more} more node{'s' if more > 1 else ''}"

@@ -35,20 +35,20 @@ def findings(case: Case) -> Iterable[Reason]:
 
 def _held(case: Case) -> Iterator[Reason]:
     claims = case.view.supply.claims
-    for entry in case.pod.claims:
-        name = entry.claim or entry.made
+    for pod_claim in case.pod.claims:
+        name = pod_claim.claim or pod_claim.made
         claim = claims.get((case.pod.namespace, name))
-        if not entry.skipped and claim is None:
-            yield _missing(case, entry, name)
+        if not pod_claim.skipped and claim is None:
+            yield _missing(case, pod_claim, name)
             return
-        if claim is not None and (unusable := _unusable(case, entry, claim)):
+        if claim is not None and (unusable := _unusable(case, pod_claim, claim)):
             yield unusable
             return
     message = f"not tried yet: {case.decision.held}"
     yield _reason(case, ClaimMissing, message, "wait, or make the claim anew")
 
 
-def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | None:
+def _unusable(case: Case, pod_claim: PodClaim, claim: ResourceClaim) -> Reason | None:
     """A claim that is there and that the pod cannot have."""
     if claim.terminating:
         using = [user.name for user in claim.reserved_for if user.name and user.uid != case.pod.uid]
@@ -58,7 +58,7 @@ def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | Non
         if users:
             message += f"; {users} still {'uses' if single else 'use'} it"
             remedy = f"wait until {users} {'has' if single else 'have'} ended, then {remedy}"
-    elif not entry.claim and claim.owner != case.pod.uid:
+    elif not pod_claim.claim and claim.owner != case.pod.uid:
         message = f"the ResourceClaim {claim.name} was not made for this pod, but for another of its name"
         remedy = f"delete it, it is made anew: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
     else:
@@ -66,15 +66,17 @@ def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | Non
     return _reason(case, ClaimNotUsable, message, remedy)
 
 
-def _missing(case: Case, entry: PodClaim, name: str) -> Reason:
+def _missing(case: Case, pod_claim: PodClaim, name: str) -> Reason:
     namespace = case.pod.namespace
-    if entry.template and not entry.made:
+    if pod_claim.template and not pod_claim.made:
         templates = {(t.namespace, t.name) for t in case.view.snapshot.claim_templates}
-        if (namespace, entry.template) in templates:
-            message = f"the claim {entry.name} has not been made from the template {entry.template} yet"
+        if (namespace, pod_claim.template) in templates:
+            message = (
+                f"the claim {pod_claim.name} has not been made from the template {pod_claim.template} yet"
+            )
             remedy = "kube-controller-manager makes it: look at its Events on the pod"
         else:
-            message = f"the ResourceClaimTemplate {entry.template} does not exist in {namespace}"
+            message = f"the ResourceClaimTemplate {pod_claim.template} does not exist in {namespace}"
             remedy = f"create it: kubectl get resourceclaimtemplates -n {namespace}"
         return _reason(case, ClaimMissing, message, remedy)
     names = [claim for place, claim in case.view.supply.claims if place == namespace]

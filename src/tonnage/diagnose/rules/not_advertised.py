@@ -55,24 +55,19 @@ def layer_of(node: Node, status: GpuStatus | None) -> Layer | None:
 
 
 def _reason(resource: str, view: ClusterView) -> Reason:
-    lost = [n for n, v in view.nodes.items() if v.node.capacity.get(resource, 0) > 0]
+    with_capacity = [name for name, node in view.nodes.items() if node.node.capacity.get(resource, 0) > 0]
     layers = {
         name: layer
         for name, node in view.nodes.items()
         if (layer := layer_for(resource, node.node, view.snapshot.gpu.get(name))) is not None
     }
-    layer = next(
-        (
-            layer_there
-            for layer_there in (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
-            if layer_there in layers.values()
-        ),
-        None,
-    )
+    # Where nodes differ, the layer where the least is missing.
+    order = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
+    layer = next((layer for layer in order if layer in layers.values()), None)
     meant = ""
-    if lost:
+    if with_capacity:
         message = (
-            f"nodes with capacity but nothing allocatable: {listed(lost)} "
+            f"nodes with capacity but nothing allocatable: {listed(with_capacity)} "
             "(devices unhealthy, or the plugin is gone)"
         )
     elif layers:
@@ -88,10 +83,10 @@ def _reason(resource: str, view: ClusterView) -> Reason:
         remedy=f"ask for {meant}" if meant else _REMEDIES[layer],
         source="Node status.allocatable and labels",
         layer=layer or Layer.PLUGIN,
-        lasting=not lost,
+        lasting=not with_capacity,
         resource=resource,
         nodes_with_gpu=tuple(sorted(layers)),
-        nodes_with_capacity=tuple(lost),
+        nodes_with_capacity=tuple(with_capacity),
         meant=meant or None,
     )
 

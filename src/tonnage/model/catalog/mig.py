@@ -104,10 +104,10 @@ def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
     )
 
 
-def told_board(product: str, catalogued: MigBoard | None, reported: Iterable[MigProfile]) -> MigBoard:
-    """The board of which a driver told these profiles and their places; engines are as `catalogued`.
+def reported_board(product: str, catalogued: MigBoard | None, reported: Iterable[MigProfile]) -> MigBoard:
+    """The board whose driver has reported these profiles and their places; engines are as `catalogued`.
 
-    >>> told_board("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
+    >>> reported_board("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
     2
     """
     there = {profile.name: profile for profile in reported}

@@ -67,8 +67,8 @@ class Vitals:
 
     One that `hangs` owes an answer and says nothing else. `uncorrected_errors` counts ECC errors since the
     driver was loaded or the device was reset. A pending remapping (of rows; on old devices a retirement of
-    pages) is done at the next reset. `recovery_action` is a `model.health.RecoveryAction`, or a newer one.
-    `nvlinks_up` counts active links, `nvlink_errors` their CRC, ECC and recovery errors.
+    pages) is done at the next reset. `recovery_action` is a `model.devices.health.RecoveryAction`, or
+    a newer one. `nvlinks_up` counts active links, `nvlink_errors` their CRC, ECC and recovery errors.
     """
 
     uuid: str

@@ -91,7 +91,7 @@ class NodeReporter:
     def allocatable(self) -> dict[str, int]:
         """What pods may use, in counted units; devices that are held count even if they are unhealthy."""
         amounts = amounts_of(without_reserved(self._spec)) | self._offered
-        for name, (_, healthy) in self._devices.resources.capacity().items():
+        for name, (_, healthy) in self._devices.resources.capacity_and_allocatable().items():
             amounts[name] = max(healthy, len(self._devices.allocated(name)))
         return amounts
 
@@ -201,12 +201,13 @@ class NodeReporter:
     def _facts(self) -> dict[str, Any]:
         """The status without the conditions, whose times always change."""
         spec = self._spec
-        devices = self._devices.resources.capacity()
+        devices = self._devices.resources.capacity_and_allocatable()
         self._extended |= devices.keys()
         extended = {name: devices.get(name, (0, 0)) for name in sorted(self._extended)}
         return {
             "capacity": dict(spec.capacity) | {name: str(total) for name, (total, _) in extended.items()},
-            "allocatable": without_reserved(spec) | {name: str(free) for name, (_, free) in extended.items()},
+            "allocatable": without_reserved(spec)
+            | {name: str(healthy) for name, (_, healthy) in extended.items()},
             "addresses": [
                 {"type": "InternalIP", "address": spec.address},
                 {"type": "Hostname", "address": spec.name},

@@ -59,9 +59,9 @@ def _claims(manifest: Manifest, snapshot: Snapshot, minor: int) -> tuple[QuotaEx
     """Claims that have yet to be made for the pod have no uid."""
     exceeded: list[QuotaExceededByClaim] = []
     unmade = {claim.key: claim for claim in snapshot.claims if not claim.uid}
-    for entry in manifest.pod.claims:
-        claim = unmade.get((manifest.pod.namespace, entry.made)) if entry.template else None
+    for pod_claim in manifest.pod.claims:
+        claim = unmade.get((manifest.pod.namespace, pod_claim.made)) if pod_claim.template else None
         if claim is not None:
             refusals = claim_refusals(claim, snapshot, minor=minor)
-            exceeded += [exceeded_by_claim(entry.name, over) for over in refusals]
+            exceeded += [exceeded_by_claim(pod_claim.name, over) for over in refusals]
     return tuple(exceeded)

@@ -38,9 +38,13 @@ class Filtered:
 
 
 def filter_nodes(pod: Pod, view: ClusterView, *, thorough: bool = False) -> Filtered:
-    """Judge every node. `thorough` collects the refusals of all filters, not only the first."""
-    names = _pins(pod, view)
-    if names is not None and not names:
+    """findNodesThatFitPod: judge every node.
+
+    `thorough` collects the refusals of all filters, not only the first.
+    """
+    # In the order of PreFilter plugins, each of which may end the cycle before any node is looked at.
+    pinned = _pins(pod, view)
+    if pinned is not None and not pinned:
         return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
     if _asks(pod, view, VOLUMES) and (text := volumes_stop(pod, view.snapshot)):
         return Filtered((), {}, text, VOLUMES)
@@ -52,8 +56,8 @@ def filter_nodes(pod: Pod, view: ClusterView, *, thorough: bool = False) -> Filt
     for name, node in view.nodes.items():
         if thorough:
             of_node = refusals_of(pod, node, view, checks)
-        elif names is not None and name not in names:
-            of_node = (node_affinity.narrowed(name, names),)
+        elif pinned is not None and name not in pinned:
+            of_node = (node_affinity.narrowed(name, pinned),)
         else:
             of_node = _judge(pod, node, view, checks, thorough=False)
         if of_node:
@@ -100,7 +104,7 @@ def _asks(pod: Pod, view: ClusterView, plugin: str) -> bool:
 
 
 def _pins(pod: Pod, view: ClusterView) -> frozenset[str] | None:
-    """Names that the pod pins itself to, where that is looked at."""
+    """Names of nodes that node affinity pins the pod to; None: to none, or the plugin is not asked."""
     return node_affinity.pinned_names(pod) if _asks(pod, view, node_affinity.NAME) else None
 
 
@@ -108,10 +112,10 @@ def refusals_of(
     pod: Pod, node: NodeView, view: ClusterView, checks: tuple[Check, ...]
 ) -> tuple[PluginRefusal, ...]:
     """The refusals of all filters for one node, the one that counts first; `checks` are `prepared`."""
-    names = _pins(pod, view)
-    narrowed = names is not None and node.name not in names
-    pinned = (node_affinity.narrowed(node.name, names or ()),) if narrowed else ()
-    return pinned + _judge(pod, node, view, checks, thorough=True)
+    pinned = _pins(pod, view)
+    elsewhere = pinned is not None and node.name not in pinned
+    narrowed = (node_affinity.narrowed(node.name, pinned or ()),) if elsewhere else ()
+    return narrowed + _judge(pod, node, view, checks, thorough=True)
 
 
 def first_refusal(pod: Pod, node: NodeView, view: ClusterView) -> PluginRefusal | None:
@@ -123,7 +127,10 @@ def first_refusal(pod: Pod, node: NodeView, view: ClusterView) -> PluginRefusal 
 def _judge(
     pod: Pod, node: NodeView, view: ClusterView, checks: tuple[Check, ...], *, thorough: bool
 ) -> tuple[PluginRefusal, ...]:
-    """A node must take the pod with and without the pods for which it is being cleared."""
+    """RunFilterPluginsWithNominatedPods: the first refusal, or all, of one node.
+
+    It must take the pod with and without the pods for which it is being cleared.
+    """
     if guests := view.guests(node.name, pod):
         crowded = node.plus(guests).since(node)
         refusals = _judgements(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)

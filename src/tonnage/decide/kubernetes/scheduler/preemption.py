@@ -151,7 +151,10 @@ def not_eligible(pod: Pod, view: ClusterView, filtered: Filtered) -> str:
 
 
 def cleared(pod: Pod, node: NodeView, view: ClusterView) -> PreemptionCandidate | PluginRefusal:
-    """Clear the node of all lesser pods, then put back as many as still leave room, the important first."""
+    """SelectVictimsOnNode: clear the node of all lesser pods, then reprieve as many as leave room.
+
+    Those that a budget protects are put back first, of each group the important first.
+    """
     lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=importance)
     current = node.without(lesser).since(node)
     refusal = first_refusal(pod, current, view.with_node(current))
@@ -160,13 +163,13 @@ def cleared(pod: Pod, node: NodeView, view: ClusterView) -> PreemptionCandidate 
     violating, others = _by_budget(lesser, view.snapshot.budgets)
     victims: list[Pod] = []
     violations = 0
-    for candidate in (*violating, *others):
-        restored = current.plus((candidate,))
+    for potential_victim in (*violating, *others):
+        restored = current.plus((potential_victim,))
         if first_refusal(pod, restored, view.with_node(restored)) is None:
             current = restored
             continue
-        victims.append(candidate)
-        violations += candidate in violating
+        victims.append(potential_victim)
+        violations += potential_victim in violating
     if not victims:
         return nobody_goes(node.name)
     return PreemptionCandidate(node.name, tuple(sorted(victims, key=importance)), violations)

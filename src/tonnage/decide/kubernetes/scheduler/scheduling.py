@@ -37,7 +37,8 @@ class SchedulingDecision:
     node, the refusal that counts first; the others only in a thorough decision. `held`: the pod is not tried,
     because of a claim that is not there yet.
     `equals`: the nodes of which any may be the nominated one. `failed`: `message` is the error of a plugin.
-    `frees`: the claim whose devices are taken from it.
+    `frees`: the claim whose devices are taken from it. `conflict` and `halted_by` are those of `Filtered`.
+    `keeps_nomination`: no preemption was tried, so the node that was nominated before stays so.
     """
 
     chosen: str | None = None
@@ -97,9 +98,10 @@ def schedule_on(
     scored: bool = True,
     binds: bool = False,
 ) -> SchedulingDecision:
-    """The same on a view that stands, so that many questions share it. Not `scored`: scores may lack.
+    """schedulePod: `schedule` on a view that stands, so that many questions share it.
 
-    Who `binds` chooses the volumes himself, of those that he knows all: nothing is open about them.
+    Not `scored`: scores may lack. Who `binds` chooses the volumes himself, of those that he knows all:
+    nothing is open about them.
     """
     pod = as_kept(pod, view.profile)
     # In the order of upstream's cycle: gates, claims to be made, no nodes, the nominated node, all nodes.
@@ -157,10 +159,10 @@ def _unknown_extended(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     if view.profile.minor < 36 or not view.supply.classes:
         return ()
     requested = {name for name, amount in pod_requests(pod).items() if amount > 0 and is_extended(name)}
-    offered = {cls.extended_resource: cls.name for cls in view.supply.classes.values()}
+    class_of = {cls.extended_resource: cls.name for cls in view.supply.classes.values()}
     return tuple(
-        f"{name}, for which the DeviceClass {offered[name]} offers devices"
-        for name in sorted(requested & set(offered))
+        f"{name}, for which the DeviceClass {class_of[name]} offers devices"
+        for name in sorted(requested & set(class_of))
     )
 
 
@@ -177,7 +179,7 @@ def _unknown_claims(pod: Pod, view: ClusterView) -> tuple[str, ...]:
         return ()
     release = view.profile.release
     if not view.profile.allocates:
-        names = ", ".join(entry.name for entry in pod.claims)
+        names = ", ".join(claim.name for claim in pod.claims)
         return (f"resource claims ({names}) on Kubernetes {release}, where their gate is off by default",)
     return tuple(unreadable(claims_of(pod, view.supply.claims), view.supply))
 

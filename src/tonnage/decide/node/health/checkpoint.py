@@ -35,12 +35,12 @@ def remembered(state: HealthState, *, epoch: float) -> JsonObject:
             for fault in state.faults
         ],
         "sightings": [
-            [entry.device, entry.cause, entry.times, round(entry.last + epoch, 3)]
-            for entry in state.sightings
+            [sighting.device, sighting.cause, sighting.times, round(sighting.last + epoch, 3)]
+            for sighting in state.sightings
         ],
         "baselines": [
-            [entry.device, entry.uncorrected, entry.nvlinks]
-            for entry in sorted(state.baselines, key=lambda entry: entry.device)
+            [baseline.device, baseline.uncorrected, baseline.nvlinks]
+            for baseline in sorted(state.baselines, key=lambda baseline: baseline.device)
         ],
     }
 

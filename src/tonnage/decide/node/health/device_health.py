@@ -50,28 +50,31 @@ def looked(state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now:
     if reborn:
         state = _reborn(state)
     state = _under(state, policy)
-    vitals = {entry.uuid: entry for entry in scanned.vitals}
-    baselines = {entry.device: entry for entry in state.baselines}
-    bad: dict[str, tuple[Sign, ...]] = {}
+    vitals_by_uuid = {vitals.uuid: vitals for vitals in scanned.vitals}
+    baselines = {baseline.device: baseline for baseline in state.baselines}
+    signs_by_uuid: dict[str, tuple[Sign, ...]] = {}
     resets: set[str] = set()
     for device in scanned.devices:
-        own = vitals.get(device.uuid, Vitals(device.uuid))
+        vitals = vitals_by_uuid.get(device.uuid, Vitals(device.uuid))
         before = baselines.pop(device.uuid, None)
-        bad[device.uuid] = signs_of(device, own, before, scanned, policy, now=now)
-        if device.healthy and was_reset(own, before):
+        signs_by_uuid[device.uuid] = signs_of(device, vitals, before, scanned, policy, now=now)
+        if device.healthy and was_reset(vitals, before):
             resets.add(device.uuid)
-        baselines[device.uuid] = next_baseline(own, before, reborn=reborn, now=now)
+        baselines[device.uuid] = next_baseline(vitals, before, reborn=reborn, now=now)
     state = replace(state, baselines=tuple(baselines.values())[-MOST:])
-    state = _aged(state, {device.uuid: device for device in scanned.devices}, bad, resets, policy, now)
-    for uuid, signs in bad.items():
+    # Old faults age before new signs are noted: for a new one this look is not the first of doing well.
+    devices = {device.uuid: device for device in scanned.devices}
+    state = _aged(state, devices, signs_by_uuid, resets, policy, now)
+    for uuid, signs in signs_by_uuid.items():
         for sign in signs:
             state = _noted(state, uuid, sign, now)
-    state = replace(state, faults=tuple(_awaiting_reset(fault, bad) for fault in state.faults))
-    return replace(state, sightings=tuple(entry for entry in state.sightings if now - entry.last <= DAY_S))
+    state = replace(state, faults=tuple(_awaiting_reset(fault, signs_by_uuid) for fault in state.faults))
+    recent = tuple(sighting for sighting in state.sightings if now - sighting.last <= DAY_S)
+    return replace(state, sightings=recent)
 
 
 def judged(scanned: Inventory, state: HealthState) -> Inventory:
-    """The inventory as it is offered: faulty devices unhealthy with all their parts, no vitals."""
+    """The inventory as it is offered: faulty devices unhealthy with all their MIG devices, no vitals."""
     faults: dict[str, tuple[DeviceFault, ...]] = {}
     for fault in state.faults:
         faults[fault.subject] = (*faults.get(fault.subject, ()), fault)
@@ -134,7 +137,7 @@ def _under(state: HealthState, policy: HealthPolicy) -> HealthState:
 def _aged(
     state: HealthState,
     devices: Mapping[str, Device],
-    bad: Mapping[str, tuple[Sign, ...]],
+    signs_by_uuid: Mapping[str, tuple[Sign, ...]],
     resets: set[str],
     policy: HealthPolicy,
     now: float,
@@ -144,7 +147,7 @@ def _aged(
     for before in state.faults:
         device = devices.get(before.device)
         gone = device is None or (device.healthy and _part_is_gone(before, device))
-        lasting = {sign.cause for sign in bad.get(before.device, ()) if sign.lasting}
+        lasting = {sign.cause for sign in signs_by_uuid.get(before.device, ()) if sign.lasting}
         away = not before.lasting and (before.away or gone or before.device in resets)
         well = not gone and (before.cause not in lasting if before.lasting else not lasting)
         since = (now if before.well_since is None else before.well_since) if well else None
@@ -156,9 +159,9 @@ def _aged(
     return replace(state, faults=tuple(faults))
 
 
-def _awaiting_reset(fault: DeviceFault, bad: Mapping[str, tuple[Sign, ...]]) -> DeviceFault:
+def _awaiting_reset(fault: DeviceFault, signs_by_uuid: Mapping[str, tuple[Sign, ...]]) -> DeviceFault:
     """The fault; if its device now shows what a reset alone ends, the end of that will tell of one."""
-    lasting = {sign.cause for sign in bad.get(fault.device, ()) if sign.lasting}
+    lasting = {sign.cause for sign in signs_by_uuid.get(fault.device, ()) if sign.lasting}
     return fault if fault.lasting or lasting.isdisjoint(RESET_BETWEEN) else replace(fault, away=True)
 
 
@@ -181,7 +184,7 @@ def _judged(device: Device, faults: Mapping[str, tuple[DeviceFault, ...]]) -> De
     fault = worst(faults.get(device.uuid, ()))
     if fault is not None:
         return _broken(device, _fault_text(fault))
-    if not device.healthy:  # the look has not been counted yet
+    if not device.healthy:  # the scan is newer than the state: `looked` has not counted it yet
         return _broken(device, device.reason)
     return replace(device, migs=tuple(_judged_part(mig, faults) for mig in device.migs))
 

@@ -25,21 +25,22 @@ NEEDS: Final = {
 def struck(
     state: HealthState, event: RawEvent, inventory: Inventory, policy: HealthPolicy, *, now: float
 ) -> HealthState:
-    """The state after an event. An error of a device that is not known says nothing about any that is.
+    """The state after an Xid. An error of a device that is not known says nothing about any that is.
 
     The look that follows every event shows what became of that device.
     """
     device = next((device for device in inventory.devices if device.uuid == event.uuid), None)
     if event.kind is not RawEventKind.XID or device is None:
         return state
-    first, again = classes_of(event.code, policy)
-    if again.harmless:
+    first_class, repeated_class = classes_of(event.code, policy)
+    if repeated_class.harmless:
         return state
     cause = f"{_PREFIX}{event.code}"
     state, times = seen_again(state, device.uuid, cause, now)
-    if (first if times == 1 else again).harmless:
+    if (first_class if times == 1 else repeated_class).harmless:
         return state
     for subject in _subjects(device, event):
+        # What it needs, and the reason, are the policy's words for the cause: `meant` puts them in.
         fault = DeviceFault(subject, device.uuid, cause, "", FaultClass.RESET, now, times=times)
         state = with_fault(state, meant(fault, policy) or fault)
     return state
@@ -51,7 +52,7 @@ def is_xid(fault: DeviceFault) -> bool:
 
 
 def meant(fault: DeviceFault, policy: HealthPolicy) -> DeviceFault | None:
-    """An Xid's fault in the words of this policy; None when it is harmless under it, or no Xid's."""
+    """An Xid's fault as this policy classes it; None when it is harmless under it, or no Xid's."""
     number = fault.cause.removeprefix(_PREFIX)
     if not is_xid(fault) or not number.isdecimal():
         return None
@@ -59,8 +60,8 @@ def meant(fault: DeviceFault, policy: HealthPolicy) -> DeviceFault | None:
     needs = classes_of(code, policy)[fault.times > 1]
     if needs.harmless:
         return None
-    entry = xids().get(code)
-    name = f"Xid {code}: {entry.name}" if entry else f"Xid {code}"
+    xid = xids().get(code)
+    name = f"Xid {code}: {xid.name}" if xid else f"Xid {code}"
     return replace(fault, needs=needs, reason=f"{name}; {NEEDS[needs]}")
 
 
@@ -74,8 +75,8 @@ def classes_of(code: int, policy: HealthPolicy) -> tuple[FaultClass, FaultClass]
         return policy.xids[code], policy.xids[code]
     if Signal.XID not in policy.signals:
         return FaultClass.INFORMATION, FaultClass.INFORMATION
-    entry = xids().get(code)
-    first, again = (entry.fault_class, entry.again) if entry else (UNLISTED, UNLISTED)
+    xid = xids().get(code)
+    first, again = (xid.fault_class, xid.again) if xid else (UNLISTED, UNLISTED)
     if policy.every_xid and first.harmless:
         first = FaultClass.RESET
     return first, max(first, again, key=SEVERITY.__getitem__)
@@ -83,9 +84,9 @@ def classes_of(code: int, policy: HealthPolicy) -> tuple[FaultClass, FaultClass]
 
 def _subjects(device: Device, event: RawEvent) -> tuple[str, ...]:
     """The MIG devices that the event names, else the device itself."""
-    named = tuple(
+    mig_devices = tuple(
         mig.uuid
         for mig in device.migs
         if mig.gpu_instance == event.gpu_instance and event.compute_instance in (None, mig.compute_instance)
     )
-    return named or (device.uuid,)
+    return mig_devices or (device.uuid,)

@@ -80,7 +80,7 @@ class MigChange:
 
 
 def gpu_of(gpu: DividedGpu, held: DeviceHolds) -> MigGpu:
-    """The GPU as plans are made for it."""
+    """The GPU that the driver shows, as goals and plans are made for it: with the pods in each instance."""
     holders = _holders(gpu, held)
     now = tuple(
         Instance(
@@ -119,20 +119,20 @@ def change_to(
 ) -> MigChange | None:
     """The change that brings the goals about; None: everything is so already. No goal is a refusal.
 
-    `resets`: see `mig_board.resets_of`. Most drivers turn a GPU that nobody uses and leave the others of its
+    `resets`: see `board.resets_of`. Most drivers turn a GPU that nobody uses and leave the others of its
     board alone, so these are reset with it only where it was `stubborn` before, or where all of them are
     turned. Who is reset beside is part of the change, and gets back what it has.
     """
-    there = {gpu.uuid: gpu for gpu in gpus}
+    gpu_by_uuid = {gpu.uuid: gpu for gpu in gpus}
     goal: dict[str, GpuShape] = {}
     untouched: dict[str, tuple[int, ...]] = {}
-    for goal_of_gpu in goals:
-        gpu = there.get(goal_of_gpu.gpu.uuid)
-        if goal_of_gpu.plan is None or gpu is None:
+    for gpu_goal in goals:
+        gpu = gpu_by_uuid.get(gpu_goal.gpu.uuid)
+        if gpu_goal.plan is None or gpu is None:
             continue
-        enabled = (goal_of_gpu.gpu.enabled or bool(goal_of_gpu.gpu.now)) != goal_of_gpu.mode
-        splits = {instance.spot: instance.split for instance in goal_of_gpu.plan.keep}
-        splits |= {spot: goal_of_gpu.plan.splits.get(spot, ()) for spot in goal_of_gpu.plan.create}
+        enabled = (gpu_goal.gpu.enabled or bool(gpu_goal.gpu.now)) != gpu_goal.mode
+        splits = {instance.spot: instance.split for instance in gpu_goal.plan.keep}
+        splits |= {spot: gpu_goal.plan.splits.get(spot, ()) for spot in gpu_goal.plan.create}
         spots = sorted(splits, key=lambda spot: spot[1])
         parts = (MigPart(*spot, tuple(sorted(splits[spot])) or (_slices(spot[0]),)) for spot in spots)
         shape = GpuShape(gpu.uuid, enabled, tuple(parts))
@@ -141,7 +141,7 @@ def change_to(
             continue
         goal[gpu.uuid] = shape
         untouched[gpu.uuid] = tuple(instance.id for instance in gpu.instances if instance.id not in touched)
-    turned = {uuid for uuid, shape in goal.items() if there[uuid].enabled != shape.enabled}
+    turned = {uuid for uuid, shape in goal.items() if gpu_by_uuid[uuid].enabled != shape.enabled}
     together = {
         uuid: board
         for uuid, board in (resets or {}).items()
@@ -150,9 +150,9 @@ def change_to(
     # A reset takes every instance of the board: GPUs beside are part of the change, and have a `before`.
     for uuid in (uuid for board in together.values() for uuid in board):
         untouched[uuid] = ()
-        if uuid in there:
-            goal.setdefault(uuid, shape_of(there[uuid]))
-    before = tuple(shape_of(there[uuid]) for uuid in goal)
+        if uuid in gpu_by_uuid:
+            goal.setdefault(uuid, shape_of(gpu_by_uuid[uuid]))
+    before = tuple(shape_of(gpu_by_uuid[uuid]) for uuid in goal)
     return MigChange(config, tuple(goal.values()), before, untouched, resets=together) if goal else None
 
 
@@ -171,9 +171,9 @@ def mode_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
 
 def create_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
     """Make the first instance that the GPU lacks; None: it lacks none."""
-    there = {(instance.profile, instance.start): instance for instance in gpu.instances}
+    by_spot = {(instance.profile, instance.start): instance for instance in gpu.instances}
     for part in shape.parts:
-        instance = there.get(part.spot)
+        instance = by_spot.get(part.spot)
         if instance is None:
             return CreateGpuInstance(gpu.uuid, part.profile, part.start)
         missing = Counter(part.slices) - Counter(instance.slices)
@@ -184,10 +184,10 @@ def create_step(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
 
 def surplus(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
     """Instances that are not as the shape has them, or not at all in it."""
-    want = {part.spot: Counter(part.slices) for part in shape.parts}
+    goal_slices = {part.spot: Counter(part.slices) for part in shape.parts}
     for instance in gpu.instances:
-        left = want.get((instance.profile, instance.start))
-        if left is None or not Counter(instance.slices) <= left:
+        slices = goal_slices.get((instance.profile, instance.start))
+        if slices is None or not Counter(instance.slices) <= slices:
             yield instance
 
 

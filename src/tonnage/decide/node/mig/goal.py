@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.layouts import layout_of
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, told_board
+from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, reported_board
 from tonnage.model.mig.layouts import MigEntry
 from tonnage.model.reasons.mig import (
     MigDeviceFilterUndecided,
@@ -49,7 +49,7 @@ class MigGpu:
         )
         catalogued = mig_board(self.product, names)
         placed = [profile for profile in self.profiles if profile.starts]
-        return told_board(self.product, catalogued, placed) if placed else catalogued
+        return reported_board(self.product, catalogued, placed) if placed else catalogued
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class GpuGoal:
 
 def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tuple[GpuGoal, ...]:
     """What a configuration makes of a node's GPUs; one that two entries want differently is refused."""
-    there = {gpu.index for gpu in gpus}
-    strange = sorted({index for entry in entries for index in entry.devices or () if index not in there})
+    indices = {gpu.index for gpu in gpus}
+    missing = sorted({index for entry in entries for index in entry.devices or () if index not in indices})
     goals = [_by_entries(gpu, entries) for gpu in gpus]
-    for index in strange:
+    for index in missing:
         places = tuple(entry.where for entry in entries if index in (entry.devices or ()))
-        missing = MigGpuMissing(subject=f"GPU {index}", message="the node has no such GPU", index=index)
-        goals.append(GpuGoal(MigGpu(index, ""), refusal=missing, where=places))
+        refusal = MigGpuMissing(subject=f"GPU {index}", message="the node has no such GPU", index=index)
+        goals.append(GpuGoal(MigGpu(index, ""), refusal=refusal, where=places))
     return tuple(goals)
 
 
@@ -106,21 +106,21 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
 
 def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     board = gpu.board()
-    meant = [entry for entry in entries if _is_for(entry, gpu, board)]
-    if not meant:
+    own = [entry for entry in entries if _is_for(entry, gpu, board)]
+    if not own:
         return GpuGoal(gpu)
-    first = meant[0]
-    where = tuple(entry.where for entry in meant)
+    first = own[0]
+    where = tuple(entry.where for entry in own)
     board = gpu.board(first.counts)
-    if (unsure := _narrower(meant, gpu) or _unidentified(meant, gpu, board)) is not None:
+    if (unsure := _narrower(own, gpu) or _unidentified(own, gpu, board)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
-    if any((entry.enabled, entry.counts) != (first.enabled, first.counts) for entry in meant):
+    if any((entry.enabled, entry.counts) != (first.enabled, first.counts) for entry in own):
         message = "two entries want it divided differently"
         differ = MigEntriesDiffer(subject=f"GPU {gpu.index}", message=message, entries=where)
         return GpuGoal(gpu, refusal=differ, where=where)
     if board is None:
-        named = any(entry.enabled and entry.devices is not None for entry in meant)
-        return GpuGoal(gpu, refusal=_indivisible(gpu) if named else None, where=where)
+        by_index = any(entry.enabled and entry.devices is not None for entry in own)
+        return GpuGoal(gpu, refusal=_indivisible(gpu) if by_index else None, where=where)
     return replace(_planned(gpu, board, first.counts, enabled=first.enabled), where=where)
 
 
@@ -144,16 +144,14 @@ def _narrower(entries: Sequence[MigEntry], gpu: MigGpu) -> MigLayoutReason | Non
 
 def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> MigLayoutReason | None:
     """Filters that tell products of a board apart, where nobody told which of them this is."""
-    named = {entry_or_filter for entry in entries for entry_or_filter in entry.filters}
-    if gpu.device or board is None or not named:
+    filters = {device_filter for entry in entries for device_filter in entry.filters}
+    if gpu.device or board is None or not filters:
         return None
-    alike = all(
-        (entry_or_filter.enabled, entry_or_filter.counts) == (entries[0].enabled, entries[0].counts)
-        for entry_or_filter in entries
-    )
-    if alike and (named >= {*board.devices} or not all(entry.filters for entry in entries)):
+    first = entries[0]
+    alike = all((entry.enabled, entry.counts) == (first.enabled, first.counts) for entry in entries)
+    if alike and (filters >= {*board.devices} or not all(entry.filters for entry in entries)):
         return None
-    return _undecided(gpu, tuple(sorted(named)), "PCI device id", ("its index",))
+    return _undecided(gpu, tuple(sorted(filters)), "PCI device id", ("its index",))
 
 
 def _undecided(

@@ -157,9 +157,9 @@ def _within(
     if not names:
         yield ()
         return
-    first = board.profiles[names[0]]
-    for count in range(min(demand[first.name], first.most, memory // first.memory), -1, -1):
-        for others in _within(board, demand, names[1:], memory - count * first.memory):
+    profile = board.profiles[names[0]]
+    for count in range(min(demand[profile.name], profile.most, memory // profile.memory), -1, -1):
+        for others in _within(board, demand, names[1:], memory - count * profile.memory):
             yield (count, *others)
 
 
@@ -243,20 +243,20 @@ def _reason(board: MigBoard, demand: Mapping[str, int]) -> str:
 def _overlap(board: MigBoard, demand: Mapping[str, int]) -> str:
     """Which device finds no place beside the others, and who has the slices at which it may begin."""
     size = {name: board.profiles[name].memory for name in demand}
-    part = max(
-        _largest_parts(board, demand), key=lambda entry: sum(size[name] * entry[name] for name in entry)
-    )
+    part = max(_largest_parts(board, demand), key=lambda part: sum(size[name] * part[name] for name in part))
     placed = placements(board, part) or ()
     left = board.profiles[next(name for name, count in demand.items() if count > part[name])]
-    there = ", ".join(
+    neighbours = ", ".join(
         f"{profile.name} on {_span(start, profile.memory)}"
-        for profile, start in sorted(placed, key=lambda entry: entry[1])
+        for profile, start in sorted(placed, key=lambda placement: placement[1])
     )
     occupied = sum(_mask(profile, start) for profile, start in placed)
     if any(not occupied & _mask(left, start) for start in left.starts):
-        return f"one more {left.name} beside {there} would find memory slices, and that is not enough"
+        return f"one more {left.name} beside {neighbours} would find memory slices, and that is not enough"
     may = ", ".join(map(str, left.starts))
-    return f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {there}"
+    return (
+        f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {neighbours}"
+    )
 
 
 def _span(start: int, size: int) -> str:

@@ -77,25 +77,23 @@ def plan_gpu(
     splits = splits_for(demand, [(instance.profile, instance.split) for instance in held])
     if isinstance(splits, MigLayoutReason):
         return splits
-    counts = {name: len(instance) for name, instance in splits.items()}
+    counts = {name: len(instance_splits) for name, instance_splits in splits.items()}
     if placements(board, counts) is None:
         return conflict(board, counts)
-    kinds = Counter(_Kind(name, split) for name, instance in splits.items() for split in instance)
+    kinds = Counter(
+        _Kind(name, split) for name, instance_splits in splits.items() for split in instance_splits
+    )
+    # Holders as bits, not names: GPUs that are used alike then share an answer of `_kept_places`.
     numbers: dict[str, int] = {}
-    users = (
-        sum(
-            {
-                1 << numbers.setdefault(instance_or_holder, len(numbers))
-                for instance_or_holder in instance.holders
-            }
-        )
+    holder_bits = (
+        sum({1 << numbers.setdefault(holder, len(numbers)) for holder in instance.holders})
         for instance in now
     )
-    there = (
-        (_Kind(instance_or_holder.profile, instance_or_holder.split), instance_or_holder.start, user)
-        for instance_or_holder, user in zip(now, users, strict=True)
+    instances = (
+        (_Kind(instance.profile, instance.split), instance.start, bits)
+        for instance, bits in zip(now, holder_bits, strict=True)
     )
-    places, made = _kept_places(board, tuple(there), tuple(sorted(kinds.items())))
+    places, made = _kept_places(board, tuple(instances), tuple(sorted(kinds.items())))
     gone = tuple(instance for place, instance in enumerate(now) if place not in places)
     return MigPlan(
         tuple(now[place] for place in places),
@@ -116,9 +114,8 @@ def _kept_places(
     demand = Counter(dict(goal))
     useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(board, kind, start, demand)]
     choices = [choice for size in range(len(useful), -1, -1) for choice in combinations(useful, size)]
-    for places in sorted(
-        choices, key=lambda choice: _evicted(now, choice)
-    ):  # of equals the larger stays first
+    # `choices` begin with the largest, and the sort is stable: of equals the one that keeps more comes first.
+    for places in sorted(choices, key=lambda choice: _evicted(now, choice)):
         kinds = Counter(now[place][0] for place in places)
         if kinds <= demand:
             made = _made(board, demand - kinds, [(now[place][0].profile, now[place][1]) for place in places])

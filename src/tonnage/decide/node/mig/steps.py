@@ -56,15 +56,15 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
     GPUs that are reset together are changed together, so that one reset does for all of them. A reset of one
     that is not in `resets` is not to be done: whose else it would be was not asked.
     """
-    there = {gpu.uuid: gpu for gpu in gpus}
+    gpu_by_uuid = {gpu.uuid: gpu for gpu in gpus}
     shapes = {shape.uuid: shape for shape in change.target}
     for uuid in (*shapes, *(uuid for board in change.resets.values() for uuid in board)):
-        if uuid not in there:
+        if uuid not in gpu_by_uuid:
             return gpu_gone(uuid)
     for uuid in shapes:
         board = next((board for board in change.resets.values() if uuid in board), (uuid,))
         step = _step(
-            change, [(shapes[gpu_uuid], there[gpu_uuid]) for gpu_uuid in board if gpu_uuid in shapes]
+            change, [(shapes[gpu_uuid], gpu_by_uuid[gpu_uuid]) for gpu_uuid in board if gpu_uuid in shapes]
         )
         if step is not None:
             return step
@@ -72,14 +72,18 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
 
 
 def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
+    """The next step of GPUs that are reset together: destroy, then turn the mode, then create."""
     for shape, gpu in board:
-        gone = [
-            instance for instance in surplus(shape, gpu) if instance.id not in change.kept.get(gpu.uuid, ())
+        kept_ids, spots = change.kept.get(gpu.uuid, ()), change.spots(gpu.uuid)
+        own = [
+            instance
+            for instance in surplus(shape, gpu)
+            if instance.id not in kept_ids and (instance.profile, instance.start) in spots
         ]
-        own = [instance for instance in gone if (instance.profile, instance.start) in change.spots(gpu.uuid)]
         if own:
             return _destroyed(gpu, own[0])
     turns = [turn for shape, gpu in board if (turn := mode_step(shape, gpu)) is not None]
+    # Resets last: one reset then brings the mode of every GPU of the board.
     for turn in sorted(turns, key=lambda turn: isinstance(turn, ResetGpu)):
         if not isinstance(turn, ResetGpu):
             return turn

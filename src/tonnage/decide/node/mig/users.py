@@ -12,16 +12,16 @@ from tonnage.model.reasons.facts import MigUser
 
 def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], held: DeviceHolds) -> tuple[MigUser, ...]:
     """Who uses what the change would destroy, or a GPU that it would turn: pods, and processes of nobody."""
-    there = {gpu.uuid: gpu for gpu in gpus}
+    gpu_by_uuid = {gpu.uuid: gpu for gpu in gpus}
     turned = {
         shape.uuid
         for shape in change.goal
-        if shape.uuid in there and there[shape.uuid].enabled != shape.enabled
+        if shape.uuid in gpu_by_uuid and gpu_by_uuid[shape.uuid].enabled != shape.enabled
     }
     turned |= {neighbour for uuid in turned for neighbour in change.resets.get(uuid, ())}
     users: dict[MigUser, None] = {}
     for shape in change.goal:
-        if (gpu := there.get(shape.uuid)) is not None:
+        if (gpu := gpu_by_uuid.get(shape.uuid)) is not None:
             users |= dict.fromkeys(_in_the_way(shape, gpu, held, turned=shape.uuid in turned))
     return tuple(users)
 

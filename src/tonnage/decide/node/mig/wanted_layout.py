@@ -44,10 +44,10 @@ def wish_for(label: str, configs: MigConfigs | None, where: str) -> MigWish:
     if label.startswith("all-"):
         return MigWish(label)
     others = tuple(sorted(by_name))
-    there = f"it has {', '.join(others[:20])}" if others else "there is none"
+    listing = f"it has {', '.join(others[:20])}" if others else "there is none"
     reason = MigConfigurationMissing(
         subject=where,
-        message=f"no MIG configuration {label[:60]!r} in {where}: {there}",
+        message=f"no MIG configuration {label[:60]!r} in {where}: {listing}",
         config=label,
         others=others,
     )
@@ -79,28 +79,30 @@ def goals_of(
     """
     if wish.refusal is not None:
         return wish.refusal
-    there = {gpu.uuid: gpu for gpu in divided}
+    gpu_by_uuid = {gpu.uuid: gpu for gpu in divided}
     gpus = [
-        gpu_of(there[device.uuid], held)
-        if device.uuid in there
+        gpu_of(gpu_by_uuid[device.uuid], held)
+        if device.uuid in gpu_by_uuid
         else MigGpu(device.index, device.product, device.uuid, enabled=bool(device.mig_enabled))
         for device in inventory.devices
     ]
     if wish.entries is not None:
         goals = goals_by_entries(gpus, wish.entries)
     else:
-        able = [gpu for gpu in gpus if gpu.uuid in there]
-        if not able and wish.config == DISABLED:
+        divisible = [gpu for gpu in gpus if gpu.uuid in gpu_by_uuid]
+        if not divisible and wish.config == DISABLED:
             return ()
-        goals = goals_by_layout(able or gpus, wish.config)
-    refusals = [(str(goal.gpu.index), why) for goal in goals if (why := _refusal_of(goal, there)) is not None]
+        goals = goals_by_layout(divisible or gpus, wish.config)
+    refusals = [
+        (str(goal.gpu.index), why) for goal in goals if (why := _refusal_of(goal, gpu_by_uuid)) is not None
+    ]
     return _refused(wish, refusals) if refusals else goals
 
 
 def remark_on(wish: MigWish, goals: Sequence[GpuGoal]) -> str:
     """What is odd about a layout that is made: nothing of it is for these GPUs, most often by its filters."""
-    unmeant = all(goal.plan is None and goal.refusal is None for goal in goals)
-    return "none of its entries is for a GPU of this node" if wish.entries is not None and unmeant else ""
+    untouched = all(goal.plan is None and goal.refusal is None for goal in goals)
+    return "none of its entries is for a GPU of this node" if wish.entries is not None and untouched else ""
 
 
 def _refused(wish: MigWish, refusals: Sequence[tuple[str, MigLayoutReason]]) -> MigLayoutRefused:
@@ -115,11 +117,11 @@ def _refused(wish: MigWish, refusals: Sequence[tuple[str, MigLayoutReason]]) -> 
     )
 
 
-def _refusal_of(goal: GpuGoal, there: Mapping[str, DividedGpu]) -> MigLayoutReason | None:
+def _refusal_of(goal: GpuGoal, gpu_by_uuid: Mapping[str, DividedGpu]) -> MigLayoutReason | None:
     plan = goal.plan
     if goal.refusal is not None or plan is None:
         return goal.refusal
-    if goal.gpu.uuid in there or (plan.nothing and not goal.mode):
+    if goal.gpu.uuid in gpu_by_uuid or (plan.nothing and not goal.mode):
         return None
     return MigNotSupported(
         subject=f"GPU {goal.gpu.index}",

@@ -37,12 +37,12 @@ NOT_ENOUGH: Final = "not enough by itself"
 """How the effect of a remedy begins after which no node takes the pod all the same."""
 
 Later = Callable[[Manifest, Snapshot], Explanation]
-"""What becomes of a manifest in a cluster, told again."""
+"""Explains a manifest once more: changed, or in a changed cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A manifest that somebody tries to have in a cluster of a minor release."""
+    """A manifest that somebody tries to create in a cluster of a minor release."""
 
     manifest: Manifest
     snapshot: Snapshot

@@ -50,7 +50,7 @@ def explain_bound(
 
 def rejection_to_come(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """Why the kubelet will fail a pod that it was given and has not looked at, beside those that it runs."""
-    node = next((candidate for candidate in snapshot.nodes if candidate.name == pod.node_name), None)
+    node = next((node for node in snapshot.nodes if node.name == pod.node_name), None)
     if (
         node is None
         or not node.allocatable
@@ -59,12 +59,12 @@ def rejection_to_come(pod: Pod, snapshot: Snapshot) -> Reason | None:
         or pod.status.terminating
     ):
         return None
-    there = [
+    running = [
         other
         for other in snapshot.pods
         if other.node_name == node.name and not other.finished and other.status.start is not None
     ]
-    view = NodeView(node).plus(there)
+    view = NodeView(node).plus(running)
     turned = turned_away(pod, view)
     return _rejected(pod, view, turned) if turned is not None else None
 

@@ -43,24 +43,24 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
 
 def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """Why a bound pod gets no sandbox: its RuntimeClass's handler is none that the node's runtime has."""
-    named = next((entry for entry in snapshot.runtime_classes if entry.name == pod.runtime_class), None)
-    node = next((entry for entry in snapshot.nodes if entry.name == pod.node_name), None)
-    if pod.status.phase != "Pending" or named is None or node is None or not node.handlers:
+    runtime_class = next((cls for cls in snapshot.runtime_classes if cls.name == pod.runtime_class), None)
+    node = next((node for node in snapshot.nodes if node.name == pod.node_name), None)
+    if pod.status.phase != "Pending" or runtime_class is None or node is None or not node.handlers:
         return None
-    if not named.handler or named.handler in node.handlers:
+    if not runtime_class.handler or runtime_class.handler in node.handlers:
         return None
     handlers = ", ".join(handler for handler in node.handlers if handler)
     return RuntimeHandlerMissing(
         subject=f"Node {node.name}",
         message=f"on {node.name}, it gets no sandbox: the container runtime is not configured with the "
-        "handler "
-        f"{named.handler} of the RuntimeClass {named.name}; it has {handlers or 'none with a name'}",
+        f"handler {runtime_class.handler} of the RuntimeClass {runtime_class.name}; "
+        f"it has {handlers or 'none with a name'}",
         remedy=f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
         "runtimeClassName out where CDI is used",
         source="RuntimeClass handler, Node status.runtimeHandlers",
         layer=Layer.RUNTIME,
         lasting=False,
-        handler=named.handler,
+        handler=runtime_class.handler,
         handlers=tuple(node.handlers),
     )
 

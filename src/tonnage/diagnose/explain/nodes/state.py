@@ -39,7 +39,7 @@ _WORK: Final = {
 """Labels of programs that close a node while they work: the values in which they do not, and what it is."""
 
 
-def told_state(reason: Reason, node: Node) -> Reason:
+def with_node_state(reason: Reason, node: Node) -> Reason:
     """The reason of a cordon or a taint, with what the node itself says about it."""
     if isinstance(reason, NodeUnschedulable):
         return _cordoned(reason, node)

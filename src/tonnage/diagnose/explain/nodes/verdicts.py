@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.alignment import behind, kubelet_reasons
 from tonnage.diagnose.explain.nodes.claims import with_survey
 from tonnage.diagnose.explain.nodes.entries import entries_of
-from tonnage.diagnose.explain.nodes.state import CORDONED, told_state
+from tonnage.diagnose.explain.nodes.state import CORDONED, with_node_state
 from tonnage.diagnose.related_resources import related_on
 from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.wording import listed_own
@@ -138,7 +138,7 @@ def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
 
 def _verdict(pod: Pod, node: NodeView, refusals: tuple[PluginRefusal, ...], view: ClusterView) -> NodeVerdict:
     reasons = [
-        replace(_told_fully(reason, pod, node, view), hidden=index > 0)
+        replace(_with_node_facts(reason, pod, node, view), hidden=index > 0)
         for index, refusal in enumerate(refusals)
         for reason in refusal.reasons
     ]
@@ -182,14 +182,15 @@ def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
         yield reason
 
 
-def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: ClusterView) -> Reason:
+def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView) -> Reason:
+    """The reason with what its filter does not look at: holders, survey, the node's own words, the layer."""
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
         shown, holders_text = _held(node, reason.resource, pod, view)
         return replace(reason, holders=shown, message=f"{reason.message}{holders_text}")
     if isinstance(reason, ClaimNotAllocatable):
         return with_survey(reason, pod, node, view)
     if isinstance(reason, NodeUnschedulable | TaintNotTolerated):
-        return told_state(reason, node.node)
+        return with_node_state(reason, node.node)
     if not isinstance(reason, ResourceNotAdvertised):
         return reason
     return _not_offered(reason, node, view)

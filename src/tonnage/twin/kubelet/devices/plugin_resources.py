@@ -93,8 +93,8 @@ class PluginResources:
         """The resource, as long as it is known."""
         return self._resources.get(name)
 
-    def capacity(self) -> dict[str, tuple[int, int]]:
-        """(capacity, allocatable) by resource; a resource whose plugin has gone for good has (0, 0)."""
+    def capacity_and_allocatable(self) -> dict[str, tuple[int, int]]:
+        """(all devices, healthy ones) by resource; a resource whose plugin has gone for good has (0, 0)."""
         present = {name: (len(r.numa), len(r.healthy)) for name, r in self._resources.items()}
         return {**dict.fromkeys(self._removed, (0, 0)), **present}
 

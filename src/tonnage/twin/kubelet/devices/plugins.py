@@ -69,9 +69,13 @@ class PluginEndpoint:
     def wants_pre_start(self) -> bool:
         return self._options.pre_start_required
 
-    def watch(self, listed: Callable[[list[wire.Device]], Awaitable[None]], lost: Callable[[], None]) -> None:
-        """Follow ListAndWatch: `listed` for every list, `lost` once if the stream breaks before `stop`."""
-        self._stream = asyncio.create_task(self._follow(listed, lost), name=f"list-and-watch {self.resource}")
+    def watch(
+        self, on_list: Callable[[list[wire.Device]], Awaitable[None]], on_loss: Callable[[], None]
+    ) -> None:
+        """Follow ListAndWatch: `on_list` for every list, `on_loss` once if it breaks before `stop`."""
+        self._stream = asyncio.create_task(
+            self._follow(on_list, on_loss), name=f"list-and-watch {self.resource}"
+        )
 
     async def preferred(self, available: Ids, must: Ids, size: int) -> Ids:
         """The plugin's preference, possibly useless."""
@@ -117,7 +121,7 @@ class PluginEndpoint:
         return await _call(self._channel, method, request)
 
     async def _follow(
-        self, listed: Callable[[list[wire.Device]], Awaitable[None]], lost: Callable[[], None]
+        self, on_list: Callable[[list[wire.Device]], Awaitable[None]], on_loss: Callable[[], None]
     ) -> None:
         method = methods.LIST_AND_WATCH
         stub = self._channel.unary_stream(
@@ -127,13 +131,13 @@ class PluginEndpoint:
         )
         try:
             async for answer in stub(wire.Empty()):
-                await listed(list(answer.devices))
+                await on_list(list(answer.devices))
             _LOG.info("device plugin ended its stream: resource=%s", self.resource)
         except grpc.aio.AioRpcError as error:
             _LOG.info("device plugin lost: resource=%s error=%s", self.resource, rpc_text(error))
         if not self.stopped:
             self.stopped = True
-            lost()
+            on_loss()
             await self._channel.close(None)
 
 

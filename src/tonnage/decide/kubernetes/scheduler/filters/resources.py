@@ -43,19 +43,19 @@ def prepare(pod: Pod, view: ClusterView) -> Check | None:
         if requests.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
     ]
 
-    def check(view: NodeView) -> PluginRefusal | None:
+    def check(node: NodeView) -> PluginRefusal | None:
         reasons: list[Reason] = []
         texts: list[str] = []
-        if len(view.pods) + 1 > view.node.allocatable.get(PODS, 0):
-            reasons.append(_too_many_pods(view))
+        if len(node.pods) + 1 > node.node.allocatable.get(PODS, 0):
+            reasons.append(_too_many_pods(node))
             texts.append(CROWDED)
         for name, amount in ordered:
-            if amount > view.node.allocatable.get(name, 0) - view.requested.get(name, 0):
-                reasons.append(_insufficient(view, name, amount))
+            if amount > node.node.allocatable.get(name, 0) - node.requested.get(name, 0):
+                reasons.append(_insufficient(node, name, amount))
                 texts.append(insufficient(name))
         if not texts:
             return None
-        unresolvable = any(amount > view.node.allocatable.get(name, 0) for name, amount in ordered)
+        unresolvable = any(amount > node.node.allocatable.get(name, 0) for name, amount in ordered)
         return PluginRefusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
 
     return check
@@ -79,25 +79,25 @@ def _overlooked(requests: Iterable[str], ignored: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _too_many_pods(view: NodeView) -> Reason:
-    limit = view.node.allocatable.get(PODS, 0)
+def _too_many_pods(node: NodeView) -> Reason:
+    limit = node.node.allocatable.get(PODS, 0)
     return TooManyPods(
-        subject=f"Node {view.name}",
-        message=f"the node takes {limit} pods and has {len(view.pods)}",
+        subject=f"Node {node.name}",
+        message=f"the node takes {limit} pods and has {len(node.pods)}",
         remedy="end pods on the node, or raise the kubelet's maxPods",
         source=NAME,
         limit=limit,
-        pods=len(view.pods),
+        pods=len(node.pods),
     )
 
 
-def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
+def _insufficient(node: NodeView, name: str, amount: int) -> Reason:
     """Why a node has too little: CPU in thousandths of a core, memory and disk in bytes, else a count."""
-    allocatable = view.node.allocatable.get(name, 0)
-    used = view.requested.get(name, 0)
+    allocatable = node.node.allocatable.get(name, 0)
+    used = node.requested.get(name, 0)
     requested, whole = written_apart(name, amount, allocatable)
     request = f"asks {requested} {name}"
-    ever = max(allocatable, view.node.capacity.get(name, 0)) if comes_back(name) else allocatable
+    ever = max(allocatable, node.node.capacity.get(name, 0)) if comes_back(name) else allocatable
     kind: type[ResourceNotAdvertised | ResourceTooLarge | InsufficientResource]
     if allocatable == 0:
         kind, message = ResourceNotAdvertised, f"the node does not offer {name}"
@@ -113,7 +113,7 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         message = f"asks {requested} {name}, {free} free ({written_amount(name, used)} of {whole} {state})"
         remedy = "wait for a pod there to end, or free one"
     return kind(
-        subject=f"Node {view.name}",
+        subject=f"Node {node.name}",
         message=message,
         remedy=remedy,
         source=NAME,
@@ -121,7 +121,7 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         resource=name,
         requested=amount,
         allocatable=allocatable,
-        capacity=view.node.capacity.get(name, 0),
+        capacity=node.node.capacity.get(name, 0),
         used=used,
         free=allocatable - used,
     )

@@ -53,7 +53,7 @@ NEVER = -1
 
 @dataclass(slots=True)
 class _Standing:
-    """What is known of pods of one shape. Brought up to date by the rows that changed since `row_change`."""
+    """What is known of pods of one shape; rows that have changed since are taken in when it is asked for."""
 
     pod: Pod
     need: Need
@@ -73,9 +73,10 @@ class _Standing:
     plain: bool
     """Its order of nodes is that of `alone`."""
     images: Ratings | None = None
-    row_change: int = 0
-    rated: int = NEVER
-    """As `row_change`, for the ratings, which only a pod that is placed needs."""
+    judged_changes: int = 0
+    """How many of the holdings' changed rows `refused` has taken in."""
+    rated_changes: int = NEVER
+    """The same of the ratings, which only a pod that is placed needs."""
 
 
 @dataclass(slots=True)
@@ -235,9 +236,9 @@ class Fleet:
         if standing is None:
             standing = self._standings[key] = self._first_look(pod, spread)
         changed = self.holdings.changed
-        if standing.row_change < len(changed):
-            self._judge(standing, _rows(changed[standing.row_change :]))
-            standing.row_change = len(changed)
+        if standing.judged_changes < len(changed):
+            self._judge(standing, _rows(changed[standing.judged_changes :]))
+            standing.judged_changes = len(changed)
         return standing
 
     def _first_look(self, pod: Pod, spread: tuple[SpreadConstraint, ...]) -> _Standing:
@@ -254,7 +255,7 @@ class Fleet:
             alone=nothing, masked=nothing.copy(),
             soft_taints=soft, preferred=liked, spread=spread,
             plain=lonely and not spread and not soft[open_rows].any() and not liked[open_rows].any(),
-            row_change=len(self.holdings.changed),
+            judged_changes=len(self.holdings.changed),
         )  # fmt: skip
         self._judge(standing, self._everywhere)
         return standing
@@ -270,13 +271,13 @@ class Fleet:
     def _rate(self, standing: _Standing) -> None:
         """Rate the rows that changed anew, as far as that depends on what they hold."""
         changed = self.holdings.changed
-        if standing.rated == NEVER:
+        if standing.rated_changes == NEVER:
             rows = self._everywhere
-        elif standing.rated < len(changed):
-            rows = _rows(changed[standing.rated :])
+        elif standing.rated_changes < len(changed):
+            rows = _rows(changed[standing.rated_changes :])
         else:
             return
-        standing.rated = len(changed)
+        standing.rated_changes = len(changed)
         total = self._alone(standing, rows)
         standing.alone[rows] = total
         standing.masked[rows] = np.where(standing.refused.codes[rows] == FEASIBLE, total, NOWHERE)
