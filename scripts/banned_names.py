@@ -15,26 +15,24 @@ from scripts.law_reader import Module
 BANNED: Final = frozenset(
     {
         *("asked", "found", "given", "kept", "known", "said", "seen", "taken", "told", "wanted"),
-        *("each", "mine", "one", "what", "who"),
+        *("each", "mine", "one", "shy", "what", "who"),
         *("data", "info", "item", "result"),
     }
 )
 """Of variables, parameters, fields, functions and classes, whatever their case and leading underscores."""
 _OF_DEFINITIONS: Final = frozenset({"named"})
 """Of functions and classes too: as a flag it says whether there is a name."""
-_CONTRACT: Final = frozenset(
-    {
-        ("tonnage.model.errors", "what"),
-        ("tonnage.model.metric_families", "INFO"),
-        ("tonnage.cli.lab.checks", "seen"),
-        ("tonnage.diagnose.lint.world", "item"),
-        ("tonnage.agent.dump", "known"),
-        ("tonnage.agent.holds.ledger_file", "seen"),
-        ("tonnage.decide.node.mig.change", "kept"),
-        ("tonnage.twin.kubelet.devices.checkpoint", "data"),
-    }
-)
-"""(module, field): words of files and formats."""
+_CONTRACT: Final = {
+    ("tonnage.model.errors", "what"): "errors say what, where, why and the remedy, to people and in JSON",
+    ("tonnage.model.metric_families", "INFO"): "Prometheus' type of metric",
+    ("tonnage.cli.lab.checks", "seen"): "a key of a lab's report in JSON",
+    ("tonnage.diagnose.lint.world", "item"): "a word of the schema tables",
+    ("tonnage.agent.dump", "known"): "a key of the agent's dump",
+    ("tonnage.agent.holds.ledger_file", "seen"): "a key of the ledger on disk",
+    ("tonnage.decide.node.mig.change", "kept"): "a key of the journal of a MIG change",
+    ("tonnage.twin.kubelet.devices.checkpoint", "data"): "a key of kubelet's checkpoint",
+}
+"""(module, name) that files and formats give, and which."""
 _OTHERS: Final = frozenset({"data_received", "ignore_aliases"})
 """Functions whose parameters a library names."""
 _ROOMS_OF_FACTS: Final = ("tonnage.model.reasons", "tonnage.wire")
@@ -67,6 +65,8 @@ def _bound(node: ast.AST) -> Iterator[tuple[int, str, bool]]:
             yield node.lineno, node.attr, False
         case ast.arg():
             yield node.lineno, node.arg, False
+        case ast.alias(asname=str()):
+            yield node.lineno, str(node.asname), False
         case ast.ExceptHandler(name=str()) | ast.MatchAs(name=str()) | ast.MatchStar(name=str()):
             yield node.lineno, str(node.name), False
         case _:

@@ -371,7 +371,3 @@ async def test_killed_before_or_after_any_action_the_next_agent_ends_it(
         fuse, wrong = await lives(scene, place(), point)
         assert fuse.blown or point not in own, f"no agent came to the moment {point}"
         assert not wrong, f"killed {point}: {wrong}"
-
-
-def _to(number: int) -> range:
-    return range(1, number + 1)

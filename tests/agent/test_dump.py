@@ -26,7 +26,7 @@ from tonnage.agent.status.body import status_of
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.labels.node_labels import node_labels
 from tonnage.decide.node.ledger import LedgerEntry
-from tonnage.decide.node.mig.wanted_layout import MigWish, wish_for
+from tonnage.decide.node.mig.desired_layout import MigWish, wish_for
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig.hooks import HostWork

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.mig_node import Agent, KilledError, Machine
-from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.model.actions.devices import CreateGpuInstance, DestroyGpuInstance, MigStep, ResetGpu, SetMigMode
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import HardwareError, Problem

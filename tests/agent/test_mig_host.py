@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.mig_node import Agent, KilledError, Machine
-from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.model.actions.devices import CreateGpuInstance, MigStep, ResetGpu
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.hooks import HOOKS, HostWork, MigHook

@@ -18,7 +18,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import gpu_of
-from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.model.actions.devices import (
     CreateGpuInstance,
     DestroyComputeInstance,

@@ -140,7 +140,6 @@ def _metrics(oracle: Oracle, arguments: tuple[Any, ...]) -> Any:
     return request
 
 
-_PLACEMENT: Final = _structure("start", "size")
 _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
     "MaxMigDeviceCount": lambda oracle, _: oracle.number(4),
     "GetCount": lambda oracle, _: 1 + oracle.number(MOST_GPUS),

@@ -28,7 +28,7 @@ from tonnage.agent.status.node_condition import NodeConditions
 from tonnage.cli.node.dump import answered_dump
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus
 from tonnage.decide.node.choose_config import Wishes
-from tonnage.decide.node.health.checkpoint import recalled, remembered
+from tonnage.decide.node.health.checkpoint import health_from_json, health_json
 from tonnage.decide.node.ledger import Evidence, holds_of, unconfirmed
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
@@ -48,8 +48,8 @@ def kept_config(data: bytes) -> None:
 
 def kept_health(data: bytes) -> None:
     with suppress(ValueError):
-        state = recalled(parsed_json(data), epoch=1e9, now=1e3)
-        again = recalled(json.loads(json.dumps(remembered(state, epoch=1e9))), epoch=1e9, now=1e3)
+        state = health_from_json(parsed_json(data), epoch=1e9, now=1e3)
+        again = health_from_json(json.loads(json.dumps(health_json(state, epoch=1e9))), epoch=1e9, now=1e3)
         assert len(again.faults) == len(state.faults)
 
 

@@ -173,7 +173,6 @@ _BAD: Final = {
     "runAsUser": 0,
 }
 _HOST: Final = {"name": "v", "hostPath": {"path": "/"}}
-_NFS: Final = {"name": "n", "nfs": {"server": "s", "path": "/"}}
 CASES: Final = (
     Case("gpus", (quota("gpu-quota", {f"requests.{GPU}": "1"}),), one(container(limits={GPU: "2"}))),
     Case(

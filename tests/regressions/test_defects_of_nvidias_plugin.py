@@ -20,9 +20,9 @@ from support.topologies import both, bridged_pairs, devices
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.health.device_health import judged
+from tonnage.decide.node.health.device_health import offered_inventory
 from tonnage.decide.node.health.faults import HealthState
-from tonnage.decide.node.health.xids import struck
+from tonnage.decide.node.health.xids import state_after_event
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.preference.links import link_matrix
 from tonnage.decide.node.preference.prefer import prefer
@@ -175,8 +175,10 @@ def struck_by(*codes: int) -> dict[str, str]:
     state = HealthState()
     for minute, code in enumerate(codes):
         event = RawEvent(RawEventKind.XID, "GPU-0", code)
-        state = struck(state, event, EIGHT, HealthPolicy(), now=60.0 * minute)
-    return {device.uuid: device.reason for device in judged(EIGHT, state).devices if not device.healthy}
+        state = state_after_event(state, event, EIGHT, HealthPolicy(), now=60.0 * minute)
+    return {
+        device.uuid: device.reason for device in offered_inventory(EIGHT, state).devices if not device.healthy
+    }
 
 
 @pytest.mark.parametrize(

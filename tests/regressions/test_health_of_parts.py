@@ -6,9 +6,9 @@ import pytest
 
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.health.device_health import judged
+from tonnage.decide.node.health.device_health import offered_inventory
 from tonnage.decide.node.health.faults import HealthState
-from tonnage.decide.node.health.xids import struck
+from tonnage.decide.node.health.xids import state_after_event
 from tonnage.decide.node.share import share
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind
@@ -29,7 +29,7 @@ FOUR = Inventory(
 
 def struck_inventory(uuid: str, xid: int) -> Inventory:
     event = RawEvent(RawEventKind.XID, uuid, xid)
-    return judged(FOUR, struck(HealthState(), event, FOUR, HealthPolicy(), now=0.0))
+    return offered_inventory(FOUR, state_after_event(HealthState(), event, FOUR, HealthPolicy(), now=0.0))
 
 
 def test_every_replica_of_a_failed_gpu_is_unhealthy_and_no_other() -> None:

@@ -232,6 +232,8 @@ BREACHES = [
     ("diagnose", "def _named(pod): ...", "binds _named", "a function"),
     ("documents", "class Asked: ...", "binds Asked", "a class"),
     ("loop", "_KEPT = 3", "binds _KEPT", "a constant"),
+    ("cli", "from tonnage.model.pods import Pod as item", "binds item", "another name of an import"),
+    ("decide.kubernetes", "class Node:\n    shy: bool", "binds shy", "a metaphor"),
     ("loop", "try: ...\nexcept OSError as what: ...", "binds what", "an error"),
     ("reading", "def f(pod):\n    match pod:\n        case [item, *others]: ...", "binds item", "a part of a pattern"),
     ("wire", "class Pod:\n    def f(self, data): ...", "binds data", "a parameter where fields may be so called"),

@@ -30,7 +30,6 @@ _PATIENCE_S: Final = 90.0
 _OFTEN: Final = 4
 """How many answers in turn say that a kind is there."""
 _HELD: Final = "tonnage.dev/held"
-_IDENTITY: Final = ("operation", "manager", "apiVersion", "subresource")
 _UNSTEADY: Final = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
 Json = Any

@@ -302,14 +302,6 @@ def api_server_gone(scene: Scene, seconds: float) -> float:
     return scene.readvertised_s(time.monotonic())
 
 
-def api_server_killed(scene: Scene) -> float:
-    """SIGKILL and a new one at once."""
-    end_api_server(scene.cluster, at_once=True)
-    since = time.monotonic()
-    start_api_server(scene.cluster)
-    return scene.readvertised_s(since)
-
-
 def api_server_slow(scene: Scene, latency_s: float, seconds: float) -> float:
     """Every packet of kubelet and agent takes that long in each direction."""
     scene.relay.latency_s = latency_s

@@ -20,8 +20,6 @@ from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.agent.plugin.holders import Holders
 from tonnage.cli.main import main
 
-_GRPC: Final = import_module("grpc.aio._server").Server
-
 
 def _die(*_args: object, **_keywords: object) -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)

@@ -16,7 +16,7 @@ from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.manager import MigWays, NodeMig
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.devices.sharing import Hold, PluginConfig
 from tonnage.model.errors import HardwareError, Problem

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tonnage.decide.node.health.device_health import judged, looked
+from tonnage.decide.node.health.device_health import offered_inventory, state_after_scan
 from tonnage.decide.node.health.faults import HealthState
-from tonnage.decide.node.health.xids import struck
+from tonnage.decide.node.health.xids import state_after_event
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
 from tonnage.model.devices.links import Link
@@ -50,7 +50,7 @@ class Node:
 
     def look(self, after: float = 0.0) -> None:
         self.now += after
-        self.state = looked(self.state, self.scanned, self.policy, now=self.now)
+        self.state = state_after_scan(self.state, self.scanned, self.policy, now=self.now)
 
     def looks(self, seconds: float) -> None:
         """Look every second for so long."""
@@ -58,7 +58,7 @@ class Node:
             self.look(1)
 
     def strike(self, event: RawEvent) -> None:
-        self.state = struck(self.state, event, self.scanned, self.policy, now=self.now)
+        self.state = state_after_event(self.state, event, self.scanned, self.policy, now=self.now)
 
     def change(self, uuid: str, **facts: object) -> None:
         self.devices[uuid] = replace(self.devices[uuid], **facts)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ class Node:
     def reasons(self) -> dict[str, str]:
         """Why what is unhealthy is: devices and MIG devices by uuid."""
         found: dict[str, str] = {}
-        for device in judged(self.scanned, self.state).devices:
+        for device in offered_inventory(self.scanned, self.state).devices:
             parts: tuple[Device | MigDevice, ...] = (device, *device.migs)
             found |= {each.uuid: each.reason for each in parts if not each.healthy}
         return found

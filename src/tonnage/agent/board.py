@@ -19,7 +19,7 @@ from tonnage.ports.clock import Clock
 if TYPE_CHECKING:
     from tonnage.decide.node.choose_config import ConfigInForce
     from tonnage.decide.node.labels.node_labels import PublishedLabels
-    from tonnage.decide.node.mig.wanted_layout import MigWish
+    from tonnage.decide.node.mig.desired_layout import MigWish
     from tonnage.decide.node.offer import NodeOffer
     from tonnage.model.devices.inventory import Inventory, Sample
     from tonnage.model.devices.mps import MpsState
@@ -99,7 +99,7 @@ class NodeBoard:
     devices_error: Topic[str]
     """Why the devices cannot be read; empty when they can. Of `NodeDevices`."""
     withheld: Topic[Mapping[str, tuple[int, ...]]]
-    """What a change of the MIG layout works on: see `decide.node.mig.withheld`. Of `NodeMig`."""
+    """What a change of the MIG layout works on: see `decide.node.mig.devices_in_change`. Of `NodeMig`."""
     configuration: Topic[ConfigInForce | None]
     """The device-plugin configuration that runs. Of `NodeConfig`."""
     config_asked: Topic[bool]

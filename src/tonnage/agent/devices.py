@@ -9,11 +9,16 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import AgentWorld
-from tonnage.decide.node.health.checkpoint import recalled, remembered
-from tonnage.decide.node.health.device_health import judged, looked, next_look_s, unreadable
+from tonnage.decide.node.health.checkpoint import health_from_json, health_json
+from tonnage.decide.node.health.device_health import (
+    next_look_s,
+    offered_inventory,
+    state_after_scan,
+    unreadable,
+)
 from tonnage.decide.node.health.faults import HealthState, interrupted
-from tonnage.decide.node.health.xids import struck
-from tonnage.decide.node.mig.withheld import withheld
+from tonnage.decide.node.health.xids import state_after_event
+from tonnage.decide.node.mig.devices_in_change import without_devices_in_change
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.health import HealthPolicy
@@ -101,9 +106,9 @@ class NodeDevices:
         policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
         shown = self._board.inventory.value
         inventory = self._scanned or shown or Inventory()
-        self._remember(struck(self._state, event, inventory, policy, now=now))
+        self._remember(state_after_event(self._state, event, inventory, policy, now=now))
         if shown is not None and self._scanned is not None:
-            self._show(judged(self._scanned, self._state))
+            self._show(offered_inventory(self._scanned, self._state))
 
     async def _scan(self) -> None:
         async with self._scanning:  # an older answer must not come after a newer one
@@ -135,9 +140,9 @@ class NodeDevices:
         if policy is None or self._scanned is None:
             return
         self._judged_by = policy
-        self._remember(looked(self._state, self._scanned, policy, now=now))
+        self._remember(state_after_scan(self._state, self._scanned, policy, now=now))
         self._due = now + next_look_s(self._state, policy, now=now)
-        self._show(judged(self._scanned, self._state))
+        self._show(offered_inventory(self._scanned, self._state))
 
     def _remember(self, state: HealthState) -> None:
         self._state = state
@@ -145,7 +150,10 @@ class NodeDevices:
 
     def _show(self, by_health: Inventory) -> None:
         """Publish it without what a MIG change withholds; subscribers are called before this returns."""
-        before, usable = self._board.inventory.value, withheld(by_health, self._board.withheld.value)
+        before, usable = (
+            self._board.inventory.value,
+            without_devices_in_change(by_health, self._board.withheld.value),
+        )
         if before != usable:
             self._report(before or Inventory(), usable)
         self._board.inventory.publish(usable)
@@ -187,7 +195,9 @@ class DeviceMemory:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
-                self._state = recalled(parsed_json(payload), epoch=self._epoch, now=self._clock.monotonic())
+                self._state = health_from_json(
+                    parsed_json(payload), epoch=self._epoch, now=self._clock.monotonic()
+                )
         except (HardwareError, ValueError) as error:
             _LOG.warning("device health not usable: node=%s error=%s", self._node, error)
             self._events.post("Warning", "DeviceHealthForgotten", f"every device counts as new: {error}")
@@ -210,7 +220,7 @@ class DeviceMemory:
     async def _save(self) -> bool:
         """Whether the state is on disk."""
         self._news.clear()
-        payload = json.dumps(remembered(self._state, epoch=self._epoch)).encode()
+        payload = json.dumps(health_json(self._state, epoch=self._epoch)).encode()
         if payload == self._saved:
             return True
         try:

@@ -13,7 +13,7 @@ from tonnage.agent.board import Fact, NodeBoard, Topic
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.node_labels import PublishedLabels
-from tonnage.decide.node.mig.wanted_layout import MigWish
+from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.model.devices.inventory import Inventory, Sample
 from tonnage.model.devices.mps import MpsState

@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
-from tonnage.decide.node.mps.checkpoint import recalled, remembered
+from tonnage.decide.node.mps.checkpoint import daemons_from_json, daemons_json
 from tonnage.decide.node.mps.daemons import daemons_of
 from tonnage.decide.node.mps.steps import (
     DaemonState,
@@ -283,7 +283,7 @@ class NodeMps:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
-                self._used, left = True, recalled(parsed_json(payload))
+                self._used, left = True, daemons_from_json(parsed_json(payload))
         except (HardwareError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
         self._standing = {daemon.resource: DaemonState(daemon) for daemon in left}
@@ -300,7 +300,9 @@ class NodeMps:
     async def _save(self) -> None:
         """Raises HardwareError: it is not on disk."""
         async with self._saving:
-            payload = json.dumps(remembered(standing.daemon for standing in self._standing.values())).encode()
+            payload = json.dumps(
+                daemons_json(standing.daemon for standing in self._standing.values())
+            ).encode()
             if payload != self._saved:
                 await self._performer.perform(SaveCheckpoint(CHECKPOINT, payload))
                 self._saved = payload

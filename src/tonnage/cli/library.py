@@ -24,7 +24,7 @@ _MOST_FILES: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLab:
+class LabFolder:
     """A lab and the folder that its commands run in."""
 
     lab: Lab
@@ -53,7 +53,7 @@ def scenario_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in scenarios_folder().glob("*.yaml")))
 
 
-def load_lab(name: str) -> FoundLab:
+def load_lab(name: str) -> LabFolder:
     """A lab by name, by folder or by its file.
 
     Raises:
@@ -68,7 +68,7 @@ def load_lab(name: str) -> FoundLab:
         if not path.is_file():
             raise _unknown("lab", name, lab_names(), "tonnage lab list")
     folder = path.parent.resolve()
-    return FoundLab(parse_lab(read_text(path), source=str(path), files=_files_in(folder)), folder)
+    return LabFolder(parse_lab(read_text(path), source=str(path), files=_files_in(folder)), folder)
 
 
 def _files_in(folder: Path) -> set[str]:

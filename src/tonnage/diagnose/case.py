@@ -9,7 +9,7 @@ from typing import Protocol
 from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision
 from tonnage.decide.kubernetes.view import ClusterView
-from tonnage.diagnose.notable_nodes import Remarkable
+from tonnage.diagnose.notable_nodes import NotableNodes
 from tonnage.model.kubernetes.cluster import Manifest, Pod
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import NodeClass
@@ -27,7 +27,7 @@ class Case:
     """The pod with what it asks of another scheduler, which hides that from the default one's rules."""
     candidates: tuple[str, ...] = ()
     """The nodes of which the scheduler may take any, where scores decide."""
-    remarkable: Remarkable = field(default_factory=Remarkable)
+    remarkable: NotableNodes = field(default_factory=NotableNodes)
     """Nodes that rules ask about."""
 
 

@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, s
 from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose.explain.nodes.state import at_work
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts, classed, each_alone
-from tonnage.diagnose.notable_nodes import Remarkable, remarkable_of
+from tonnage.diagnose.notable_nodes import NotableNodes, notable_nodes_of
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.names import PRODUCT_LABEL
@@ -29,7 +29,7 @@ class Ground:
     """What many questions about one cluster share."""
 
     view: ClusterView
-    remarkable: Remarkable
+    remarkable: NotableNodes
     engine: FleetEngine | None = None
 
     def decide(
@@ -68,13 +68,13 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
     """
     view = view_of(snapshot, version=version)
     if len(view.nodes) < large:
-        return Ground(view, remarkable_of(view))
+        return Ground(view, notable_nodes_of(view))
     try:
         from tonnage.decide.kubernetes.scheduler.fleet.engine import engine_of
     except ModuleNotFoundError:  # the agent's image leaves it out
-        return Ground(view, remarkable_of(view))
+        return Ground(view, notable_nodes_of(view))
     return Ground(
-        view, remarkable_of(view), engine_of(view, marks_of(view), _states_of(view), (PRODUCT_LABEL,))
+        view, notable_nodes_of(view), engine_of(view, marks_of(view), _states_of(view), (PRODUCT_LABEL,))
     )
 
 

@@ -12,7 +12,7 @@ MIG_STATE: Final = "nvidia.com/mig.config.state"
 
 
 @dataclass(frozen=True, slots=True)
-class Remarkable:
+class NotableNodes:
     """Names of nodes, each in the order of the view.
 
     `complaining`: the agent reports problems; `strict`: of a shared resource a container may have one;
@@ -25,11 +25,11 @@ class Remarkable:
     ill: tuple[str, ...] = ()
 
 
-def remarkable_of(view: ClusterView) -> Remarkable:
+def notable_nodes_of(view: ClusterView) -> NotableNodes:
     """Found by looking at every node once."""
     statuses = view.snapshot.gpu
     nodes = {name: node.node for name, node in view.nodes.items()}
-    return Remarkable(
+    return NotableNodes(
         tuple(name for name in nodes if name in statuses and statuses[name].problems),
         tuple(name for name in nodes if name in statuses and statuses[name].single_requests),
         tuple(name for name, node in nodes.items() if node.labels.get(MIG_STATE) == "failed"),

@@ -18,7 +18,6 @@ ANY = frozenset[str]()
 WHOLE = Job(4000, 0, 1, 1000)
 HALF = Job(4000, 0, 1, 500)
 FOUR = Job(8000, 0, 4, 1000)
-CPU_ONLY = Job(4000, 0, 0, 0)
 
 
 def machines(random: Random, count: int) -> list[TraceMachine]:

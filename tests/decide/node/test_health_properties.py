@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.decide.node.health.checkpoint import recalled, remembered
-from tonnage.decide.node.health.device_health import curable, judged, looked, next_look_s, wait_s
+from tonnage.decide.node.health.checkpoint import health_from_json, health_json
+from tonnage.decide.node.health.device_health import (
+    curable,
+    next_look_s,
+    offered_inventory,
+    state_after_scan,
+    wait_s,
+)
 from tonnage.decide.node.health.faults import MOST, HealthState
-from tonnage.decide.node.health.xids import classes_of, struck
+from tonnage.decide.node.health.xids import classes_of, state_after_event
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import SEVERITY, FaultClass, HealthPolicy, Signal
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, RawEvent, RawEventKind, Vitals
@@ -76,15 +82,15 @@ def lived(happened: list[Any]) -> tuple[HealthState, Inventory, float]:
                 incarnation = what
             case (uuid, code):
                 event = RawEvent(RawEventKind.XID, uuid, code)
-                state = struck(state, event, inventory(facts, incarnation), POLICY, now=now)
-        state = looked(state, inventory(facts, incarnation), POLICY, now=now)
+                state = state_after_event(state, event, inventory(facts, incarnation), POLICY, now=now)
+        state = state_after_scan(state, inventory(facts, incarnation), POLICY, now=now)
     return state, inventory(facts, incarnation), now
 
 
 @given(steps)
 def test_nothing_unreadable_is_offered_and_no_part_of_what_is_not(happened: list[Any]) -> None:
     state, scanned, _ = lived(happened)
-    shown = judged(scanned, state)
+    shown = offered_inventory(scanned, state)
     assert [device.uuid for device in shown.devices] == [device.uuid for device in scanned.devices]
     for device, raw in zip(shown.devices, scanned.devices, strict=True):
         assert raw.healthy or not device.healthy
@@ -102,7 +108,7 @@ def test_nobody_is_withheld_for_anothers_fault(happened: list[Any]) -> None:
         if not (isinstance(what, tuple) and what[0] == "c")
     ]
     state, scanned, _ = lived(others)
-    assert all(device.healthy for device in judged(scanned, state).devices if device.uuid == "c")
+    assert all(device.healthy for device in offered_inventory(scanned, state).devices if device.uuid == "c")
 
 
 @given(steps)
@@ -113,31 +119,31 @@ def test_every_curable_device_that_does_well_comes_back_and_no_other(happened: l
     )
     for _ in range(2):
         longest = max((wait_s(fault, POLICY) for fault in state.faults), default=0.0)
-        state = looked(state, well, POLICY, now=now)
+        state = state_after_scan(state, well, POLICY, now=now)
         now += longest + 1
-        state = looked(state, well, POLICY, now=now)
+        state = state_after_scan(state, well, POLICY, now=now)
     assert not any(curable(fault) for fault in state.faults)
     left = {fault.device for fault in state.faults}
-    assert {device.uuid for device in judged(well, state).devices if not device.healthy} == left
+    assert {device.uuid for device in offered_inventory(well, state).devices if not device.healthy} == left
 
 
 @given(steps)
 def test_a_boot_leaves_only_what_asks_for_another_device(happened: list[Any]) -> None:
     state, _, now = lived(happened)
     well = inventory({uuid: (True, Vitals(uuid)) for uuid in UUIDS}, "boot-9")
-    state = looked(state, well, POLICY, now=now)
+    state = state_after_scan(state, well, POLICY, now=now)
     assert all(fault.needs is FaultClass.REPLACE for fault in state.faults)
 
 
 @given(steps, st.floats(0, 80_000.0))
 def test_a_restart_of_the_agent_makes_nothing_healthy(happened: list[Any], asleep_s: float) -> None:
     state, scanned, now = lived(happened)
-    memory = json.loads(json.dumps(remembered(state, epoch=EPOCH - now)))
-    back = recalled(memory, epoch=EPOCH + asleep_s - 5.0, now=5.0)
-    assert judged(scanned, back) == judged(scanned, replace(state, faults=tuple(
+    memory = json.loads(json.dumps(health_json(state, epoch=EPOCH - now)))
+    back = health_from_json(memory, epoch=EPOCH + asleep_s - 5.0, now=5.0)
+    assert offered_inventory(scanned, back) == offered_inventory(scanned, replace(state, faults=tuple(
         replace(fault, well_since=None) for fault in state.faults)))  # fmt: skip
-    again = looked(back, scanned, POLICY, now=5.0)
-    before = looked(state, scanned, POLICY, now=now)
+    again = state_after_scan(back, scanned, POLICY, now=5.0)
+    before = state_after_scan(state, scanned, POLICY, now=now)
     present = {device.uuid for device in scanned.devices}
     unhealthy = {fault.subject for fault in before.faults if fault.device in present}
     assert unhealthy <= {fault.subject for fault in again.faults}
@@ -146,17 +152,17 @@ def test_a_restart_of_the_agent_makes_nothing_healthy(happened: list[Any], aslee
 @given(steps)
 def test_what_is_remembered_is_recalled(happened: list[Any]) -> None:
     state, _, now = lived(happened)
-    memory = remembered(state, epoch=EPOCH)
-    assert remembered(recalled(memory, epoch=EPOCH, now=now), epoch=EPOCH) == memory
+    memory = health_json(state, epoch=EPOCH)
+    assert health_json(health_from_json(memory, epoch=EPOCH, now=now), epoch=EPOCH) == memory
     assert len(json.dumps(memory)) < 1 << 20
 
 
 @given(steps)
 def test_looking_again_at_once_changes_nothing_that_is_kept(happened: list[Any]) -> None:
     state, scanned, now = lived([*happened, (0.0, "boot-3")])
-    again = looked(state, scanned, POLICY, now=now)
-    assert judged(scanned, again) == judged(scanned, state)
-    assert remembered(again, epoch=0.0) == remembered(state, epoch=0.0)
+    again = state_after_scan(state, scanned, POLICY, now=now)
+    assert offered_inventory(scanned, again) == offered_inventory(scanned, state)
+    assert health_json(again, epoch=0.0) == health_json(state, epoch=0.0)
     assert 1 <= next_look_s(again, POLICY, now=now) <= 10
 
 
@@ -166,8 +172,8 @@ def test_memory_is_bounded() -> None:
     for number in range(given):
         uuid = f"GPU-{number}"
         one = Inventory((Device(uuid, 0, "x", 1),), vitals=(Vitals(uuid, uncorrected_errors=0),))
-        state = struck(state, RawEvent(RawEventKind.XID, uuid, 81), one, POLICY, now=float(number))
-        state = looked(state, one, POLICY, now=float(number))
+        state = state_after_event(state, RawEvent(RawEventKind.XID, uuid, 81), one, POLICY, now=float(number))
+        state = state_after_scan(state, one, POLICY, now=float(number))
     assert max(map(len, (state.faults, state.sightings, state.baselines))) <= MOST
     assert state.faults[-1].device == f"GPU-{given - 1}"
 
@@ -185,12 +191,12 @@ def test_memory_is_bounded() -> None:
 )
 def test_a_memory_that_is_none_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        recalled(value, epoch=0.0, now=0.0)
+        health_from_json(value, epoch=0.0, now=0.0)
 
 
 def test_a_later_version_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown version"):
-        recalled({**remembered(HealthState(), epoch=0.0), "version": 2}, epoch=0.0, now=0.0)
+        health_from_json({**health_json(HealthState(), epoch=0.0), "version": 2}, epoch=0.0, now=0.0)
 
 
 @given(codes, st.sets(st.sampled_from(Signal)), st.booleans())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.watched_node import DAY_S, POLICY, Node, mig, xid
-from tonnage.decide.node.health.device_health import CALM_S, judged, next_look_s, unreadable
+from tonnage.decide.node.health.device_health import CALM_S, next_look_s, offered_inventory, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
 from tonnage.model.devices.health import HealthPolicy, RecoveryAction, Signal
 from tonnage.model.devices.inventory import Device, Vitals
@@ -336,4 +336,4 @@ def test_looks_are_frequent_only_while_something_may_change(node: Node) -> None:
 
 
 def test_what_is_offered_carries_no_vitals(node: Node) -> None:
-    assert judged(node.scanned, node.state).vitals == ()
+    assert offered_inventory(node.scanned, node.state).vitals == ()

@@ -86,9 +86,6 @@ def test_what_was_not_begun_touches_no_gpu_and_what_goes_back_never_goes_forward
         assert not {*TRANSITIONS[stage].values()} & {Stage.FORWARD, Stage.RESTART, Stage.APPLIED}
 
 
-USED = "a restart of the node may help, but its GPUs are used by"
-
-
 def change(**fields: object) -> MigChange:
     return MigChange(**({"config": "mine", "goal": (), "before": (), "kept": {}, "begun": True} | fields))  # type: ignore[arg-type]
 

@@ -13,7 +13,7 @@ from tonnage.decide.node.access import access_to
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.inject import inject
-from tonnage.decide.node.mps.checkpoint import recalled, remembered
+from tonnage.decide.node.mps.checkpoint import daemons_from_json, daemons_json
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.mps.steps import (
     FORGIVEN_S,
@@ -301,7 +301,7 @@ def test_no_resource_has_two_steps_at_a_time_and_no_device_two_daemons(
 
 @given(st.lists(made, max_size=3))
 def test_what_is_remembered_is_recalled(found: list[MpsDaemon]) -> None:
-    assert recalled(remembered(found)) == tuple(found)
+    assert daemons_from_json(daemons_json(found)) == tuple(found)
 
 
 @pytest.mark.parametrize(
@@ -309,4 +309,4 @@ def test_what_is_remembered_is_recalled(found: list[MpsDaemon]) -> None:
 )
 def test_a_damaged_memory_is_an_error(damaged: Any) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
-        recalled(damaged)
+        daemons_from_json(damaged)

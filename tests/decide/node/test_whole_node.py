@@ -15,10 +15,10 @@ from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.health.checkpoint import recalled, remembered
-from tonnage.decide.node.health.device_health import judged, looked, unreadable
+from tonnage.decide.node.health.checkpoint import health_from_json, health_json
+from tonnage.decide.node.health.device_health import offered_inventory, state_after_scan, unreadable
 from tonnage.decide.node.health.faults import HealthState, interrupted
-from tonnage.decide.node.health.xids import classes_of, struck
+from tonnage.decide.node.health.xids import classes_of, state_after_event
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.ledger import Evidence, Ledger, gather, holds_of, settle
 from tonnage.decide.node.preference.prefer import prefer
@@ -104,8 +104,8 @@ class WholeNode(RuleBasedStateMachine):
     def look(self, seconds: float = 0.0) -> None:
         self.now += seconds
         if self.readable:
-            self.health = looked(self.health, self.scanned(), POLICY, now=self.now)
-            self.offered = judged(self.scanned(), self.health)
+            self.health = state_after_scan(self.health, self.scanned(), POLICY, now=self.now)
+            self.offered = offered_inventory(self.scanned(), self.health)
         else:
             self.health = interrupted(self.health)
             self.offered = unreadable(self.offered, "the driver does not answer")
@@ -119,7 +119,7 @@ class WholeNode(RuleBasedStateMachine):
     @rule(uuid=UUIDS, code=st.sampled_from(XIDS), part=st.sampled_from([None, 1, 2, 9]))
     def strike(self, uuid: str, code: int, part: int | None) -> None:
         event = RawEvent(RawEventKind.XID, uuid, code, part, part and 0)
-        self.health = struck(self.health, event, self.scanned(), POLICY, now=self.now)
+        self.health = state_after_event(self.health, event, self.scanned(), POLICY, now=self.now)
         if not all(each.harmless for each in classes_of(code, POLICY)):
             self.hurt.add(uuid)
         self.look()
@@ -155,8 +155,8 @@ class WholeNode(RuleBasedStateMachine):
 
     @rule()
     def the_agent_restarts(self) -> None:
-        memory = json.loads(json.dumps(remembered(self.health, epoch=1e9)))
-        self.health = recalled(memory, epoch=1e9, now=self.now)
+        memory = json.loads(json.dumps(health_json(self.health, epoch=1e9)))
+        self.health = health_from_json(memory, epoch=1e9, now=self.now)
         self.ledger = ledger_of(ledger_bytes(self.ledger, str(self.boot)), str(self.boot), self.now)
         self.evidence, self.order = Evidence(), 1
         self.ask_kubelet(answers=False)

@@ -103,7 +103,6 @@ def _crd() -> JsonObject:
     }
 
 
-_MAP_ADDRESS = ResourcePath(("", "v1", "configmaps"), "default", "there")
 _PODS = ResourcePath(("", "v1", "configmaps"), "default")
 _EVICTION: JsonObject = {"metadata": {"name": "p", "namespace": "default"}}
 _TARGET: JsonObject = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}

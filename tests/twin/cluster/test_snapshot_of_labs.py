@@ -24,7 +24,7 @@ from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.adapters.snapshots.live import read_live
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
+from tonnage.cli.library import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.lint.world import read_pod, shapes
 from tonnage.cli.up.programs import node_programs
 from tonnage.diagnose.cluster_view import ground_of
@@ -76,7 +76,7 @@ async def _offers(fleet: Fleet, gpus: int) -> bool:
     return sum(offered) >= gpus and len([n for n in offered if n]) == len(published)
 
 
-def documents_of(lab: FoundLab) -> list[JsonObject]:
+def documents_of(lab: LabFolder) -> list[JsonObject]:
     """Every object of the lab's manifests, each once."""
     files = {file for step in lab.lab.steps for file in manifest_files(step.command)}
     texts = [(lab.folder / file).read_text() for file in sorted(files)]

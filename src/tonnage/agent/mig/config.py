@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.state import places
 from tonnage.agent.world import AgentWorld
-from tonnage.decide.node.mig.wanted_layout import MigWish, host_work_forbidden, unusable, wish_for
+from tonnage.decide.node.mig.desired_layout import MigWish, host_work_forbidden, unusable, wish_for
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import ApiError, ClusterError, ConfigError

@@ -22,6 +22,7 @@ from tonnage.agent.mig.steps import MigSteps, StepsEnd
 from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import MigChange, change_to
+from tonnage.decide.node.mig.desired_layout import MigWish, goals_of, remark_on
 from tonnage.decide.node.mig.steps import next_step
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
@@ -33,7 +34,6 @@ from tonnage.decide.node.mig.transitions import (
     stage_of,
 )
 from tonnage.decide.node.mig.users import in_the_way
-from tonnage.decide.node.mig.wanted_layout import MigWish, goals_of, remark_on
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem

@@ -23,7 +23,7 @@ from tonnage.cli.lab.report import (
 )
 from tonnage.cli.lab.runner import RunListener, run_lab
 from tonnage.cli.lab.servers import lab_servers
-from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
+from tonnage.cli.library import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.options import Common, common_options, complete_lab, examples
 from tonnage.cli.output import emit, line, say, shell_word
 from tonnage.cli.state import StateFolder
@@ -127,7 +127,7 @@ def _until_signalled(lab: Coroutine[None, None, int]) -> int:
         return 128 + received[0] if received else INTERRUPTED
 
 
-async def _on_its_own(lab_folder: FoundLab, common: Common, *, keep: bool) -> int:
+async def _on_its_own(lab_folder: LabFolder, common: Common, *, keep: bool) -> int:
     """Start a cluster for this lab alone, and end it afterwards."""
     import tempfile
 
@@ -144,7 +144,7 @@ async def _on_its_own(lab_folder: FoundLab, common: Common, *, keep: bool) -> in
 
 
 async def run_on(
-    lab_folder: FoundLab, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True
+    lab_folder: LabFolder, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True
 ) -> int:
     """Run the lab against a cluster, telling how it goes; returns the exit status. `own`: of Tonnage's."""
     from tonnage.adapters.clock import SystemClock

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from tonnage.cli.library import FoundLab, read_text
+from tonnage.cli.library import LabFolder, read_text
 from tonnage.cli.output import lines, say
 from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import LabStep
@@ -19,7 +19,7 @@ from tonnage.model.errors import ConfigError, Problem
 _MOST_OBJECTS: Final = 10
 
 
-def agreed(lab_folder: FoundLab, cluster: str, *, yes: bool) -> bool:
+def agreed(lab_folder: LabFolder, cluster: str, *, yes: bool) -> bool:
     """Whether the lab may run on this cluster: it changes nothing there, or somebody said yes.
 
     Raises:
@@ -44,7 +44,7 @@ def agreed(lab_folder: FoundLab, cluster: str, *, yes: bool) -> bool:
     return click.confirm("Run it there?", err=True)
 
 
-def changes_of(lab_folder: FoundLab) -> Iterator[str]:
+def changes_of(lab_folder: LabFolder) -> Iterator[str]:
     """A line for each command that changes the cluster, and one for what is in each file that it applies."""
     for part, steps in (("step", lab_folder.lab.steps), ("clean-up", lab_folder.lab.cleanup)):
         for number, step in enumerate(steps, start=1):

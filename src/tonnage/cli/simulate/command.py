@@ -1,4 +1,4 @@
-"""`tonnage simulate`: what would be with other nodes or other workloads; and traces, in `simulate_trace`."""
+"""`tonnage simulate`: what would be with other nodes or workloads; traces are in `cli.simulate.trace`."""
 
 from __future__ import annotations
 

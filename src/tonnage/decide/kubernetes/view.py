@@ -34,7 +34,7 @@ class NodeView:
     """A node, the pods that hold something on it, and the sums of what they ask.
 
     `amounts`: what each of the pods asks, in their order. `asking`: how many of them ask for a resource.
-    `least_priority`: of its pods; None when it has none. `shy`: those that want to be away from others.
+    `least_priority`: of its pods; None when it has none. `anti_affinity_pods`: those that require it.
     """
 
     node: Node
@@ -45,7 +45,7 @@ class NodeView:
     scored_memory: int = 0
     asking: Requests = field(default_factory=dict)
     least_priority: int | None = None
-    shy: tuple[Pod, ...] = ()
+    anti_affinity_pods: tuple[Pod, ...] = ()
     by_pod: bool = False
     """How pods count that are being resized (`pod_requests`)."""
     origin: NodeView | None = None
@@ -80,7 +80,7 @@ class NodeView:
             memory,
             asking,
             least,
-            (*self.shy, *(pod for pod in more if pod.affinity.anti)),
+            (*self.anti_affinity_pods, *(pod for pod in more if pod.affinity.anti)),
             self.by_pod,
             self.origin,
         )
@@ -132,7 +132,7 @@ class ClusterView:
     nominated: Mapping[str, tuple[Pod, ...]]
     snapshot: Snapshot
     profile: SchedulerRelease
-    shy: bool = True
+    has_anti_affinity: bool = True
     """Whether some pod may want to be away from others."""
     allocator: Allocator = field(default_factory=lambda: Allocator(supply_of((), (), (), gates_of(35))))
     """Devices for resource claims."""
@@ -146,7 +146,11 @@ class ClusterView:
 
     def with_node(self, node: NodeView) -> ClusterView:
         """The same cluster with one node replaced."""
-        return replace(self, nodes=_Replaced.over(self.nodes, node), shy=self.shy or bool(node.shy))
+        return replace(
+            self,
+            nodes=_Replaced.over(self.nodes, node),
+            has_anti_affinity=self.has_anti_affinity or bool(node.anti_affinity_pods),
+        )
 
     def settings(self, pod: Pod) -> SchedulerProfile:
         """The profile of the scheduler that places the pod; the default one where none is known."""
@@ -202,10 +206,16 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> ClusterView:
     by_pod = profile.resizes_by_pod
     ask = _asked_once(by_pod=by_pod)
     views = {node.name: NodeView(node, by_pod=by_pod).plus(by_node[node.name], ask) for node in nodes}
-    shy = any(node.shy for node in views.values())
+    has_anti_affinity = any(node.anti_affinity_pods for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}
     return ClusterView(
-        views, waiting, snapshot, profile, shy, allocator_of(snapshot, profile), asking_order(nodes)
+        views,
+        waiting,
+        snapshot,
+        profile,
+        has_anti_affinity,
+        allocator_of(snapshot, profile),
+        asking_order(nodes),
     )
 
 

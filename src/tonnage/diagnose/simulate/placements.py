@@ -56,7 +56,7 @@ class Scene:
     """Some pod wants to be away from others, so that labels tell pods apart."""
 
     def __post_init__(self) -> None:
-        self.shunned = self.view.shy
+        self.shunned = self.view.has_anti_affinity
 
     def place(self, pod: Pod) -> Placed:
         """Put a pod where the scheduler would, if anywhere."""
@@ -105,8 +105,8 @@ class Scene:
         for name, pods in self.come.items():
             self.nodes[name] = self.nodes[name].plus(replace(pod, node_name=name) for pod in pods)
         self.come.clear()
-        shy = any(node.shy for node in self.nodes.values())
-        self.view = replace(self.view, nodes=self.nodes, shy=shy)
+        has_anti_affinity = any(node.anti_affinity_pods for node in self.nodes.values())
+        self.view = replace(self.view, nodes=self.nodes, has_anti_affinity=has_anti_affinity)
         return self.view
 
     def _on_columns(self, pod: Pod) -> bool:
@@ -189,7 +189,9 @@ def scene_of(fork: Fork) -> Scene:
     if fork.nodes:
         gpu = {name: status for name, status in gpu.items() if name not in fork.nodes}
     snapshot = replace(snapshot, nodes=tuple(n.node for n in nodes.values()), gpu=gpu)
-    view = ClusterView(nodes, {}, snapshot, base.profile, any(n.shy for n in nodes.values()), allocator)
+    view = ClusterView(
+        nodes, {}, snapshot, base.profile, any(n.anti_affinity_pods for n in nodes.values()), allocator
+    )
     return Scene(view, nodes, fleet_of(view), _least(nodes.values()))
 
 

@@ -31,7 +31,9 @@ def reasons_of(
     opening = tuple(uncordon(ground.view.nodes[name]).action for name in closed if name in ground.view.nodes)
     groups: dict[Hashable, list[WaitingPod]] = {}
     for candidate in candidates:
-        groups.setdefault(group_of(candidate.pod, shunned=ground.view.shy), []).append(candidate)
+        groups.setdefault(group_of(candidate.pod, shunned=ground.view.has_anti_affinity), []).append(
+            candidate
+        )
     by_key: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
     ordered = sorted(groups.values(), key=len, reverse=True)
     for members in ordered[:MOST_ASKED]:

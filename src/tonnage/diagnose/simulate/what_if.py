@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose.cluster_view import LARGE, Ground, marks_of
 from tonnage.diagnose.missing_kinds import OF_CLAIMS
-from tonnage.diagnose.notable_nodes import remarkable_of
+from tonnage.diagnose.notable_nodes import notable_nodes_of
 from tonnage.diagnose.simulate.changed_cluster import (
     DisplacementCause,
     Fork,
@@ -112,7 +112,7 @@ def _closed(fork: Fork, alternative: Alternative) -> frozenset[str]:
 def _ground(scene: Scene) -> Ground:
     view = scene.settled()
     engine = scene.engine(marks_of(view)) if len(view.nodes) >= LARGE else None
-    return Ground(view, remarkable_of(view), engine)
+    return Ground(view, notable_nodes_of(view), engine)
 
 
 def _coded(fate: Fate, codes: Mapping[str, str]) -> Fate:

@@ -38,8 +38,6 @@ def said(
 ENDED = {"name": "c", "state": {"terminated": {"exitCode": 1}}}
 RUNS = {"name": "c", "state": {"running": {}}}
 BACK = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
-NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-ONE_PER_FAMILY = "may specify no more than one IP for each IP family"
 
 
 def test_what_a_writer_leaves_out_of_a_pods_status_stays_and_gated_fields_go() -> None:

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.kubelet.device_admission import (
     Admission,
     ContainerNeed,
     DeviceAdmissionFailure,
-    Let,
+    DeviceAdmitted,
     Supplies,
     Undecided,
     admission,
@@ -124,26 +124,29 @@ def test_gpus_and_cpus_must_find_the_same_numa_node() -> None:
     """KUB-3: two GPUs fit a node, eight CPUs too, but of eight on each node reserved ones are gone."""
     need = ContainerNeed("c", {"gpu": 2}, cpus=8)
     whole = admitted(spread_cpus(16, 2), need)
-    assert isinstance(whole, Let)
+    assert isinstance(whole, DeviceAdmitted)
     one = admitted(spread_cpus(16, 2, reserved=2), need)
-    assert isinstance(one, Let)
+    assert isinstance(one, DeviceAdmitted)
     assert one.ids["c", "gpu"] == frozenset("cd")
     refused = admitted(spread_cpus(16, 2, reserved=10), need)
     assert isinstance(refused, DeviceAdmissionFailure)
     assert refused.reason == "TopologyAffinityError"
-    assert isinstance(admitted(None, need), Let)
+    assert isinstance(admitted(None, need), DeviceAdmitted)
 
 
 def test_a_scope_of_the_pod_counts_cpus_together_too() -> None:
     needs = [ContainerNeed("a", {"gpu": 1}, cpus=6), ContainerNeed("b", {"gpu": 1}, cpus=6)]
     supplies = Supplies({"gpu": GPUS}, spread_cpus(16, 2))
-    for scope, kind in ((TopologyScope.CONTAINER, Let), (TopologyScope.POD, DeviceAdmissionFailure)):
+    for scope, kind in (
+        (TopologyScope.CONTAINER, DeviceAdmitted),
+        (TopologyScope.POD, DeviceAdmissionFailure),
+    ):
         assert isinstance(admission(NumaTopology(2, SINGLE, scope=scope), needs, supplies), kind)
 
 
 def test_memory_that_no_single_node_has_refuses_the_container() -> None:
     cells = {node: MemoryCell({"memory": 8}, {"memory": 8}) for node in range(2)}
-    for size, kind in ((8, Let), (9, DeviceAdmissionFailure)):
+    for size, kind in ((8, DeviceAdmitted), (9, DeviceAdmissionFailure)):
         need = ContainerNeed("c", {"gpu": 2}, memory={"memory": size})
         supplies = Supplies({"gpu": GPUS}, None, cells)
         assert isinstance(admission(NumaTopology(2, SINGLE), [need], supplies), kind)
@@ -180,7 +183,7 @@ def test_the_cpu_managers_refusals_are_in_its_words(
 
 def test_cpus_of_a_finished_init_container_are_the_next_ones() -> None:
     needs = [ContainerNeed("i", {}, reusable_after=True, cpus=4), ContainerNeed("c", {}, cpus=4)]
-    assert isinstance(admitted(spread_cpus(4, 1), *needs), Let)
+    assert isinstance(admitted(spread_cpus(4, 1), *needs), DeviceAdmitted)
     more = ContainerNeed("d", {}, cpus=1)
     assert isinstance(admitted(spread_cpus(4, 1), *needs, more), DeviceAdmissionFailure)
 

@@ -17,7 +17,7 @@ import pytest
 from tonnage.decide.kubernetes.kubelet.device_admission import (
     ContainerNeed,
     DeviceAdmissionFailure,
-    Let,
+    DeviceAdmitted,
     Supplies,
     Undecided,
     admission,
@@ -236,7 +236,7 @@ def test_admission_is_that_of_the_plain_statement(start: int) -> None:
         assert got[0] == expected[0], (number, found, expected)
         assert got[1].startswith(expected[1]), (number, found, expected)
         seen[got[0] or f"let by {policy}"] += 1
-        if isinstance(found, Let):
+        if isinstance(found, DeviceAdmitted):
             for need in needs:
                 for name, count in need.resources.items():
                     assert len(found.ids[need.name, name]) == count

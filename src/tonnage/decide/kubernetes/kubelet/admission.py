@@ -1,6 +1,6 @@
 """What a node's kubelet would say of a pod that the scheduler puts there, as far as its NodeGPUStatus tells.
 
-It is asked only where all that it goes by is known; else the answer is `Untold`, with what is missing.
+It is asked only where all that it goes by is known; else the answer is `KubeletUnknown`, and what is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.kubelet.device_admission import (
     Admission,
     ContainerNeed,
     DeviceAdmissionFailure,
-    Let,
+    DeviceAdmitted,
     Supplies,
     Undecided,
     admission,
@@ -39,7 +39,7 @@ _STRICT_NAMES: Final = frozenset(policy.value for policy in _STRICT)
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class KubeletUnknown:
     """Why the kubelet cannot be asked."""
 
     why: str
@@ -65,7 +65,7 @@ class NotAligned:
     """Healthy devices of the NUMA node that has the most of a resource, by resource."""
 
 
-KubeletAnswer: TypeAlias = Aligned | NotAligned | Untold
+KubeletAnswer: TypeAlias = Aligned | NotAligned | KubeletUnknown
 
 
 def needs_of(pod: Pod) -> tuple[ContainerNeed, ...]:
@@ -93,23 +93,23 @@ def ask_kubelet(pod: Pod, node: NodeView, status: GpuStatus | None) -> KubeletAn
     if not needs_of(pod):
         return Aligned()
     if status is None:
-        return Untold("it has no NodeGPUStatus")
+        return KubeletUnknown("it has no NodeGPUStatus")
     policies = status.software.policies
     try:
         policy = TopologyPolicy(policies.topology_manager)
     except ValueError:
-        return Untold(f"its topology manager policy is not known{_because(policies)}")
+        return KubeletUnknown(f"its topology manager policy is not known{_because(policies)}")
     if policy not in _STRICT:
         return Aligned()
     supply = devices_of(status, node)
-    if isinstance(supply, Untold):
+    if isinstance(supply, KubeletUnknown):
         return supply
     mask = 0
     for devices in supply.values():
         for numa in devices.numa.values():
             mask |= numa
     if len(nodes_of(mask)) > _MOST_NUMA_NODES:
-        return Untold(f"its devices are on more than {_MOST_NUMA_NODES} NUMA nodes")
+        return KubeletUnknown(f"its devices are on more than {_MOST_NUMA_NODES} NUMA nodes")
     return _judged(pod, policy, policies, supply, mask)
 
 
@@ -125,7 +125,7 @@ def mark_of(status: GpuStatus | None, node: NodeView) -> object:
         policies.memory_manager,
     )
     supply = devices_of(status, node)
-    if isinstance(supply, Untold):
+    if isinstance(supply, KubeletUnknown):
         return policy_names, None
     return policy_names, tuple(
         (
@@ -159,8 +159,8 @@ def _judged(
         scoped = replace(topology, scope=scope)
         verdict: Admission = admission(scoped, needs, Supplies(supply))
         if isinstance(verdict, Undecided):
-            answers.append(Untold(verdict.why))
-        elif isinstance(verdict, Let) or verdict.reason != "TopologyAffinityError":
+            answers.append(KubeletUnknown(verdict.why))
+        elif isinstance(verdict, DeviceAdmitted) or verdict.reason != "TopologyAffinityError":
             answers.append(Aligned(_unasked(pod, policies)))
         else:
             lasting = isinstance(admission(scoped, needs, Supplies(idle)), DeviceAdmissionFailure)
@@ -168,13 +168,13 @@ def _judged(
                 NotAligned(policy, scope, layout_of(supply, needs), lasting, _most_of(supply, needs))
             )
     if not answers:
-        return Untold(f"its topology manager scope is {policies.topology_scope}, which is none")
+        return KubeletUnknown(f"its topology manager scope is {policies.topology_scope}, which is none")
     if len({type(answer) for answer in answers}) > 1:
-        return Untold("its topology manager scope is not known, and decides")
+        return KubeletUnknown("its topology manager scope is not known, and decides")
     return answers[0]
 
 
-def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | Untold:
+def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | KubeletUnknown:
     """The devices of each resource as kubelet has them, held by the node's pods; or what does not agree."""
     numa: dict[str, dict[str, int]] = {}
     ill: dict[str, set[str]] = {}
@@ -192,7 +192,9 @@ def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | Untold
         for pod, amounts in zip(node.pods, node.amounts, strict=True):
             pod_ids = held.get((pod.namespace, pod.name, resource), set())
             if len(pod_ids) < amounts.get(resource, 0):
-                return Untold(f"its NodeGPUStatus does not name all devices of {pod.namespace}/{pod.name}")
+                return KubeletUnknown(
+                    f"its NodeGPUStatus does not name all devices of {pod.namespace}/{pod.name}"
+                )
             allocated |= pod_ids
         healthy_ids = frozenset(ids_of) - ill.get(resource, set())
         offered = node.node.allocatable.get(resource, 0)
@@ -200,7 +202,7 @@ def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | Untold
             message = (
                 f"its NodeGPUStatus names {len(healthy_ids)} healthy {resource}, the node offers {offered}"
             )
-            return Untold(message)
+            return KubeletUnknown(message)
         by_resource[resource] = Devices(resource, ids_of, healthy_ids, frozenset(allocated))
     return by_resource
 

@@ -64,7 +64,7 @@ class DeviceAdmissionFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Let:
+class DeviceAdmitted:
     """The pod gets in, with these devices by container and resource, as far as they follow from the rules."""
 
     hints: tuple[Hint, ...]
@@ -80,7 +80,7 @@ class Undecided:
 
 _MOST_WAYS: Final = 64
 _MOST_SUMS: Final = 4096
-Admission: TypeAlias = Let | DeviceAdmissionFailure | Undecided
+Admission: TypeAlias = DeviceAdmitted | DeviceAdmissionFailure | Undecided
 
 
 def pod_request(needs: Sequence[ContainerNeed]) -> dict[str, int]:
@@ -188,7 +188,7 @@ def _walk(steps: _Steps, needs: Sequence[ContainerNeed], whole: Hint | None, lef
             return _refused_anyhow(before, need, hint, (rest, whole, left)) or stopped
         if stopped is not None:
             return stopped
-    return Let(tuple(hints), steps.assigned)
+    return DeviceAdmitted(tuple(hints), steps.assigned)
 
 
 def _refused_anyhow(

@@ -24,7 +24,7 @@ Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class NodeAdmissionFailure:
     """A pod that the kubelet would fail: the status' reason, and its message without `Pod was rejected: `.
 
     `lasting`: also on a node that is empty.
@@ -39,7 +39,7 @@ class Turned:
     there: int = 0
 
 
-def turned_away(pod: Pod, node: NodeView) -> Turned | None:
+def node_admission_failure(pod: Pod, node: NodeView) -> NodeAdmissionFailure | None:
     """The first thing for which the kubelet would fail the pod, beside those of `node`; None: it takes it."""
     return next(chain(_short(pod, node), broken_rules(pod, node)), None)
 
@@ -52,7 +52,7 @@ def unknown_devices(pod: Pod, node: NodeView) -> tuple[str, ...]:
     )
 
 
-def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[Turned]:
+def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[NodeAdmissionFailure]:
     """The scheduler's rules, but for amounts, that the kubelet checks again and that do not hold.
 
     `static`: the pod mirrors one from a file of the node, which no taint keeps away.
@@ -66,7 +66,7 @@ def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[
         yield _broken("TaintToleration", taints.TEXT, lasting=True)
 
 
-def shortfalls(requests: Amounts, used: Amounts, allocatable: Amounts) -> Iterator[Turned]:
+def shortfalls(requests: Amounts, used: Amounts, allocatable: Amounts) -> Iterator[NodeAdmissionFailure]:
     """What a node that is so `used` has too little of for one more pod, in the order in which kubelet looks.
 
     An extended resource that the node does not know is left out: the scheduler has to care for that.
@@ -78,10 +78,12 @@ def shortfalls(requests: Amounts, used: Amounts, allocatable: Amounts) -> Iterat
         if requested and requested + in_use > there:
             detail = f"requested: {requested}, used: {in_use}, capacity: {there}"
             message = f"Node didn't have enough resource: {name}, {detail}"
-            yield Turned(f"OutOf{name}", message, requested > there, name, requested, in_use, there)
+            yield NodeAdmissionFailure(
+                f"OutOf{name}", message, requested > there, name, requested, in_use, there
+            )
 
 
-def _short(pod: Pod, node: NodeView) -> Iterator[Turned]:
+def _short(pod: Pod, node: NodeView) -> Iterator[NodeAdmissionFailure]:
     used = {**node.requested, PODS: len(node.pods)}
     return shortfalls(pod_requests(pod), used, node.node.allocatable)
 
@@ -90,5 +92,5 @@ def _is_known(name: str, allocatable: Amounts) -> bool:
     return "/" not in name or name in allocatable
 
 
-def _broken(predicate: str, why: str, *, lasting: bool) -> Turned:
-    return Turned(predicate, f"Predicate {predicate} failed: {why}", lasting)
+def _broken(predicate: str, why: str, *, lasting: bool) -> NodeAdmissionFailure:
+    return NodeAdmissionFailure(predicate, f"Predicate {predicate} failed: {why}", lasting)

@@ -146,8 +146,8 @@ def _unknowns(pod: Pod, view: ClusterView) -> tuple[str, ...]:
 def _unknown_namespaces(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     if view.snapshot.namespaces:
         return ()
-    nodes = view.nodes.values() if view.shy else ()
-    others = (term for node in nodes for other in node.shy for term in other.affinity.anti)
+    nodes = view.nodes.values() if view.has_anti_affinity else ()
+    others = (term for node in nodes for other in node.anti_affinity_pods for term in other.affinity.anti)
     for term in (*pod.affinity.pods, *pod.affinity.anti, *others):
         if term.namespace_selector is not None and term.namespace_selector.requirements:
             return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)

@@ -12,7 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 _VERSION: Final = 1
 
 
-def remembered(state: HealthState, *, epoch: float) -> JsonObject:
+def health_json(state: HealthState, *, epoch: float) -> JsonObject:
     """The state as JSON, the same for as long as nothing changes that must survive.
 
     `epoch` is the wall time, in seconds since 1970, at which the monotonic clock stood at zero.
@@ -45,10 +45,10 @@ def remembered(state: HealthState, *, epoch: float) -> JsonObject:
     }
 
 
-def recalled(memory: JsonValue, *, epoch: float, now: float) -> HealthState:
+def health_from_json(memory: JsonValue, *, epoch: float, now: float) -> HealthState:
     """The state that was remembered. How devices did meanwhile is not known; nothing is in the future.
 
-    Raises ValueError: not what `remembered` makes.
+    Raises ValueError: not what `health_json` makes.
     """
     try:
         if not isinstance(memory, dict) or memory["version"] != _VERSION:

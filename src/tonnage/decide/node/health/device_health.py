@@ -14,8 +14,8 @@ from tonnage.decide.node.health.faults import (
     MOST,
     DeviceFault,
     HealthState,
-    seen_again,
     with_fault,
+    with_sighting,
     worst,
 )
 from tonnage.decide.node.health.readings import (
@@ -28,7 +28,7 @@ from tonnage.decide.node.health.readings import (
     signs_of,
     was_reset,
 )
-from tonnage.decide.node.health.xids import is_xid, meant
+from tonnage.decide.node.health.xids import classed_fault, is_xid
 from tonnage.model.devices.health import FaultClass, HealthPolicy
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Vitals
 
@@ -43,7 +43,9 @@ _LATELY_S: Final = 2.0
 _FRESH_S: Final = 60.0
 
 
-def looked(state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now: float) -> HealthState:
+def state_after_scan(
+    state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now: float
+) -> HealthState:
     """The state after a look at the devices: new faults, and those that are over are gone."""
     reborn = bool(state.incarnation and scanned.incarnation) and state.incarnation != scanned.incarnation
     state = replace(state, incarnation=scanned.incarnation or state.incarnation)
@@ -73,7 +75,7 @@ def looked(state: HealthState, scanned: Inventory, policy: HealthPolicy, *, now:
     return replace(state, sightings=recent)
 
 
-def judged(scanned: Inventory, state: HealthState) -> Inventory:
+def offered_inventory(scanned: Inventory, state: HealthState) -> Inventory:
     """The inventory as it is offered: faulty devices unhealthy with all their MIG devices, no vitals."""
     faults: dict[str, tuple[DeviceFault, ...]] = {}
     for fault in state.faults:
@@ -126,7 +128,7 @@ def _under(state: HealthState, policy: HealthPolicy) -> HealthState:
     """The faults that count under this policy: a site may think again about what has happened already."""
     faults: list[DeviceFault] = []
     for fault in state.faults:
-        xid = meant(fault, policy)
+        xid = classed_fault(fault, policy)
         if xid is not None:
             faults.append(xid)
         elif not is_xid(fault) and SIGNALS.get(fault.cause) in (None, *policy.signals):
@@ -175,7 +177,7 @@ def _noted(state: HealthState, uuid: str, sign: Sign, now: float) -> HealthState
     for fault in state.faults:
         if sign.lasting and (fault.subject, fault.cause) == (uuid, sign.cause):
             return with_fault(state, replace(fault, reason=sign.reason, needs=sign.needs))
-    state, times = seen_again(state, uuid, sign.cause, now)
+    state, times = with_sighting(state, uuid, sign.cause, now)
     fault = DeviceFault(uuid, uuid, sign.cause, sign.reason, sign.needs, now, sign.lasting, times=times)
     return with_fault(state, fault)
 

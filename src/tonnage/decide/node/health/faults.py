@@ -66,7 +66,7 @@ class HealthState:
     incarnation: str = ""
 
 
-def seen_again(state: HealthState, device: str, cause: str, now: float) -> tuple[HealthState, int]:
+def with_sighting(state: HealthState, device: str, cause: str, now: float) -> tuple[HealthState, int]:
     """The state with one more sighting, and how many there were, each within a day of the one before."""
     before = next(
         (sighting for sighting in state.sightings if (sighting.device, sighting.cause) == (device, cause)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.health.faults import DeviceFault, HealthState, seen_again, with_fault
+from tonnage.decide.node.health.faults import DeviceFault, HealthState, with_fault, with_sighting
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import SEVERITY, FaultClass, HealthPolicy, Signal
 from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
@@ -22,7 +22,7 @@ NEEDS: Final = {
 }
 
 
-def struck(
+def state_after_event(
     state: HealthState, event: RawEvent, inventory: Inventory, policy: HealthPolicy, *, now: float
 ) -> HealthState:
     """The state after an Xid. An error of a device that is not known says nothing about any that is.
@@ -36,13 +36,13 @@ def struck(
     if repeated_class.harmless:
         return state
     cause = f"{_PREFIX}{event.code}"
-    state, times = seen_again(state, device.uuid, cause, now)
+    state, times = with_sighting(state, device.uuid, cause, now)
     if (first_class if times == 1 else repeated_class).harmless:
         return state
     for subject in _subjects(device, event):
-        # What it needs, and the reason, are the policy's words for the cause: `meant` puts them in.
+        # What it needs, and the reason, are the policy's words for the cause: `classed_fault` puts them in.
         fault = DeviceFault(subject, device.uuid, cause, "", FaultClass.RESET, now, times=times)
-        state = with_fault(state, meant(fault, policy) or fault)
+        state = with_fault(state, classed_fault(fault, policy) or fault)
     return state
 
 
@@ -51,7 +51,7 @@ def is_xid(fault: DeviceFault) -> bool:
     return fault.cause.startswith(_PREFIX)
 
 
-def meant(fault: DeviceFault, policy: HealthPolicy) -> DeviceFault | None:
+def classed_fault(fault: DeviceFault, policy: HealthPolicy) -> DeviceFault | None:
     """An Xid's fault as this policy classes it; None when it is harmless under it, or no Xid's."""
     number = fault.cause.removeprefix(_PREFIX)
     if not is_xid(fault) or not number.isdecimal():

@@ -12,7 +12,7 @@ from tonnage.model.names import parse_resource_name
 _MOST: Final = 256
 
 
-def remembered(daemons: Iterable[MpsDaemon]) -> JsonObject:
+def daemons_json(daemons: Iterable[MpsDaemon]) -> JsonObject:
     """As it is written."""
     return {
         "daemons": [
@@ -27,7 +27,7 @@ def remembered(daemons: Iterable[MpsDaemon]) -> JsonObject:
     }
 
 
-def recalled(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file holds: it is tried
+def daemons_from_json(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file holds: it is tried
     """What was written. Raises ValueError, KeyError, TypeError: it makes no sense.
 
     >>> daemon = MpsDaemon(parse_resource_name("nvidia.com/gpu"), "/mps", 12, (MpsDevice("GPU-0", 1920),))

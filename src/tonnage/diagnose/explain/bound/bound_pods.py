@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.kubernetes.kubelet.node_admission import Turned, turned_away, unknown_devices
+from tonnage.decide.kubernetes.kubelet.node_admission import (
+    NodeAdmissionFailure,
+    node_admission_failure,
+    unknown_devices,
+)
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.decide.kubernetes.requests import written_amount, written_apart
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
@@ -32,7 +36,7 @@ def explain_bound(
     """What becomes of a manifest with `spec.nodeName`; `later` tells it of one without."""
     gone = _nowhere(pod, view.snapshot)
     reasons = (gone,) if gone is not None else tuple(_reasons(pod, view.nodes[pod.node_name], view))
-    turned = None if gone is not None else turned_away(pod, view.nodes[pod.node_name])
+    turned = None if gone is not None else node_admission_failure(pod, view.nodes[pod.node_name])
     first = next(iter(reasons), None)
     return Explanation(
         subject=subject,
@@ -65,7 +69,7 @@ def rejection_to_come(pod: Pod, snapshot: Snapshot) -> Reason | None:
         if other.node_name == node.name and not other.finished and other.status.start is not None
     ]
     view = NodeView(node).plus(running)
-    turned = turned_away(pod, view)
+    turned = node_admission_failure(pod, view)
     return _rejected(pod, view, turned) if turned is not None else None
 
 
@@ -93,7 +97,7 @@ def _let_go(after: Explanation) -> Remedy:
 
 
 def _reasons(pod: Pod, node: NodeView, view: ClusterView) -> Iterator[Reason]:
-    turned = turned_away(pod, node)
+    turned = node_admission_failure(pod, node)
     if turned is not None:
         yield _rejected(pod, node, turned)
         return
@@ -110,7 +114,7 @@ def _reasons(pod: Pod, node: NodeView, view: ClusterView) -> Iterator[Reason]:
         )
 
 
-def _rejected(pod: Pod, node: NodeView, turned: Turned) -> Reason:
+def _rejected(pod: Pod, node: NodeView, turned: NodeAdmissionFailure) -> Reason:
     message, remedy = _turned_text(pod, node, turned)
     return KubeletRejected(
         subject=f"Pod {pod.namespace}/{pod.name}",
@@ -123,7 +127,7 @@ def _rejected(pod: Pod, node: NodeView, turned: Turned) -> Reason:
     )
 
 
-def _turned_text(pod: Pod, node: NodeView, turned: Turned) -> tuple[str, str]:
+def _turned_text(pod: Pod, node: NodeView, turned: NodeAdmissionFailure) -> tuple[str, str]:
     name = turned.resource
     if name and turned.lasting:
         requested, there = written_apart(name, turned.requested, turned.there)

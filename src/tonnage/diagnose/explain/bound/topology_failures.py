@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tonnage.decide.kubernetes.kubelet.admission import Untold, devices_of, layout_of, needs_of
+from tonnage.decide.kubernetes.kubelet.admission import KubeletUnknown, devices_of, layout_of, needs_of
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.explain.nodes.alignment import aligned_remedies, requested_devices
@@ -59,4 +59,4 @@ def _layout(pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
     if status is None or pod.node_name not in node.nodes:
         return ()
     supply = devices_of(status, node.nodes[pod.node_name])
-    return () if isinstance(supply, Untold) else layout_of(supply, needs_of(pod))
+    return () if isinstance(supply, KubeletUnknown) else layout_of(supply, needs_of(pod))

@@ -8,8 +8,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.kubelet.admission import (
     Aligned,
+    KubeletUnknown,
     NotAligned,
-    Untold,
     alignment_matters,
     ask_kubelet,
     needs_of,
@@ -41,7 +41,7 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: ClusterView) -> tuple[Topolo
         return ()  # a free device is aligned with itself
     status = view.snapshot.gpu.get(node.name)
     answer = ask_kubelet(pod, node, status)
-    idle = isinstance(answer, Untold) and len(needs_of(pod)) == 1
+    idle = isinstance(answer, KubeletUnknown) and len(needs_of(pod)) == 1
     if idle:  # which devices are free is not known, and fewer never help one container
         answer = ask_kubelet(pod, NodeView(node.node), status)
     if not isinstance(answer, NotAligned):
@@ -69,7 +69,7 @@ def refuses(pod: Pod, node: NodeView, view: ClusterView) -> bool:
     if kubelet_reasons(pod, node, view):
         return True
     answer = ask_kubelet(pod, node, view.snapshot.gpu.get(node.name))
-    return isinstance(answer, Untold) and bool(behind(pod, node, view))
+    return isinstance(answer, KubeletUnknown) and bool(behind(pod, node, view))
 
 
 def behind(pod: Pod, node: NodeView, view: ClusterView) -> tuple[Reason, ...]:
@@ -101,7 +101,7 @@ def untold(pod: Pod, node: NodeView, status: GpuStatus | None) -> str:
     if not alignment_matters(pod):
         return ""
     match ask_kubelet(pod, node, status):
-        case Untold(why):
+        case KubeletUnknown(why):
             return f"whether its kubelet can align {requested_devices(pod)} on NUMA nodes is not known: {why}"
         case Aligned(unless) if unless:
             return f"its kubelet can align {requested_devices(pod)}; what its {unless} says is not known"

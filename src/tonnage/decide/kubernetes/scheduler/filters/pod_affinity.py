@@ -24,7 +24,7 @@ _Pairs: TypeAlias = dict[tuple[str, str], Pod]
 def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse by the pod's own terms first, then by those of the pods that run."""
     terms = pod.affinity.pods
-    if not (terms or pod.affinity.anti or view.shy):
+    if not (terms or pod.affinity.anti or view.has_anti_affinity):
         return None
     attracting, avoided, shunned = _pairs(pod, view)
     if not terms and not avoided and not shunned:
@@ -60,7 +60,7 @@ def _pairs(pod: Pod, view: ClusterView) -> tuple[_Pairs, _Pairs, _Pairs]:
     own = pod.affinity
     for node in view.nodes.values():
         labels = node.node.labels
-        for other in node.pods if own.pods or own.anti else node.shy:
+        for other in node.pods if own.pods or own.anti else node.anti_affinity_pods:
             if own.pods and all(_matches(term, pod, other, view, own=True) for term in own.pods):
                 _note(attracting, own.pods, labels, other)
             if own.anti:
@@ -77,7 +77,7 @@ def _is_shunned_at_first(pod: Pod, view: ClusterView) -> bool:
     return any(
         term.topology_key in node.node.labels and _matches(term, other, pod, view)
         for node in view.nodes.values()
-        for other in (node.origin or node).shy
+        for other in (node.origin or node).anti_affinity_pods
         for term in other.affinity.anti
     )
 

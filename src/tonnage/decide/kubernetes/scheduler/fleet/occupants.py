@@ -62,7 +62,9 @@ class Occupants:
     def with_term(self, owned: OwnedTerm) -> NDArray[np.int64]:
         """How often each has a term that forbids."""
         counts = np.zeros(len(self.pods), np.int64)
-        for place in self._once(("shy",), lambda: _places(bool(p.affinity.anti) for p in self.pods)).tolist():
+        for place in self._once(
+            ("anti-affinity",), lambda: _places(bool(p.affinity.anti) for p in self.pods)
+        ).tolist():
             pod = self.pods[place]
             counts[place] = pod.affinity.anti.count(owned.term) if pod.namespace == owned.namespace else 0
         return counts

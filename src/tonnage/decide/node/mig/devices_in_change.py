@@ -11,7 +11,9 @@ from tonnage.model.devices.inventory import Device, Inventory
 CHANGING: Final = "its MIG layout is being changed"
 
 
-def withheld(inventory: Inventory, instances_left: Mapping[str, tuple[int, ...]]) -> Inventory:
+def without_devices_in_change(
+    inventory: Inventory, instances_left: Mapping[str, tuple[int, ...]]
+) -> Inventory:
     """The same with these GPUs (by uuid) not to be used, but for the GPU instances that stay, by their ids.
 
     >>> withheld(Inventory((Device("GPU-0", 0, "x", 1),)), {"GPU-0": ()}).devices[0].healthy
