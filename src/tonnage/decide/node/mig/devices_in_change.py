@@ -16,7 +16,7 @@ def without_devices_in_change(
 ) -> Inventory:
     """The same with these GPUs (by uuid) not to be used, but for the GPU instances that stay, by their ids.
 
-    >>> withheld(Inventory((Device("GPU-0", 0, "x", 1),)), {"GPU-0": ()}).devices[0].healthy
+    >>> without_devices_in_change(Inventory((Device("GPU-0", 0, "x", 1),)), {"GPU-0": ()}).devices[0].healthy
     False
     """
     if not instances_left:

@@ -31,7 +31,7 @@ def daemons_from_json(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file
     """What was written. Raises ValueError, KeyError, TypeError: it makes no sense.
 
     >>> daemon = MpsDaemon(parse_resource_name("nvidia.com/gpu"), "/mps", 12, (MpsDevice("GPU-0", 1920),))
-    >>> recalled(remembered([daemon])) == (daemon,)
+    >>> daemons_from_json(daemons_json([daemon])) == (daemon,)
     True
     """
     return tuple(
