@@ -40,7 +40,7 @@ class DumpedFact(msgspec.Struct, Generic[T], frozen=True):
     age_s: float | None = None
 
 
-class DumpedFacts(msgspec.Struct, frozen=True):
+class DumpedNode(msgspec.Struct, frozen=True):
     """Of the Node object what the agent goes by: its labels, and whether it is cordoned."""
 
     labels: Mapping[str, str]
@@ -69,7 +69,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     withheld: DumpedFact[Mapping[str, tuple[int, ...]]]
     configuration: DumpedFact[ConfigInForce | None]
     config_asked: DumpedFact[bool]
-    node: DumpedFact[DumpedFacts | None]
+    node: DumpedFact[DumpedNode | None]
     node_versions: DumpedFact[tuple[str, str]]
     holds: DumpedFact[HoldFacts]
     offer: DumpedFact[OfferFacts | None]
@@ -170,7 +170,7 @@ def _shown(value: Any) -> Any:
         case MigWish():
             return replace(value, host=HostWork())
         case Node():
-            return DumpedFacts(value.metadata.labels, value.spec.unschedulable)
+            return DumpedNode(value.metadata.labels, value.spec.unschedulable)
         case DeviceHolds():
             return HoldFacts(value.holds, value.settled)
         case NodeOffer():
@@ -181,4 +181,4 @@ def _shown(value: Any) -> Any:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise NotImplementedError(f"a dump has no {type(value).__name__}")
+    raise TypeError(f"a dump has no {type(value).__name__}")
