@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scripts.image.build import REPOSITORY
 from scripts.release.build import SUMS, ReleaseWish, make_release
+from scripts.release.krew import NOWHERE
 from tonnage.cli.failure import render_problem
 from tonnage.cli.folders import cache_folder
 from tonnage.model.errors import ConfigError
@@ -33,6 +34,7 @@ def _wish() -> ReleaseWish:
     add = parser.add_argument
     add("--output", type=Path, default=REPOSITORY / "dist", help="the folder to put its folder in")
     add("--tag", default="", metavar="NAME:TAG", help="the image's name [default: one that no registry has]")
+    add("--address", default=NOWHERE, metavar="URL", help="where releases lie, for the manifest of krew")
     add("--accept", action="append", default=[], metavar="ID", help="a vulnerability that does not stop it")
     add("--trial", action="store_true", help="take today's Debian packages, locked and read or not")
     add("--offline", action="store_true", help="use what an earlier build fetched")
@@ -41,6 +43,7 @@ def _wish() -> ReleaseWish:
         output=options.output.absolute(),
         cache=cache_folder(os.environ) / "images",
         name=options.tag,
+        address=options.address,
         accept=options.accept,
         trial=options.trial,
         offline=options.offline,

@@ -1,4 +1,4 @@
-"""A release: wheel, sources, image, bills of materials, licences, audit; in one folder or not at all."""
+"""A release, all of it or nothing: wheel, sources, image, chart, krew's plugin, bills, licences, audit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from scripts.licences import (
     shipped_by_the_wheel,
 )
 from scripts.locked import PROJECT, pinned_packages
+from scripts.release.archives import chart_files, packed
 from scripts.release.audit import PROGRAM, audited
 from scripts.release.bom import image_bom, wheel_bom, written
 from scripts.release.image_content import read_content
+from scripts.release.krew import NOWHERE, manifest, plugin_files
 from tonnage.model.errors import ConfigError, Problem
 
 SUMS: Final = "SHA256SUMS"
@@ -36,12 +38,14 @@ SUMS: Final = "SHA256SUMS"
 class ReleaseWish:
     """Where to; `name` is the image's, `accept` vulnerabilities that do not stop it.
 
+    `address` is the URL at which releases will lie.
     A `trial` takes today's Debian packages, whether or not somebody has looked at them.
     """
 
     output: Path
     cache: Path
     name: str = ""
+    address: str = NOWHERE
     accept: Collection[str] = ()
     trial: bool = False
     offline: bool = False
@@ -64,6 +68,7 @@ def make_release(wish: ReleaseWish, tell: Callable[[str], None], environment: Ma
     with published(target) as folder, tempfile.TemporaryDirectory() as scratch:
         wheel = _distributions(folder, Path(scratch), version, wish)
         tell(f"{wheel.name}, and its sources")
+        _archives(folder, wheel, version, wish)
         archive = folder / f"{base}-image.tar"
         image = build_image(_image_wish(wish, archive), tell, environment)
         tell(f"{image.name}\n  {image.digest}")
@@ -93,6 +98,17 @@ def _distributions(folder: Path, scratch: Path, version: str, wish: ReleaseWish)
         shutil.copy(found, folder)
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def _archives(folder: Path, wheel: Path, version: str, wish: ReleaseWish) -> None:
+    """The chart, and the plugin for krew with its manifest."""
+    packed(chart_files(REPOSITORY / "deploy" / "helm" / PROJECT), folder / f"{PROJECT}-chart-{version}.tgz")
+    pinned = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
+    requirements = run_uv(REPOSITORY, *pinned, offline=wish.offline)
+    licence = (REPOSITORY / "LICENSE").read_bytes()
+    plugin = folder / f"{PROJECT}-{version}-kubectl-gpu.tar.gz"
+    packed(plugin_files(wheel, requirements, licence, version), plugin)
+    (folder / "gpu.yaml").write_text(manifest(plugin, version, wish.address.rstrip("/")), encoding="utf-8")
 
 
 def _image_wish(wish: ReleaseWish, archive: Path) -> Wish:
