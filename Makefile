@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes docs check check-all programs clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -87,6 +87,9 @@ release: .venv/ready ## Build wheel, image, bills of materials, checksums: dist/
 
 licences: .venv/ready ## List the licences of all that is shipped; fail at one that is not allowed
 	@$(BIN)/python -m scripts.licences
+
+pictures: .venv/ready ## Draw the README's pictures anew: what commands print on the twin
+	@$(BIN)/python scripts/draw_picture.py docs/images
 
 lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/ruff check .

@@ -1,6 +1,6 @@
-"""Draw the README's picture: commands on the twin in the middle of the inference lab, and what they print.
+"""Draw the README's pictures: commands on the twin in the middle of the inference lab, and what they print.
 
-python scripts/draw_picture.py docs/images/inference-sharing.svg
+`make pictures`, that is `python scripts/draw_picture.py docs/images`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -34,21 +35,29 @@ BEFORE = (
     f"kubectl apply -f {LAB}/worker-5.yaml",
     "kubectl wait pod/inference-worker-5 -n inference-test --for=condition=PodScheduled=False",
 )
-SHOWN = (
-    "tonnage status",
-    "kubectl get pods -n inference-test",
-    "tonnage explain pod inference-worker-5 -n inference-test",
-)
-WIDTH = 136
+PICTURES = {
+    "inference-sharing": (
+        "kubectl get pods -n inference-test",
+        "tonnage explain pod inference-worker-5 -n inference-test",
+    ),
+    "fleet": ("tonnage status",),
+    "topology": ("tonnage topo h100-0",),
+}
+"""File name -> the commands that it shows."""
+WIDTH = 120
 
 
 def main() -> int:
-    """Run the commands on a twin of their own and write the picture."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    """Run the commands on a twin of their own and write the pictures."""
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as state:
         kubectl = str(kubectl_binary("1.35"))
         tonnage = str(Path(sys.executable).with_name("tonnage"))
-        environment = {**os.environ, "TONNAGE_STATE": state, "KUBECONFIG": f"{state}/kubeconfig"}
+        environment = {
+            **os.environ,
+            "TONNAGE_STATE": state,
+            "KUBECONFIG": f"{state}/kubeconfig",
+            "COLUMNS": str(WIDTH),
+        }
 
         def run(command: str) -> str:
             program, *arguments = command.split(" ")
@@ -61,18 +70,23 @@ def main() -> int:
         try:
             for command in BEFORE:
                 run(command)
-            for command in SHOWN:
-                console.print(Text(f"$ {command}", style="bold cyan"))
-                console.print(Text(run(command)))
+            for name, commands in PICTURES.items():
+                _write(Path(sys.argv[1]) / f"{name}.svg", [(command, run(command)) for command in commands])
         finally:
             run("tonnage down")
+    return 0
+
+
+def _write(target: Path, outputs: Sequence[tuple[str, str]]) -> None:
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    for command, output in outputs:
+        console.print(Text(f"$ {command}", style="bold cyan"))
+        console.print(Text(output))
     svg = console.export_svg(title="tonnage", theme=MONOKAI)
     # The picture must not load fonts from anywhere.
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
-    target = Path(sys.argv[1])
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
