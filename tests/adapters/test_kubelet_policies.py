@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies
-from tonnage.twin.kubelet.spec import KubeletNode
+from tonnage.twin.kubelet.node_spec import KubeletNode
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 CPU, MEMORY = "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"

@@ -13,7 +13,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from tonnage.adapters.kubelet.holds import KubeletFiles
+from tonnage.adapters.kubelet.device_holders import KubeletFiles
 from tonnage.adapters.kubelet.plugin_folder import PluginFolder, socket_name
 from tonnage.model.devices.sharing import Advertisement, DeviceSlot, Hold, Injection
 from tonnage.model.errors import ClusterError, HardwareError

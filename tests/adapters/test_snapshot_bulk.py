@@ -18,7 +18,7 @@ from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.node.gpu_status import GpuDevice
 from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
 from tonnage.reading.documents import snapshot_from_documents
-from tonnage.reading.gpu import gpu_status_from
+from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.wire import objects as w
 
 Body = dict[str, Any]

@@ -19,8 +19,8 @@ from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.cdi import CdiSpecs, NodeCdi
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.loop.effects import ActionPorts
 from tonnage.model.devices.device_nodes import DeviceNodes

@@ -16,7 +16,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.start import end_without_devices
+from tonnage.agent.startup import end_without_devices
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig

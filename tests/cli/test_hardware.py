@@ -13,7 +13,7 @@ from tonnage.cli.main import run
 from tonnage.cli.state import Running, StateFolder
 from tonnage.cli.twin_nodes import asked_state
 from tonnage.model.errors import ConfigError
-from tonnage.twin.world import HardwareFile
+from tonnage.twin.machines import HardwareFile
 
 CARDS = """\
 boot: "1"

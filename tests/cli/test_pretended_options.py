@@ -19,7 +19,7 @@ from tonnage.cli.up.pretended_options import SIDES, Side, told_on_the_twin
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 from tonnage.twin.host_programs import PretendedPrograms
-from tonnage.twin.kubelet.containers.port import ContainerContext
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 
 ROOT = Path("/run/tonnage/0")
 KUBECONFIG = Path("/state/kubeconfig")

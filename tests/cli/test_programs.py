@@ -12,7 +12,7 @@ import pytest
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.up.pretended_options import told_on_the_twin
 from tonnage.cli.up.programs import run_node_agent
-from tonnage.twin.kubelet.containers.port import ContainerContext
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 
 ROOT = Path("/nodes/a")
 KUBECONFIG = Path("/state/kubeconfig")

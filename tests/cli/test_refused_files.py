@@ -12,7 +12,7 @@ import yaml
 
 from support.recorded_creations import Creation, creations
 from tonnage.cli.explain.file import explain_file
-from tonnage.cli.lint.world import read_pod, shapes
+from tonnage.cli.lint.lint_context import read_pod, shapes
 from tonnage.cli.main import run
 from tonnage.decide.kubernetes.api.creation import answer_to_create
 from tonnage.diagnose.lint.lint import LintContext, LintReport, lint

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.units import restart_unit
+from tonnage.adapters.systemd_units import restart_unit
 from tonnage.cli.main import run
 from tonnage.model.errors import HardwareError
 

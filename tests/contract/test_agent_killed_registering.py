@@ -20,7 +20,7 @@ from support.dying_agent import STEPS
 from support.kubelet_side import FastClock
 from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, plugin_node
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.kubelet.holds import KubeletFiles
+from tonnage.adapters.kubelet.device_holders import KubeletFiles
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.hold_ledger import CHECKPOINT, HoldLedger
 from tonnage.agent.options import AgentOptions

@@ -9,7 +9,7 @@ import pytest
 
 from support.topologies import bridged_pairs, devices, dgx1, nvswitch, pci_only
 from tonnage.agent.status.device import links_of
-from tonnage.decide.node.preference.board import board_of
+from tonnage.decide.node.preference.device_sets import board_of
 from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.diagnose.topo.families import FamilyKind, family_of
 from tonnage.diagnose.topo.text import comparison_lines, matrix_lines

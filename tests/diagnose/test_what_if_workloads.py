@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.what_ifs import FLEET, GIB, GPU, node, pod, problems, tried, waiting, whereabouts
 from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
-from tonnage.decide.cluster.packing.room import Room
+from tonnage.decide.cluster.packing.free_room import Room
 from tonnage.diagnose.simulate.outcomes import WhatIf
 from tonnage.diagnose.simulate.text import paragraphs_of, rows_of
 from tonnage.diagnose.simulate.what_if import what_if

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from support.kubelet_side import FastClock
-from tonnage.cli.lint.world import given_for
+from tonnage.cli.lint.lint_context import given_for
 from tonnage.cli.options import Common
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.share import share

@@ -16,7 +16,7 @@ from fuzz.documents import INVENTORY
 from support.agent_world import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
-from tonnage.adapters.kubelet.holds import shown_of
+from tonnage.adapters.kubelet.device_holders import shown_of
 from tonnage.adapters.kubelet.plugin_server import PluginServer, _reading
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.hold_ledger import HoldLedger

@@ -20,14 +20,14 @@ from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims
 from tonnage.twin.apiserver.webhooks.client import _refused, _trusting
 from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
-from tonnage.twin.kubelet.containers.port import StartError
+from tonnage.twin.kubelet.containers.runtime_port import StartError
 from tonnage.twin.kubelet.containers.starter import ContainerStarter
 from tonnage.twin.kubelet.devices.checkpoint import CheckpointEntry
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.devices.plugins import PluginEndpoint
 from tonnage.twin.kubelet.devices.registration import _refusal
 from tonnage.twin.kubelet.node_disk import LocalDisk
-from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 from tonnage.wire.objects import ObjectMeta, Pod

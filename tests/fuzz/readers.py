@@ -109,7 +109,7 @@ OWN: Final[dict[str, str]] = {
                 "decide/kubernetes/cel/host_functions.py:_carried_check",
                 "twin/apiserver/storage/store.py:Stored.object",
             ),
-            "twin/controllers/templates.py:kept_template",
+            "twin/controllers/pod_templates.py:kept_template",
             *("twin/kubelet/programs/file_commands.py:_pack", "cli/up/programs.py:_own_kubeconfig"),
             "twin/apiserver/storage/database.py:Database._objects",
         ),
@@ -133,12 +133,12 @@ OWN: Final[dict[str, str]] = {
 }
 """Readers of Tonnage's own, each with its reason."""
 BEHIND: Final[dict[str, str]] = {
-    "adapters/kubelet/holds.py:KubeletFiles.shown": "pod-resources",
+    "adapters/kubelet/device_holders.py:KubeletFiles.shown": "pod-resources",
     "adapters/kubelet/plugin_folder.py:PluginFolder.register": "plugin-messages",
     "twin/kubelet/devices/plugins.py:PluginEndpoint._follow": "plugin-messages",
     "twin/kubelet/devices/plugins.py:_call": "plugin-messages",
     "twin/kubelet/devices/unix_grpc.py:unary_handler": "plugin-messages",
-    "twin/world.py:HardwareFile.read": "hardware",
-    "twin/world.py:HardwareFile.write": "hardware",
+    "twin/machines.py:HardwareFile.read": "hardware",
+    "twin/machines.py:HardwareFile.write": "hardware",
 }
 """Readers that need a connection or a node, and the target that has what they read."""

@@ -19,7 +19,7 @@ from tonnage.model.kubernetes.volumes import PodVolume
 from tonnage.model.node.software import KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.reading.cluster import BarePod, node_from, pod_from, snapshot_from
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
-from tonnage.reading.gpu import gpu_status_from
+from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.wire import objects as w
 
 GPU = "nvidia.com/gpu"

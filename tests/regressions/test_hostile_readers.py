@@ -17,8 +17,8 @@ from tonnage.adapters.vendors.driver_root import place_inside
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
 from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merge
 from tonnage.documents.node.runtime_config import containerd_config
-from tonnage.model.digits import whole_number
 from tonnage.model.errors import ClusterError
+from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.apiserver.serving.pod_streams import _retold
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.kubelet.containers.files import FileTree

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
-from tonnage.agent.world import AgentWorld
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
 from tonnage.ports.clock import Clock

@@ -20,9 +20,9 @@ from tonnage.twin.clock import VirtualClock
 from tonnage.twin.controllers.nodes.health import GRACE_S
 from tonnage.twin.controllers.nodes.lifecycle import NodeLifecycleController
 from tonnage.twin.light_nodes import LightNodes
+from tonnage.twin.machines import light_nodes_of, machines_of
 from tonnage.twin.platform import agent_daemon_set
 from tonnage.twin.scheduler.loop import Scheduler
-from tonnage.twin.world import light_nodes_of, machines_of
 from tonnage.wire.kinds import EVENT, LEASE, NODE, POD
 
 FLEET = """

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.allocate import without_spec
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.loop.ticks import next_beat

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.health.checkpoint import health_from_json, health_json
 from tonnage.decide.node.health.device_health import (
     next_look_s,

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.config.selection import NodeConfig
+    from tonnage.agent.context import AgentWorld, MigPermits
     from tonnage.agent.labels.sinks import LabelSink
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.status.node_software import SoftwareWatch
-    from tonnage.agent.world import AgentWorld, MigPermits
     from tonnage.loop.effects import ActionPorts
 
 _LOG: Final = logging.getLogger(__name__)
@@ -126,9 +126,9 @@ def _world(
     metrics: AgentMetrics | None,
     started: asyncio.Event,
 ) -> AgentWorld:
+    from tonnage.agent.context import AgentWorld
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics.counters import AgentMetrics
-    from tonnage.agent.world import AgentWorld
     from tonnage.loop.performer import Performer
 
     performer = Performer(ports)
@@ -144,7 +144,7 @@ async def _run(
     options: AgentOptions, ports: ActionPorts, world: AgentWorld, listening: socket.socket | None
 ) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
-    from tonnage.adapters.kubelet.holds import KubeletFiles
+    from tonnage.adapters.kubelet.device_holders import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
     from tonnage.agent.board import NodeBoard
@@ -156,7 +156,7 @@ async def _run(
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.plugin.device_plugin import DevicePlugin
     from tonnage.agent.plugin.holders import Holders
-    from tonnage.agent.start import end_without_devices, layout_of
+    from tonnage.agent.startup import end_without_devices, layout_of
     from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.publisher import StatusPublisher
 
@@ -203,7 +203,7 @@ async def _run(
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
-    from tonnage.agent.world import MigPermits
+    from tonnage.agent.context import MigPermits
 
     if ports.host is None:
         return MigPermits(options.mig)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.decide.node.mps.checkpoint import daemons_from_json, daemons_json
 from tonnage.decide.node.mps.daemons import daemons_of

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.ledger import Census, Claim
 from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError

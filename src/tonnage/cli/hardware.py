@@ -18,7 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 
 if TYPE_CHECKING:
     from tonnage.documents.hardware import Hardware
-    from tonnage.twin.world import HardwareFile
+    from tonnage.twin.machines import HardwareFile
 
 Health = Literal["healthy", "unhealthy", "lost", "hung"]
 _HEALTH: Final[tuple[Health, ...]] = ("healthy", "unhealthy", "lost", "hung")
@@ -69,7 +69,7 @@ def command(
 ) -> None:
     """Shows the GPUs after the deed. Exit status 2: no such node, or nothing that can be done."""
     from tonnage.cli.twin_nodes import asked_state, node_folder
-    from tonnage.twin.world import HardwareFile
+    from tonnage.twin.machines import HardwareFile
 
     file = HardwareFile(node_folder(state or asked_state(os.environ), node, where="NODE"))
     act = _deed(deed)

@@ -95,7 +95,7 @@ def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
 async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
     from tonnage.adapters.clock import SystemClock
     from tonnage.agent.main import backend_of
-    from tonnage.decide.node.preference.board import board_of
+    from tonnage.decide.node.preference.device_sets import board_of
     from tonnage.diagnose.topo.topology import topology_of_board
 
     if devices != "nvml" and not devices.removeprefix("scenario:").strip():

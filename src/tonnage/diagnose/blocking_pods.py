@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
-from tonnage.diagnose.explain.nodes.state import utc
-from tonnage.diagnose.remedies.edit import RemedyEdit
+from tonnage.diagnose.explain.nodes.closed_nodes import utc
+from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.name_lists import listed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.decide.kubernetes.kubelet.admission import mark_of
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, view_of
-from tonnage.diagnose.explain.nodes.state import at_work
+from tonnage.diagnose.explain.nodes.closed_nodes import at_work
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.notable_nodes import NotableNodes, notable_nodes_of
 from tonnage.diagnose.rules.not_advertised import layer_of

@@ -8,10 +8,10 @@ from typing import Final
 
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.catalog.xids import xids
-from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.model.reasons.driver_symptoms import GpuXid
 from tonnage.model.reasons.reason import Symptom
+from tonnage.model.whole_numbers import whole_number
 
 LONGEST_TEXT: Final = 1 << 20
 """Of a longer text the end is looked at: a log says last what ended it."""

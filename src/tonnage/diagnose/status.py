@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView, view_of
-from tonnage.diagnose.explain.nodes.state import GPUS_HEALTHY, utc
+from tonnage.diagnose.explain.nodes.closed_nodes import GPUS_HEALTHY, utc
 from tonnage.diagnose.explain.nodes.verdicts import holders
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot

@@ -36,7 +36,7 @@ from tonnage.model.kubernetes.resource_claims import (
     TaintRule,
 )
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.reading.parts import ReadingProblems
+from tonnage.reading.object_parts import ReadingProblems
 from tonnage.wire import claims as claim_objects
 from tonnage.wire.kinds import RESOURCE_CLAIM
 

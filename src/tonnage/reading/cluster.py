@@ -40,9 +40,9 @@ from tonnage.reading.claims import (
     template_from,
 )
 from tonnage.reading.containers import containers_of, host_ports_of, pod_level_requests
-from tonnage.reading.gpu import gpu_status_from
+from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.nodes import cordon_of, hami_notes, ills_of
-from tonnage.reading.parts import (
+from tonnage.reading.object_parts import (
     Quantities,
     ReadingProblems,
     affinity_of,

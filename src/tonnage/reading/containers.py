@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.kubernetes.cluster import Container, HostPort
-from tonnage.reading.parts import ReadingProblems, amounts
+from tonnage.reading.object_parts import ReadingProblems, amounts
 from tonnage.wire import objects as w
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens

@@ -18,7 +18,7 @@ from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
 from tonnage.model.kubernetes.workloads import WorkloadState
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
 from tonnage.reading.nodes import with_manager
-from tonnage.reading.nulls import converted
+from tonnage.reading.null_fields import converted
 from tonnage.reading.policies import with_priority
 from tonnage.wire import kinds
 from tonnage.wire import objects as w

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.cluster import Cordon, Node, NodeCondition
-from tonnage.reading.parts import moment
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _GOOD: Final = frozenset(("Ready", "GPUsHealthy", "GPUConfigApplied"))

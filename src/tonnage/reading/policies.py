@@ -17,7 +17,7 @@ from tonnage.model.kubernetes.policies import (
 )
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Toleration
-from tonnage.reading.parts import ReadingProblems, amounts, label_selector, selector_of
+from tonnage.reading.object_parts import ReadingProblems, amounts, label_selector, selector_of
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
 

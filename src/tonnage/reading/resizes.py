@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tonnage.model.kubernetes.cluster import HeldAmounts
-from tonnage.reading.parts import ReadingProblems, amounts
+from tonnage.reading.object_parts import ReadingProblems, amounts
 from tonnage.wire import objects as w
 
 

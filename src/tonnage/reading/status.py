@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tonnage.model.kubernetes.cluster import ContainerEnd, ContainerWait, HeldAmounts, PodStatus
-from tonnage.reading.parts import moment
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 

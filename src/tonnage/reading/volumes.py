@@ -17,7 +17,7 @@ from tonnage.model.kubernetes.volumes import (
     VolumeClaim,
 )
 from tonnage.model.kubernetes.well_known import BIND_COMPLETED, OLD_STORAGE_CLASS, SELECTED_NODE
-from tonnage.reading.parts import selector_of
+from tonnage.reading.object_parts import selector_of
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 

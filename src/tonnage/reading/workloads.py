@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.model.digits import whole_number
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Stated, WorkloadKey, WorkloadState
-from tonnage.reading.parts import moment
+from tonnage.model.whole_numbers import whole_number
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
 from tonnage.wire.reports import Event

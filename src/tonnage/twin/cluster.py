@@ -23,7 +23,7 @@ from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 if TYPE_CHECKING:
     from tonnage.twin.apiserver.storage.database import Database
     from tonnage.twin.fleet import TwinNode
-    from tonnage.twin.kubelet.containers.port import Program
+    from tonnage.twin.kubelet.containers.runtime_port import Program
     from tonnage.twin.population import Population
 
 

@@ -18,15 +18,15 @@ from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
+from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
-from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.node_spec import KUBELET_VERSION
+from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.twin.kubelet.server import KubeletServer
-from tonnage.twin.kubelet.spec import KUBELET_VERSION
+from tonnage.twin.machines import HardwareFile, MachineSpec, machines_of
 from tonnage.twin.mps_control import MpsProgram
-from tonnage.twin.world import HardwareFile, MachineSpec, machines_of
 
 _LOG: Final = logging.getLogger(__name__)
 _SOCKET_PATH_BYTES: Final = 107

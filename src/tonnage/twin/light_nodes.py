@@ -31,7 +31,7 @@ from tonnage.twin.kubelet.containers.images import full_image
 from tonnage.twin.kubelet.devices.claims import AGAIN_S, UNPREPARED, unprepared
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
 from tonnage.twin.kubelet.pod_conditions import OWN
-from tonnage.twin.world import LightNode
+from tonnage.twin.machines import LightNode
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 

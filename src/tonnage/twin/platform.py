@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, items, mappings, text
-from tonnage.twin.world import LIGHT_LABEL
+from tonnage.twin.machines import LIGHT_LABEL
 from tonnage.wire.kinds import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,

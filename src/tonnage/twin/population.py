@@ -18,15 +18,15 @@ from tonnage.twin.apiserver.bootstrap import api_service
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.certificate_authority import CertificateAuthority
+from tonnage.twin.controllers.controller_manager import run_controllers
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address
-from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.controllers.system_namespaces import keep_system_namespaces
 from tonnage.twin.fleet import Loops, TwinNode, TwinNodes
-from tonnage.twin.kubelet.containers.port import Program
+from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.light_nodes import LightNodes
+from tonnage.twin.machines import light_nodes_of
 from tonnage.twin.platform import platform_objects
 from tonnage.twin.scheduler.loop import Scheduler
-from tonnage.twin.world import light_nodes_of
 from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, ROLE, Kind
 from tonnage.wire.objects import Object
 

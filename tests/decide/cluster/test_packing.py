@@ -10,8 +10,8 @@ import pytest
 from tonnage.decide.cluster.packing.arrivals import NOWHERE, Packer
 from tonnage.decide.cluster.packing.experiment import POLICIES, Trace, carry_out
 from tonnage.decide.cluster.packing.fragments import Fragments, Typical, typical_of
+from tonnage.decide.cluster.packing.free_room import Room
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient, PackingPolicy
-from tonnage.decide.cluster.packing.room import Room
 from tonnage.model.trace import Job, TraceMachine
 
 ANY = frozenset[str]()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.topologies import TOPOLOGIES, both, bridged_pairs, devices, dgx1, levels, nvswitch, pci_only
-from tonnage.decide.node.preference.board import GpuTopology, best_set, board_of, joined
+from tonnage.decide.node.preference.device_sets import GpuTopology, best_set, board_of, joined
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 

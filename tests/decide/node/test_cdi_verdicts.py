@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.node.cdi.verdicts import spec_verdicts
+from tonnage.decide.node.cdi.runtime_verdicts import spec_verdicts
 from tonnage.model.devices.cdi import SpecFile
 from tonnage.model.errors import Problem
 

@@ -10,8 +10,8 @@ from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds, Use
 from tonnage.decide.node.ledger import UNSEEN_S, Evidence, IdOwner, LedgerEntry, holds_of, settle
 from tonnage.decide.node.mig.change import GpuShape, MigChange
+from tonnage.decide.node.mig.gpu_users import in_the_way
 from tonnage.decide.node.mig.transitions import restart_obstacle
-from tonnage.decide.node.mig.users import in_the_way
 from tonnage.decide.node.mps.daemons import daemons_of
 from tonnage.decide.node.mps.steps import DaemonState, next_steps
 from tonnage.decide.node.share import share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.node.mig.board import resets_of
+from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.decide.node.resource_units import fits, mig_resource
 from tonnage.decide.node.share import share
-from tonnage.decide.node.units import fits, mig_resource
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import NodePlan, PluginConfig, SharedResource
 from tonnage.model.names import GPU, ResourceName

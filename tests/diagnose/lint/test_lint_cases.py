@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.cli.lint.world import given_for
+from tonnage.cli.lint.lint_context import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import LintContext, LintReport, lint
 from tonnage.diagnose.lint.sheet import Sheet

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tonnage.cli.lint.world import given_for
+from tonnage.cli.lint.lint_context import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import LintContext, lint
 from tonnage.diagnose.lint.repair import repaired_texts

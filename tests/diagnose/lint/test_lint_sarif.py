@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tonnage.cli.lint.world import given_for
+from tonnage.cli.lint.lint_context import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.fix import repairs
 from tonnage.diagnose.lint.lint import lint

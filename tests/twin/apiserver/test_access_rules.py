@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, uncovered
 from tonnage.twin.apiserver.requests import User
-from tonnage.twin.apiserver.serving.gate import asked_by
 from tonnage.twin.apiserver.serving.parameters import address_of
+from tonnage.twin.apiserver.serving.request_access import asked_by
 
 BOB = User("bob")
 VERBS, GROUPS = ("get", "list", "*"), ("", "apps", "*")

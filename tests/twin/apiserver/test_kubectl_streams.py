@@ -14,9 +14,9 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
-from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.node_spec import KubeletNode
+from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.twin.kubelet.server import KubeletServer
-from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.wire.kinds import POD
 
 SHELL = ["sh", "-c", "echo one; echo two; echo three; sleep 3600"]

@@ -7,17 +7,6 @@ from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.ownership.comparison import compare, everything
-from tonnage.twin.apiserver.ownership.entries import (
-    ANCIENT,
-    MOST_UPDATERS,
-    UPDATE,
-    Manager,
-    Managers,
-    Owned,
-    capped,
-    read_entries,
-    written_entries,
-)
 from tonnage.twin.apiserver.ownership.fieldsets import (
     FieldSet,
     difference,
@@ -27,6 +16,17 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     read_fields,
     union,
     without,
+)
+from tonnage.twin.apiserver.ownership.managed_fields import (
+    ANCIENT,
+    MOST_UPDATERS,
+    UPDATE,
+    Manager,
+    Managers,
+    Owned,
+    capped,
+    read_entries,
+    written_entries,
 )
 from tonnage.twin.apiserver.ownership.merge import merge, taken_out
 from tonnage.twin.apiserver.ownership.type_structures import BuiltIn, deduced

@@ -257,7 +257,7 @@ async def test_of_many_watchers_all_wake_though_not_in_one_turn() -> None:
 async def test_what_is_written_while_many_watchers_rest_they_are_told_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tonnage.twin.apiserver.storage.rounds._REST_S", 5e-3)
+    monkeypatch.setattr("tonnage.twin.apiserver.storage.watch_rounds._REST_S", 5e-3)
     store = Store()
     watches = [store.watch(PODS, store.revision) for _ in range(100)]
 

@@ -25,11 +25,11 @@ from tonnage.adapters.snapshots.live import read_live
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.cli.library import LabFolder, lab_names, load_lab, load_scenario
-from tonnage.cli.lint.world import read_pod, shapes
+from tonnage.cli.lint.lint_context import read_pod, shapes
 from tonnage.cli.up.programs import node_programs
 from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain, explain_manifest
-from tonnage.diagnose.lint import world as lint_cluster
+from tonnage.diagnose.lint import rule_inputs as lint_cluster
 from tonnage.diagnose.lint.lint import LintContext, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.status import fleet as fleet_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.templates import kept_template, revision_hash
+from tonnage.twin.controllers.pod_templates import kept_template, revision_hash
 
 
 def _template(image: str) -> JsonObject:

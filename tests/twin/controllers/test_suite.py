@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tonnage.twin.controllers.suite import run_controllers
+from tonnage.twin.controllers.controller_manager import run_controllers
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, DEPLOYMENT, NAMESPACE, NODE, POD, REPLICA_SET
 
 Cluster = Any

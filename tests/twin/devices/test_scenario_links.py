@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.decide.node.preference.board import board_of
+from tonnage.decide.node.preference.device_sets import board_of
 from tonnage.documents.hardware import Hardware
 from tonnage.documents.scenario import parse_scenario
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.errors import ConfigError
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.world import hardware_of
+from tonnage.twin.machines import hardware_of
 
 
 @pytest.mark.parametrize(

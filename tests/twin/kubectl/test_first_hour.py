@@ -39,7 +39,7 @@ from tonnage.twin.apiserver.authentication.users import SCHEDULER
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.store import Store
-from tonnage.twin.controllers.suite import run_controllers
+from tonnage.twin.controllers.controller_manager import run_controllers
 from tonnage.twin.scheduler.loop import Scheduler
 from tonnage.wire import kinds
 

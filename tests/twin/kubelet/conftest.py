@@ -22,12 +22,12 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import ChangeType, KubernetesApi, Listing, PatchType, WatchEvent
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.kubelet.containers.port import Program
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
+from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
-from tonnage.twin.kubelet.programs.table import Programs
-from tonnage.twin.kubelet.spec import KubeletNode, NodePaths
+from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
+from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.wire import kinds
 from tonnage.wire.kinds import Kind
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire

@@ -18,9 +18,9 @@ from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.environment import ConfigurationError, expand
 from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, Space
 from tonnage.twin.kubelet.containers.logs import LIMIT_BYTES, ContainerLog
-from tonnage.twin.kubelet.containers.port import ContainerStart, RunningContainer
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
-from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.containers.runtime_port import ContainerStart, RunningContainer
+from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
 TOO_LONG: Final = "Argument list too long\n"
@@ -73,7 +73,7 @@ class Node:
 
 
 def _no_injection() -> Any:
-    from tonnage.twin.kubelet.containers.port import PluginInjection
+    from tonnage.twin.kubelet.containers.runtime_port import PluginInjection
 
     return PluginInjection()
 

@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, TopologyScope
-from tonnage.twin.kubelet.spec import KubeletNode
+from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.wire import kinds
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources

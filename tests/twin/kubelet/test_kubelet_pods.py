@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tonnage.twin.kubelet.containers.images import image_bytes
-from tonnage.twin.kubelet.containers.port import ContainerContext
-from tonnage.twin.kubelet.spec import KubeletNode
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
+from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.wire import kinds
 
 World = Any

@@ -14,7 +14,8 @@ from tonnage.adapters.cdi.driver_files import find_driver_files
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.kubelet.containers.port import (
+from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
+from tonnage.twin.kubelet.containers.runtime_port import (
     ContainerContext,
     ContainerStart,
     ExecError,
@@ -23,9 +24,8 @@ from tonnage.twin.kubelet.containers.port import (
     Program,
     RunningContainer,
 )
-from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.programs.basic import mounted
-from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.twin.platform import AGENT_IMAGE
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 

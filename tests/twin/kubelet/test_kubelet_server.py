@@ -25,8 +25,8 @@ from tonnage.adapters.certificates import Authority
 from tonnage.model.errors import ConfigError
 from tonnage.model.key_pair import KeyPair
 from tonnage.twin.kubelet.kubelet import Kubelet
+from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.twin.kubelet.server import KubeletServer
-from tonnage.twin.kubelet.spec import KubeletNode
 from tonnage.twin.kubelet.streams.spdy_dictionary import DICTIONARY
 
 World = Any

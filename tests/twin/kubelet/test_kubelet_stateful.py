@@ -18,7 +18,7 @@ from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.devices.plugins import PluginEndpoint, PluginError
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
-from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.kubelet.containers.port import ContainerContext
 from tonnage.twin.kubelet.containers.restarts import starts_again
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 from tonnage.wire import kinds
 from tonnage.wire.objects import Container, Pod, PodSpec
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
-from tonnage.reading.nulls import without_nulls
+from tonnage.reading.null_fields import without_nulls
 from tonnage.wire.decode import UNDECODABLE
 from tonnage.wire.objects import Object
 

@@ -7,10 +7,10 @@ from typing import Final
 from urllib.parse import quote
 
 from tonnage.adapters.kubernetes.client import RawApi
-from tonnage.model.digits import whole_number
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node.facts import ClusterFacts, PodFacts
+from tonnage.model.whole_numbers import whole_number
 
 _KINDS: Final = frozenset({"Node", "Pod", "RuntimeClass"})
 _MOST_PODS: Final = 2000

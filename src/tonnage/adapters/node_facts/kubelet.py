@@ -57,7 +57,7 @@ async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool
     place = files.place(KUBELET)
     trouble = "kubelet's pod resources socket is not there"
     if place is not None and files.there(_POD_RESOURCES):
-        from tonnage.adapters.kubelet.holds import KubeletFiles  # with gRPC, which takes a while
+        from tonnage.adapters.kubelet.device_holders import KubeletFiles  # with gRPC, which takes a while
 
         kubelet = KubeletFiles(place)
         try:

@@ -21,7 +21,7 @@ from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.kubernetes.cluster import HeldAmounts, Node, Pod, PodStatus
 from tonnage.reading.cluster import BarePod, node_from, pod_from, read_pod
 from tonnage.reading.nodes import with_manager
-from tonnage.reading.parts import Quantities, ReadingProblems, amounts, moment
+from tonnage.reading.object_parts import Quantities, ReadingProblems, amounts, moment
 from tonnage.reading.resizes import held_by
 from tonnage.reading.status import pod_status_from
 from tonnage.wire import objects as w

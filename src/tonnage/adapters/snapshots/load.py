@@ -26,7 +26,7 @@ from tonnage.adapters.snapshots.objects import (
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.cluster import Readable, snapshot_from
-from tonnage.reading.parts import moment
+from tonnage.reading.object_parts import moment
 from tonnage.wire.decode import UNDECODABLE
 
 LONGEST_LINE: Final = 16 << 20

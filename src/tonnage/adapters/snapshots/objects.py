@@ -16,7 +16,7 @@ from tonnage.model.json import JsonValue, parsed_json
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.cluster import Readable, snapshot_from
 from tonnage.reading.documents import READ
-from tonnage.reading.nulls import without_nulls
+from tonnage.reading.null_fields import without_nulls
 from tonnage.wire.decode import UNDECODABLE, decoded_json
 from tonnage.wire.kinds import NODE_GPU_STATUS, Kind
 

@@ -14,8 +14,8 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
 from tonnage.agent.config.paths import HostOwners, open_paths
 from tonnage.agent.config.reading import Reading
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.plugin.device_list import DeviceLists
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import DEFAULT_KEY, ConfigChoice, ConfigInForce, choose
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat

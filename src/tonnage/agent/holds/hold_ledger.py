@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import (
     Census,

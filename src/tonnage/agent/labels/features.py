@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.labels.sinks import LabelSink, NodeLabels
 from tonnage.agent.retries import Retries
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.inventory import Inventory

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.mig.state import places
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.desired_layout import MigWish, host_work_forbidden, unusable, wish_for
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat

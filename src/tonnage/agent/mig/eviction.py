@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import EvictPod
 from tonnage.model.errors import ApiError, ClusterError

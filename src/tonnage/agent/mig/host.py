@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.mig.state import words
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint

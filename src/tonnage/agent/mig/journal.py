@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint

@@ -7,8 +7,8 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.retries import Retries
-from tonnage.agent.world import AgentWorld
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue

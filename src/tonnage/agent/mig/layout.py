@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld, MigPermits
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.config import NodeMigConfig
@@ -14,7 +15,6 @@ from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.label import MigLabel
 from tonnage.agent.mig.manager import MigWays, NodeMig
 from tonnage.agent.mig.pause import NodePauses
-from tonnage.agent.world import AgentWorld, MigPermits
 from tonnage.model.mig.layouts import MigState, MigWork
 from tonnage.model.names import MIG_CONFIG_LABEL
 from tonnage.model.node.condition_report import ConditionReport

@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mig.state import what_stands, words
 from tonnage.agent.mig.steps import MigSteps, StepsEnd
-from tonnage.agent.world import AgentWorld
-from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import MigChange, change_to
 from tonnage.decide.node.mig.desired_layout import MigWish, goals_of, remark_on
+from tonnage.decide.node.mig.gpu_users import in_the_way
+from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.decide.node.mig.steps import next_step
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
@@ -33,7 +34,6 @@ from tonnage.decide.node.mig.transitions import (
     resumed,
     stage_of,
 )
-from tonnage.decide.node.mig.users import in_the_way
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem

@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ApiError, ClusterError

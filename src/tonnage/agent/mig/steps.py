@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.mig.state import words
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.steps import permitted_step
 from tonnage.decide.node.mig.transitions import MigChangeEvent, refusal_of

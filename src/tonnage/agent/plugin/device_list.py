@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.device_list import device_list
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig

@@ -10,10 +10,10 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.cdi import CdiSpecs
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.plugin.topologies import Topologies
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.allocate import allocate, not_offered
 from tonnage.decide.node.device_holds import DeviceHolds, Uses
 from tonnage.decide.node.inject import inject

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.plugin.kubelet_books import KubeletBooks
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.ledger import LedgerEntry, Living, entries_of, unconfirmed
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.sharing import Allocation

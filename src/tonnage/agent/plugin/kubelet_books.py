@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 from typing import Final
 
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.node_pods import NodePods
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.ledger import Evidence, gather
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ClusterError, HardwareError

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
 from tonnage.agent.retries import Retries
-from tonnage.agent.world import AgentWorld
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.ticks import next_beat
 from tonnage.ports.node import SoftwareView

@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.world import AgentWorld
+from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, dry_run: bool) -> int:
     """Exit status 1 for errors and warnings, 2 for what cannot be read."""
     from tonnage.cli.lint.files import read_files, write_text
-    from tonnage.cli.lint.world import given_for
+    from tonnage.cli.lint.lint_context import given_for
     from tonnage.diagnose.lint.lint import lint
 
     if "-" in files and str(common.snapshot) == "-":
@@ -69,7 +69,7 @@ def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
     from dataclasses import replace
 
     from tonnage.cli.lint.files import read_files
-    from tonnage.cli.lint.world import given_for
+    from tonnage.cli.lint.lint_context import given_for
     from tonnage.diagnose.lint.lint import lint
 
     read = read_files(files, recursive=False)

@@ -161,7 +161,7 @@ def _done(
     common: Common, files: RuntimeConfigFiles, state: RuntimeSeen, plan: RuntimePlan, *, restart: bool
 ) -> int:
     """Carry the plan out and show it. Raises HardwareError."""
-    from tonnage.adapters.units import restart_unit
+    from tonnage.adapters.systemd_units import restart_unit
     from tonnage.model.node.runtime_change import ChangeState
 
     changes = plan.standing is ChangeState.CHANGE

@@ -32,7 +32,7 @@ from tonnage.wire.kinds import NODE
 
 if TYPE_CHECKING:
     from tonnage.twin.apiserver.server import Endpoint
-    from tonnage.twin.kubelet.containers.port import Program
+    from tonnage.twin.kubelet.containers.runtime_port import Program
 
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 180.0

@@ -23,8 +23,8 @@ from tonnage.cli.node.command import NodeArguments, command, told_by
 from tonnage.cli.node.nvidia_flags import REFUSED_FLAGS
 from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.model.errors import Problem
-from tonnage.twin.kubelet.containers.port import ContainerContext
-from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
+from tonnage.twin.kubelet.node_spec import NodePaths
 
 _LOG: Final = logging.getLogger(__name__)
 _SCENARIO: Final = "scenario:"

@@ -23,7 +23,7 @@ from tonnage.cli.up.pretended_options import told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.twin.host_programs import PretendedPrograms
-from tonnage.twin.kubelet.containers.port import ContainerContext, Program, Stdio
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.platform import AGENT_IMAGE
 

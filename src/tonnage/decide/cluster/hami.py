@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tonnage.model.digits import whole_number
 from tonnage.model.json import parsed_json
 from tonnage.model.kubernetes.cluster import Container, Pod
 from tonnage.model.kubernetes.selectors import Labels
+from tonnage.model.whole_numbers import whole_number
 
 SCHEDULER: Final = "hami-scheduler"
 REGISTER: Final = "node-nvidia-register"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tonnage.decide.node.units import DeviceUnit, index_of, parts_of
+from tonnage.decide.node.resource_units import DeviceUnit, index_of, parts_of
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig

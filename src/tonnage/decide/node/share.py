@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tonnage.decide.node.access import access_to, missing_channels, obstacle
 from tonnage.decide.node.mps.daemons import unshareable, uses_mps
-from tonnage.decide.node.units import DeviceUnit, parts_of, units_of
+from tonnage.decide.node.resource_units import DeviceUnit, parts_of, units_of
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import (
     Access,

@@ -30,7 +30,7 @@ from tonnage.diagnose.explain.bound.bound_pods import explain_bound
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
 from tonnage.diagnose.explain.nodes.alignment import aligned_remedies
 from tonnage.diagnose.explain.nodes.claims import devices_for
-from tonnage.diagnose.explain.nodes.undecided import Unpromised, unpromised
+from tonnage.diagnose.explain.nodes.undecided_nodes import Unpromised, unpromised
 from tonnage.diagnose.explain.nodes.verdicts import unread_amounts
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.missing_kinds import nodes_not_given, unread_kinds

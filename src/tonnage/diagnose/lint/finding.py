@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tonnage.diagnose.lint.items import PodSite
+from tonnage.diagnose.lint.manifest_objects import PodSite
 from tonnage.documents.pods.placement import PodFault
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.finding import Finding

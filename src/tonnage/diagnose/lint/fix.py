@@ -17,8 +17,8 @@ from tonnage.diagnose.lint.finding import (
     UnwrapEntry,
     WrapEntries,
 )
-from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping
 from tonnage.diagnose.lint.lint import LintReport, LocatedFinding
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping
 from tonnage.diagnose.lint.sheet import TextEdit
 from tonnage.documents.yaml.reader import Path
 from tonnage.documents.yaml.spans import Span, ValueSpan

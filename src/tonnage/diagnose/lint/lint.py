@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, LintFinding, TextPlace, WrapEntries
-from tonnage.diagnose.lint.items import ManifestObject, items_of, mapping, pods_of
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
+from tonnage.diagnose.lint.rule_inputs import KindFields, LintCluster, LintWorld
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.diagnose.lint.world import KindFields, LintCluster, LintWorld
 from tonnage.documents.mig.layouts import MigParted
 from tonnage.documents.yaml.reader import Path, field_path, only_one
 from tonnage.documents.yaml.source import validate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping, pods_of
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping, pods_of
 from tonnage.diagnose.lint.rules.names import references
 from tonnage.model.catalog.cluster_policy import policy_fields
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.diagnose.lint.items import PodSite, mapping, mappings
+from tonnage.diagnose.lint.manifest_objects import PodSite, mapping, mappings
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject
 

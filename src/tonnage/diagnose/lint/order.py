@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.diagnose.lint.rule_inputs import ItemRule, PodRule
 from tonnage.diagnose.lint.rules import (
     api_server,
     claims,
@@ -20,7 +21,6 @@ from tonnage.diagnose.lint.rules import (
     requests,
     tolerations,
 )
-from tonnage.diagnose.lint.world import ItemRule, PodRule
 
 ITEM_RULES: Final[tuple[ItemRule, ...]] = (
     requests,

@@ -10,8 +10,8 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
 from tonnage.diagnose.lint.finding import Draft, SetText
-from tonnage.diagnose.lint.items import mapping, mappings
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import mapping, mappings
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
+from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.model.catalog.mig import mig_board
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.links import NVSWITCH, Link

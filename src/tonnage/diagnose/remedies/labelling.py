@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.matching import failing_requirements, node_is_selected
 from tonnage.decide.kubernetes.view import ClusterView
-from tonnage.diagnose.remedies.edit import RemedyEdit
+from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.remedies.edit import RemedyEdit
+from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Pod
 
 _TOGETHER_COST: Final = 10

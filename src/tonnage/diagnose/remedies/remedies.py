@@ -12,7 +12,7 @@ from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.disruption_budgets import breaking, broken
 from tonnage.diagnose.explain.nodes.alignment import refuses
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
-from tonnage.diagnose.remedies.edits import could_ask_less, edits_for, single
+from tonnage.diagnose.remedies.edits_by_reason import could_ask_less, edits_for, single
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.remedies.plan import RemedyPlan, applied
 from tonnage.diagnose.remedies.waiting_plans import waiting

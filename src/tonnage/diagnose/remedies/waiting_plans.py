@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.remedies.edit import RemedyEdit
-from tonnage.diagnose.remedies.edits import widen
+from tonnage.diagnose.remedies.edits_by_reason import widen
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.remedies.plan import RemedyPlan, applied
+from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.verdict import Remedy
 
 _MOST_NAMED: Final = 4

@@ -9,8 +9,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.explain.nodes.state import GPUS_HEALTHY, utc
-from tonnage.diagnose.remedies.edit import RemedyEdit
+from tonnage.diagnose.explain.nodes.closed_nodes import GPUS_HEALTHY, utc
+from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.devices import DeviceUnhealthy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.node.preference.board import Joined, best_set
+from tonnage.decide.node.preference.device_sets import Joined, best_set
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.topo.families import Boards, LinkFamily, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.explain.nodes.state import utc
+from tonnage.diagnose.explain.nodes.closed_nodes import utc
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.reasons.pods import OtherScheduler, SchedulerSilent

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import pod_requests
 from tonnage.decide.kubernetes.view import ClusterView, as_kept
-from tonnage.diagnose.simulate.boards import NodeGpus, OfferedResources
+from tonnage.diagnose.simulate.node_gpus import NodeGpus, OfferedResources
 from tonnage.diagnose.simulate.quotas import Purse
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node, Pod, PodStatus, Requests

@@ -7,10 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from tonnage.decide.node.units import fits
-from tonnage.diagnose.simulate import boards
-from tonnage.diagnose.simulate.boards import NodeGpus, OfferedResources, board_of_node, offer_of, with_offer
+from tonnage.decide.node.resource_units import fits
+from tonnage.diagnose.simulate import node_gpus
 from tonnage.diagnose.simulate.changed_cluster import DisplacementCause, Fork, stays_with_node
+from tonnage.diagnose.simulate.node_gpus import (
+    NodeGpus,
+    OfferedResources,
+    board_of_node,
+    offer_of,
+    with_offer,
+)
 from tonnage.model.changes import (
     AddNodes,
     CordonNode,
@@ -108,9 +114,9 @@ def _changed(fork: Fork, board: NodeGpus, change: SetMig | SetSharing) -> NodeGp
     changed = fork.memory.changed.get(key)
     if changed is None:
         if isinstance(change, SetMig):
-            changed = boards.divided(board, change.layout, change.devices, change.strategy)
+            changed = node_gpus.divided(board, change.layout, change.devices, change.strategy)
         else:
-            changed = boards.shared(board, change.resource, change.replicas, rename=change.rename)
+            changed = node_gpus.shared(board, change.resource, change.replicas, rename=change.rename)
         if isinstance(changed, NodeGpus) and not board.unsure and changed.key == board.key:
             changed = board
         fork.memory.changed[key] = changed
@@ -122,7 +128,7 @@ def _board(fork: Fork, name: str) -> NodeGpus | Problem:
     if board is not None:
         return board
     node, status = fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name))
-    key = boards.said_of_gpus(node, status)
+    key = node_gpus.said_of_gpus(node, status)
     remembered = fork.memory.boards.get(key)
     if remembered is None:
         remembered = fork.memory.boards[key] = board_of_node(node, status)
@@ -239,7 +245,7 @@ def _template(fork: Fork, change: AddNodes) -> Node | Problem:
     if missing:
         text = f"how much {' and '.join(missing)} a node with {change.product} has is not known"
         return Problem(text, remedy="say it (cpu: 96, memory: 1Ti), or add nodes like one that there is")
-    devices = boards.devices_of_product(change.product, change.gpus)
+    devices = node_gpus.devices_of_product(change.product, change.gpus)
     if isinstance(devices, Problem):
         return devices
     offer = _offer(fork, NodeGpus(devices, PluginConfig()))

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.explain import explain_on
-from tonnage.diagnose.remedies.edits import uncordon
+from tonnage.diagnose.remedies.edits_by_reason import uncordon
 from tonnage.diagnose.simulate.changed_cluster import WaitingPod
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.pod_shapes import group_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tonnage.decide.node.preference.board import GpuTopology, board_of, is_amd
+from tonnage.decide.node.preference.device_sets import GpuTopology, board_of, is_amd
 from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.name_lists import listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.decide.node.preference.board import Joined
+from tonnage.decide.node.preference.device_sets import Joined
 from tonnage.diagnose.topo.topology import SIZES, Comparison, NodeTopology
 
 _LEGEND = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tonnage.decide.node.preference.board import GpuTopology, Joined, best_set, joined
+from tonnage.decide.node.preference.device_sets import GpuTopology, Joined, best_set, joined
 from tonnage.diagnose.topo.contradictions import topo_doubts
 from tonnage.diagnose.topo.families import (
     Boards,

@@ -16,7 +16,7 @@ from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import FaultClass, HealthPolicy, Signal
-from tonnage.model.digits import whole_number
+from tonnage.model.whole_numbers import whole_number
 
 _ALL: Final = "all"
 _XIDS: Final = "xids"

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import Errors, FieldError, InvalidError, invalid, unsupported
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, items, text
-from tonnage.twin.apiserver.ownership.names import options_status
+from tonnage.twin.apiserver.ownership.manager_names import options_status
 from tonnage.twin.apiserver.requests import DeleteOptions
 
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan", "nil")

@@ -35,7 +35,7 @@ from tonnage.twin.apiserver.ownership.field_manager import (
     put_entries,
     without_entries,
 )
-from tonnage.twin.apiserver.ownership.names import entry_problems
+from tonnage.twin.apiserver.ownership.manager_names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.preconditions import expect_version, other_uid, row_of

@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.serving.exchange import Exchange
-from tonnage.twin.apiserver.serving.gate import Gate
+from tonnage.twin.apiserver.serving.request_access import Gate
 from tonnage.twin.apiserver.storage.store import Store
 
 

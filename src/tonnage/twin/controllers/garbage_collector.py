@@ -18,7 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.every_kind import EveryKind, Resource
+from tonnage.twin.controllers.deletable_objects import EveryKind, Resource
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, OwnerReference
 

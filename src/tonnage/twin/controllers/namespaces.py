@@ -21,7 +21,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
+from tonnage.twin.controllers.deletable_objects import built_in_kinds, custom_kind
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind
 from tonnage.wire.objects import Condition, ConfigMap, Namespace, Object, Pod
 

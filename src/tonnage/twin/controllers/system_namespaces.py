@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.model.kubernetes.well_known import SYSTEM_NAMESPACES
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.periodic import every
+from tonnage.twin.controllers.periodic_tasks import every
 from tonnage.wire.kinds import NAMESPACE
 
 _LOG: Final = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
-from tonnage.twin.kubelet.containers.port import ContainerRuntime
+from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime
 from tonnage.twin.kubelet.containers.starter import ContainerStarter, StarterNode
 from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
 from tonnage.twin.kubelet.devices.manager import DeviceManager
@@ -23,10 +23,10 @@ from tonnage.twin.kubelet.devices.pod_resources import PodResources
 from tonnage.twin.kubelet.devices.registration import Registration
 from tonnage.twin.kubelet.live_pod import NodeServices
 from tonnage.twin.kubelet.node_disk import LocalDisk, NodeDisk
+from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
 from tonnage.twin.kubelet.node_status import NodeReporter, ReportedMachine
 from tonnage.twin.kubelet.pods import PodWorkers
-from tonnage.twin.kubelet.spec import KubeletNode, NodePaths
-from tonnage.twin.kubelet.writers import Outbox, StatusWriter
+from tonnage.twin.kubelet.status_writers import Outbox, StatusWriter
 from tonnage.wire.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
-from tonnage.twin.kubelet.containers.port import ContainerRuntime
+from tonnage.twin.kubelet.containers.container_records import POD_INITIALIZING, ContainerSlot, PodProgress
 from tonnage.twin.kubelet.containers.restarts import wanted_again
-from tonnage.twin.kubelet.containers.slots import POD_INITIALIZING, ContainerSlot, PodProgress
+from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime
 from tonnage.twin.kubelet.containers.starter import ContainerStarter
 from tonnage.twin.kubelet.pod_status import status_of
-from tonnage.twin.kubelet.writers import Outbox, StatusWriter
+from tonnage.twin.kubelet.status_writers import Outbox, StatusWriter
 from tonnage.wire.objects import Container, Pod
 
 _DEFAULT_GRACE_S: Final = 30

@@ -21,10 +21,10 @@ from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.kubelet.admission import amounts_of
-from tonnage.twin.kubelet.containers.port import ContainerRuntime
+from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime
 from tonnage.twin.kubelet.devices.manager import DeviceManager
-from tonnage.twin.kubelet.spec import KubeletNode
-from tonnage.twin.kubelet.writers import Outbox
+from tonnage.twin.kubelet.node_spec import KubeletNode
+from tonnage.twin.kubelet.status_writers import Outbox
 from tonnage.wire import kinds
 from tonnage.wire.objects import Node, ObjectReference
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tonnage.twin.kubelet.containers.slots import ContainerSlot, PodProgress
+from tonnage.twin.kubelet.containers.container_records import ContainerSlot, PodProgress
 from tonnage.wire.objects import Pod
 
 OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")

@@ -11,16 +11,16 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.twin.kubelet.containers.images import full_image, image_id
-from tonnage.twin.kubelet.containers.port import RunningContainer
-from tonnage.twin.kubelet.containers.restarts import starts_again
-from tonnage.twin.kubelet.containers.security import user_of
-from tonnage.twin.kubelet.containers.slots import (
+from tonnage.twin.kubelet.containers.container_records import (
     CONTAINER_CREATING,
     POD_INITIALIZING,
     ContainerSlot,
     PodProgress,
 )
+from tonnage.twin.kubelet.containers.images import full_image, image_id
+from tonnage.twin.kubelet.containers.restarts import starts_again
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
+from tonnage.twin.kubelet.containers.security import user_of
 from tonnage.twin.kubelet.pod_conditions import conditions_of
 from tonnage.wire.objects import Container, Pod
 

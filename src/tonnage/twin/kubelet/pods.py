@@ -22,7 +22,7 @@ from tonnage.twin.kubelet.admission import (
 )
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.live_pod import NodeServices
-from tonnage.twin.kubelet.worker import PodWorker
+from tonnage.twin.kubelet.pod_worker import PodWorker
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 

@@ -28,7 +28,7 @@ from uvicorn.server import ServerState
 
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.key_pair import KeyPair
-from tonnage.twin.kubelet.containers.port import RunningContainer
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.streams.container_logs import LogQuery, log_refusal, read_log
 from tonnage.twin.kubelet.streams.remote import RemoteRequest

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.decide.cluster.packing.free_room import Amounts, Room
 from tonnage.decide.cluster.packing.policies import PackingPolicy
-from tonnage.decide.cluster.packing.room import Amounts, Room
 from tonnage.model.trace import Job
 
 NOWHERE: Final = -1

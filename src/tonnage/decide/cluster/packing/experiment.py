@@ -8,8 +8,8 @@ from typing import Final, Protocol, TypeVar
 
 from tonnage.decide.cluster.packing.arrivals import AtRandom, Packer, play
 from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
+from tonnage.decide.cluster.packing.free_room import Room
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient
-from tonnage.decide.cluster.packing.room import Room
 from tonnage.model.trace import Job, TraceMachine
 
 T = TypeVar("T")

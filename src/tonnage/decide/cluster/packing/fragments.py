@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.decide.cluster.packing.room import Amounts, Mask, Room
+from tonnage.decide.cluster.packing.free_room import Amounts, Mask, Room
 from tonnage.model.trace import Job
 
 _COVERED: Final = 0.95

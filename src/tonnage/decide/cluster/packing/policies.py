@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.decide.cluster.packing.fragments import Fragments
-from tonnage.decide.cluster.packing.room import Amounts, Room, Rows, kind_of
+from tonnage.decide.cluster.packing.free_room import Amounts, Room, Rows, kind_of
 from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job
 
 _CPU: Final = 128_000

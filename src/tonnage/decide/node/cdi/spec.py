@@ -21,7 +21,7 @@ from tonnage.decide.node.cdi.edits import (
 from tonnage.decide.node.cdi.hooks import device_hooks
 from tonnage.decide.node.cdi.modes import mode_spec
 from tonnage.decide.node.cdi.rules import device_problems
-from tonnage.decide.node.units import index_of, parts_of
+from tonnage.decide.node.resource_units import index_of, parts_of
 from tonnage.model.devices.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles, NameStrategy
 from tonnage.model.devices.device_nodes import (
     CAPABILITY_FOLDER,

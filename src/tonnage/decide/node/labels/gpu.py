@@ -14,7 +14,7 @@ from typing import Final
 
 from tonnage.decide.node.labels.machine import mode_label, vgpu_labels
 from tonnage.decide.node.labels.syntax import joined, sanitised, shortened
-from tonnage.decide.node.units import DeviceUnit, units_of
+from tonnage.decide.node.resource_units import DeviceUnit, units_of
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import NodePlan, PlannedResource, PluginConfig
 from tonnage.model.names import NVIDIA

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.mig.board import resets_of
 from tonnage.decide.node.mig.change import GpuShape, MigChange, create_step, mode_step, surplus
+from tonnage.decide.node.mig.gpu_users import in_the_way
 from tonnage.decide.node.mig.obstacles import (
     board_reset_needed,
     device_in_use,
@@ -18,7 +18,7 @@ from tonnage.decide.node.mig.obstacles import (
     gpu_gone,
     restart_needed,
 )
-from tonnage.decide.node.mig.users import in_the_way
+from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep, ResetGpu
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.units import DeviceUnit
+from tonnage.decide.node.resource_units import DeviceUnit
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.mps import (
     MOST_MPS_CLIENTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tonnage.decide.node.preference.board import Joined, best_set, joined
+from tonnage.decide.node.preference.device_sets import Joined, best_set, joined
 from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered
 from tonnage.diagnose.topo.text import link_told, set_told
 from tonnage.diagnose.topo.topology import FASTER, NodeTopology, gpu_set, joined_json, topology_of_status

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tonnage.diagnose.wording import own
 from tonnage.model.catalog.xids import xids
-from tonnage.model.digits import whole_number
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
@@ -23,6 +22,7 @@ from tonnage.model.reasons.driver_symptoms import (
 from tonnage.model.reasons.node_symptoms import ImageNeedsNewerDriver
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.reasons.symptoms import CdiDeviceUnresolvable, NoGpuInjected
+from tonnage.model.whole_numbers import whole_number
 
 
 def with_node_facts(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:

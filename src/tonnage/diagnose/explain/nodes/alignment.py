@@ -17,7 +17,7 @@ from tonnage.decide.kubernetes.kubelet.admission import (
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON, TopologyPolicy
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
-from tonnage.diagnose.remedies.edits import shrink
+from tonnage.diagnose.remedies.edits_by_reason import shrink
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod

@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
-from tonnage.diagnose.remedies.edits import edits_for
+from tonnage.diagnose.remedies.edits_by_reason import edits_for
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Toleration

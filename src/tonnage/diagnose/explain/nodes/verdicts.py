@@ -13,8 +13,8 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.alignment import behind, kubelet_reasons
 from tonnage.diagnose.explain.nodes.claims import with_survey
-from tonnage.diagnose.explain.nodes.entries import entries_of
-from tonnage.diagnose.explain.nodes.state import CORDONED, with_node_state
+from tonnage.diagnose.explain.nodes.closed_nodes import CORDONED, with_node_state
+from tonnage.diagnose.explain.nodes.json_entries import entries_of
 from tonnage.diagnose.related_resources import related_on
 from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.wording import listed_own

@@ -15,7 +15,7 @@ from tonnage.diagnose.explain.explain import explain_new, for_template
 from tonnage.diagnose.explain.nodes.daemon_pods import ways_to_some, why_none
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.explain.workloads.pods import Family, family_of, groups_of, worst_of
-from tonnage.diagnose.explain.workloads.state import aside_reasons, refused_before, state_reasons
+from tonnage.diagnose.explain.workloads.workload_state import aside_reasons, refused_before, state_reasons
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.kubernetes.workloads import WorkloadKey, WorkloadState
 from tonnage.model.layer import Layer

@@ -8,8 +8,8 @@ from typing import Final
 
 from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import ManifestObject, at_path, is_variable, pods_of
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, is_variable, pods_of
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue

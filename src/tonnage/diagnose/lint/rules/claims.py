@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.diagnose.lint import selectors_cel
 from tonnage.diagnose.lint.finding import Draft, WrapEntries, field_draft
-from tonnage.diagnose.lint.items import (
+from tonnage.diagnose.lint.manifest_objects import (
     ManifestObject,
     PodSite,
     at_path,
@@ -19,7 +19,7 @@ from tonnage.diagnose.lint.items import (
     mappings,
     sequence,
 )
-from tonnage.diagnose.lint.world import LintCluster, LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintCluster, LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path

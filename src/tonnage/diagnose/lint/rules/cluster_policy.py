@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, SetBare, TextRepair
-from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.cluster_policy import Fields, policy_fields

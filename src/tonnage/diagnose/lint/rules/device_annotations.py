@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import PodSite, mapping
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.model.reasons.manifests import DeviceAnnotation
 
 _ASKS: Final = "nvidia.cdi.k8s.io"

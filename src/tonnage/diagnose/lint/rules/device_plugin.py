@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import ManifestObject, mapping, mappings
-from tonnage.diagnose.lint.refused import PLACED, refused
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings
+from tonnage.diagnose.lint.reader_problems import PLACED, refused
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.device_plugin.schema import DevicePluginConfig
 from tonnage.documents.yaml.reader import Path

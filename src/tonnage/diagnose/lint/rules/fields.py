@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, UnwrapEntry
-from tonnage.diagnose.lint.items import ManifestObject, is_variable
-from tonnage.diagnose.lint.world import FieldShape, LintWorld
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, is_variable
+from tonnage.diagnose.lint.rule_inputs import FieldShape, LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue

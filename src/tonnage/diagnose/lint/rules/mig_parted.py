@@ -13,9 +13,9 @@ from tonnage.decide.node.mig.compute import gpu_instances
 from tonnage.decide.node.mig.goal import INSTEAD
 from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import ManifestObject, mapping, mappings, sequence
-from tonnage.diagnose.lint.refused import refused
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings, sequence
+from tonnage.diagnose.lint.reader_problems import refused
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.mig.layouts import MOST_DEVICES, MigParted, filtered_device, is_filter
 from tonnage.documents.yaml.reader import Path
 from tonnage.documents.yaml.source import validate

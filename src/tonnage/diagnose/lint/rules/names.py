@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import PodSite, mapping, mappings
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import PodSite, mapping, mappings
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.reasons.admission import (

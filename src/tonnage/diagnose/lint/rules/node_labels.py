@@ -8,9 +8,9 @@ from typing import Final
 
 from tonnage.decide.node.labels.syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, SetText, field_draft
-from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, sequence
+from tonnage.diagnose.lint.manifest_objects import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models

@@ -15,9 +15,9 @@ from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import PodSite, mapping
+from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
 from tonnage.diagnose.lint.node_terms import terms
-from tonnage.diagnose.lint.world import LintCluster, LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintCluster, LintWorld
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults

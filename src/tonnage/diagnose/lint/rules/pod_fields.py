@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.lint.finding import Draft, field_draft
-from tonnage.diagnose.lint.items import PodSite, at_path, is_variable
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import PodSite, at_path, is_variable
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import field_faults, pod_level_faults
 from tonnage.documents.pods.placement import placement_faults
 from tonnage.model.reasons.admission import PodFieldInvalid, PodLevelResource, PodPlacementInvalid

@@ -13,9 +13,9 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, RenameKey
-from tonnage.diagnose.lint.items import ManifestObject, mapping, mappings
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings
 from tonnage.diagnose.lint.resource_names import name_drafts
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonObject, JsonValue

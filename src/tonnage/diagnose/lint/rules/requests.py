@@ -12,9 +12,9 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose import quantities
 from tonnage.diagnose.lint.finding import Draft, MoveToLimits
-from tonnage.diagnose.lint.items import ManifestObject, PodSite, is_variable, mapping, resources_of
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.resource_names import name_drafts
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.container_fields import claim_name_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue

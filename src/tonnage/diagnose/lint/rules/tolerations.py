@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, field_draft
-from tonnage.diagnose.lint.items import PodSite, mappings
-from tonnage.diagnose.lint.world import LintWorld
+from tonnage.diagnose.lint.manifest_objects import PodSite, mappings
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import toleration_faults
 from tonnage.model.reasons.admission import TolerationInvalid
 from tonnage.model.severity import Severity

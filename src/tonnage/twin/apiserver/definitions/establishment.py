@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.whole_numbers import whole_number
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, names_status, with_condition
 from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership, put_entries

@@ -12,7 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, text
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.comparison import BadElementError
-from tonnage.twin.apiserver.ownership.entries import Managers
+from tonnage.twin.apiserver.ownership.managed_fields import Managers
 from tonnage.twin.apiserver.ownership.refusals import conflict_status, unfit
 from tonnage.twin.apiserver.ownership.type_checks import faults
 from tonnage.twin.apiserver.ownership.type_structures import Shape

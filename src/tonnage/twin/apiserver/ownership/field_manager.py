@@ -24,14 +24,14 @@ from tonnage.twin.apiserver.ownership.configurations import (
     check_fit,
     check_kind,
 )
-from tonnage.twin.apiserver.ownership.entries import (
+from tonnage.twin.apiserver.ownership.fieldsets import FieldSet
+from tonnage.twin.apiserver.ownership.managed_fields import (
     MalformedError,
     Managers,
     read_entries,
     same_but_for_times,
     written_entries,
 )
-from tonnage.twin.apiserver.ownership.fieldsets import FieldSet
 from tonnage.twin.apiserver.ownership.refusals import untracked
 from tonnage.twin.apiserver.ownership.scale import SCALE_VERSION, Rescaling
 from tonnage.twin.apiserver.ownership.type_checks import faults

@@ -17,7 +17,8 @@ from tonnage.twin.apiserver.ownership.configurations import (
     check_fit,
     check_kind,
 )
-from tonnage.twin.apiserver.ownership.entries import (
+from tonnage.twin.apiserver.ownership.fieldsets import FieldSet, difference, has
+from tonnage.twin.apiserver.ownership.managed_fields import (
     APPLY,
     Manager,
     Managers,
@@ -25,7 +26,6 @@ from tonnage.twin.apiserver.ownership.entries import (
     read_entries,
     written_entries,
 )
-from tonnage.twin.apiserver.ownership.fieldsets import FieldSet, difference, has
 from tonnage.twin.apiserver.ownership.updates import BEFORE_FIRST_APPLY, KindVersion, Writer, updated
 from tonnage.twin.apiserver.statuses import StatusError
 

@@ -13,7 +13,6 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
 from tonnage.twin.apiserver.ownership.comparison import Change, compare
-from tonnage.twin.apiserver.ownership.entries import APPLY, UPDATE, Manager, Managers, Owned, capped
 from tonnage.twin.apiserver.ownership.fieldsets import (
     FieldSet,
     difference,
@@ -22,6 +21,7 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     union,
     without,
 )
+from tonnage.twin.apiserver.ownership.managed_fields import APPLY, UPDATE, Manager, Managers, Owned, capped
 from tonnage.twin.apiserver.ownership.merge import merge, named_fields, reconciled, taken_out, with_named
 from tonnage.twin.apiserver.ownership.type_structures import Shape
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api.encoding.scalars import read_time
 from tonnage.decide.kubernetes.api.problems import FieldError, InvalidError, forbidden, invalid
-from tonnage.twin.apiserver.ownership.names import options_status
+from tonnage.twin.apiserver.ownership.manager_names import options_status
 from tonnage.twin.apiserver.serving.parameters import count_of
 from tonnage.twin.apiserver.statuses import bad_request
 

@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.discovery import metrics
 from tonnage.twin.apiserver.discovery.documents import Discovery, check_special
 from tonnage.twin.apiserver.discovery.metrics import Metrics
 from tonnage.twin.apiserver.printers.tables import Tables, check_include
-from tonnage.twin.apiserver.reading.items import item_json, item_of, whole_list
+from tonnage.twin.apiserver.reading.list_items import item_json, item_of, whole_list
 from tonnage.twin.apiserver.reading.listing import ListPage, check_version
 from tonnage.twin.apiserver.requests import ApiRequest, Options, ResourcePath, User
 from tonnage.twin.apiserver.resources import COMPONENTS, REVIEWS
@@ -28,10 +28,10 @@ from tonnage.twin.apiserver.serving import parameters
 from tonnage.twin.apiserver.serving.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.serving.custom_routes import custom_route
 from tonnage.twin.apiserver.serving.exchange import Exchange
-from tonnage.twin.apiserver.serving.gate import asked_of
 from tonnage.twin.apiserver.serving.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.serving.pod_streams import STREAM_KINDS, stream_options
 from tonnage.twin.apiserver.serving.proxy import KubeletProxy
+from tonnage.twin.apiserver.serving.request_access import asked_of
 from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.twin.apiserver.serving.unrouted import UNROUTED, unrouted
 from tonnage.twin.apiserver.serving.warnings import cautions, deletion_cautions

@@ -22,7 +22,7 @@ from tonnage.model.durations import nanoseconds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
 from tonnage.twin.apiserver.deletion_options import deletion_options, dry_run_problems
-from tonnage.twin.apiserver.ownership.names import manager_of_agent, manager_problems, options_status
+from tonnage.twin.apiserver.ownership.manager_names import manager_of_agent, manager_problems, options_status
 from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import DeleteOptions, FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.statuses import bad_request

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.printers.tables import Tables, check_include
-from tonnage.twin.apiserver.reading.items import is_current
+from tonnage.twin.apiserver.reading.list_items import is_current
 from tonnage.twin.apiserver.reading.watching import CommittedEvent
 from tonnage.twin.apiserver.requests import ApiRequest, ResourcePath
 from tonnage.twin.apiserver.resources import ServedResource

@@ -26,7 +26,7 @@ from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType
 from tonnage.twin.apiserver.storage.group_commit import GroupCommit
-from tonnage.twin.apiserver.storage.rounds import Rounds
+from tonnage.twin.apiserver.storage.watch_rounds import Rounds
 from tonnage.wire.schema import load_schema
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from tonnage.decide.kubernetes.api.strategies.by_kind import (
     name_stored_versions,
 )
 from tonnage.decide.kubernetes.api.strategies.volumes import pair_sources
-from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, drop, items, mapping, put, text
+from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.apiserver.storage.store import Resource
 
 

@@ -29,8 +29,8 @@ from tonnage.twin.controllers.budgets.plan import (
     owners_to_ask,
     status_of,
 )
-from tonnage.twin.controllers.scales import Scales
-from tonnage.twin.controllers.selection import takes
+from tonnage.twin.controllers.expected_pods import Scales
+from tonnage.twin.controllers.label_selection import takes
 from tonnage.wire.kinds import DISRUPTION_BUDGET, POD
 from tonnage.wire.objects import Pod, PodDisruptionBudget
 

@@ -20,9 +20,9 @@ from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.daemons.history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemons.plan import Failed, node_of, plan, status_of
 from tonnage.twin.controllers.daemons.template import fit_of, pod_template
+from tonnage.twin.controllers.label_selection import owner_selects
+from tonnage.twin.controllers.pod_templates import pod_from
 from tonnage.twin.controllers.replicas.status import status_patch
-from tonnage.twin.controllers.selection import owner_selects
-from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import ControllerRevision, DaemonSet, Node, Pod
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tonnage.loop.ownership import controller_reference
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
-from tonnage.twin.controllers.templates import kept_template, template_hash, without_label
+from tonnage.twin.controllers.pod_templates import kept_template, template_hash, without_label
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET
 from tonnage.wire.objects import ControllerRevision, DaemonSet
 

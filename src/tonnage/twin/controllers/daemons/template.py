@@ -13,7 +13,7 @@ import msgspec
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
-from tonnage.twin.controllers.selection import node_matches
+from tonnage.twin.controllers.label_selection import node_matches
 from tonnage.wire.objects import DaemonSet, Node, PodSpec, Toleration
 
 GENERATION_LABEL: Final = "pod-template-generation"

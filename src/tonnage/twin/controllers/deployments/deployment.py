@@ -27,8 +27,8 @@ from tonnage.twin.controllers.deployments.replica_sets import (
     sets_of,
 )
 from tonnage.twin.controllers.deployments.status import deployment_status
+from tonnage.twin.controllers.label_selection import owner_selects, selects
 from tonnage.twin.controllers.replicas.status import status_patch
-from tonnage.twin.controllers.selection import owner_selects, selects
 from tonnage.wire.kinds import DEPLOYMENT, POD, REPLICA_SET
 from tonnage.wire.objects import Deployment, Pod, ReplicaSet
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tonnage.model.digits import whole_number
+from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.controllers.deployments.replica_sets import (
     DESIRED,
     MAXIMUM,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.loop.ownership import controller_reference
-from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.controllers.templates import template_hash, with_labels, without_label
+from tonnage.model.whole_numbers import whole_number
+from tonnage.twin.controllers.pod_templates import template_hash, with_labels, without_label
 from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET
 from tonnage.wire.objects import Deployment, ReplicaSet
 

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tonnage.model.digits import whole_number
+from tonnage.model.whole_numbers import whole_number
 
 
 @dataclass(frozen=True, slots=True)

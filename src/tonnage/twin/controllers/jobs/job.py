@@ -38,7 +38,7 @@ from tonnage.twin.controllers.jobs.pods import FINALIZER, FailureStreak, tracked
 from tonnage.twin.controllers.jobs.template import job_pod
 from tonnage.twin.controllers.jobs.tracking import enact, ensure, settle, track
 from tonnage.twin.controllers.jobs.view import JobView
-from tonnage.twin.controllers.selection import owner_selects
+from tonnage.twin.controllers.label_selection import owner_selects
 from tonnage.wire.kinds import JOB, POD
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import Job, JobCondition, JobStatus, UncountedPods

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from tonnage.model.digits import whole_number
 from tonnage.model.kubernetes.timestamps import moment_of
+from tonnage.model.whole_numbers import whole_number
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import Job
 

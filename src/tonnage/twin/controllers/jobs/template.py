@@ -18,7 +18,7 @@ from tonnage.twin.controllers.jobs.pods import (
     ignored_failures,
     judged,
 )
-from tonnage.twin.controllers.templates import pod_from
+from tonnage.twin.controllers.pod_templates import pod_from
 from tonnage.wire.kinds import JOB
 from tonnage.wire.objects import Pod
 from tonnage.wire.workloads import Job

@@ -13,7 +13,7 @@ from tonnage.loop.informer import Delta, Informer, following
 from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.every_kind import Resource, built_in_kinds, custom_kind
+from tonnage.twin.controllers.deletable_objects import Resource, built_in_kinds, custom_kind
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import CustomResourceDefinition, Object, Service
 

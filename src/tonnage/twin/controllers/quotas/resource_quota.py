@@ -18,7 +18,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
-from tonnage.twin.controllers.every_kind import Resource
+from tonnage.twin.controllers.deletable_objects import Resource
 from tonnage.twin.controllers.quotas.counted_objects import CountedObjects
 from tonnage.wire.kinds import POD, RESOURCE_QUOTA
 from tonnage.wire.objects import Pod, ResourceQuota, Service

@@ -16,9 +16,9 @@ from tonnage.model.errors import ClusterError
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers import pod_state
+from tonnage.twin.controllers.label_selection import Labels, selects
+from tonnage.twin.controllers.pod_templates import pod_from
 from tonnage.twin.controllers.replicas.status import replica_set_status, status_patch
-from tonnage.twin.controllers.selection import Labels, selects
-from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import POD, REPLICA_SET, Kind
 from tonnage.wire.objects import LabelSelector, Pod, ReplicaSet
 from tonnage.wire.workloads import Replication

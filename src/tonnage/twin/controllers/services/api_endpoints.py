@@ -16,7 +16,7 @@ from tonnage.model.json_access import mappings, number
 from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, SLICE_SERVICE
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.controllers.periodic import every
+from tonnage.twin.controllers.periodic_tasks import every
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from tonnage.wire.objects import Service
 

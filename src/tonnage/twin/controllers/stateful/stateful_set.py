@@ -20,8 +20,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.twin.controllers.label_selection import owner_selects
 from tonnage.twin.controllers.pod_state import available_in_s
-from tonnage.twin.controllers.selection import owner_selects
 from tonnage.twin.controllers.stateful.plan import OrdinalPlan, complete, plan, status_of
 from tonnage.twin.controllers.stateful.template import (
     claim_bodies,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tonnage.loop.ownership import controller_reference
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
-from tonnage.twin.controllers.templates import kept_template, pod_from, revision_hash, without_label
+from tonnage.twin.controllers.pod_templates import kept_template, pod_from, revision_hash, without_label
 from tonnage.wire.kinds import CONTROLLER_REVISION, STATEFUL_SET
 from tonnage.wire.objects import ControllerRevision, Pod
 from tonnage.wire.workloads import StatefulSet

@@ -15,7 +15,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS
 from tonnage.reading.volumes import class_of
-from tonnage.twin.controllers.selection import takes
+from tonnage.twin.controllers.label_selection import takes
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 _MIGRATED: Final = {

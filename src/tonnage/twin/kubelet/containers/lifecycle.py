@@ -6,10 +6,10 @@ Source: Kubernetes 1.35, pkg/kubelet/kuberuntime/kuberuntime_manager.go (compute
 from __future__ import annotations
 
 from tonnage.twin.kubelet.containers.backoff import go_duration
-from tonnage.twin.kubelet.containers.port import RunningContainer
+from tonnage.twin.kubelet.containers.container_records import ContainerSlot
 from tonnage.twin.kubelet.containers.probes import probing
 from tonnage.twin.kubelet.containers.restarts import wanted_again
-from tonnage.twin.kubelet.containers.slots import ContainerSlot
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.containers.termination import hook_succeeds, stop_container
 from tonnage.twin.kubelet.live_pod import LivePod
 

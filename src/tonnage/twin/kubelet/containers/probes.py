@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tonnage.twin.kubelet.containers.checks import CheckError, command_failure, network_failure
-from tonnage.twin.kubelet.containers.port import RunningContainer
+from tonnage.twin.kubelet.containers.container_records import ContainerSlot
+from tonnage.twin.kubelet.containers.probe_actions import CheckError, command_failure, network_failure
 from tonnage.twin.kubelet.containers.restarts import starts_again_when_killed
-from tonnage.twin.kubelet.containers.slots import ContainerSlot
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.containers.termination import stop_container
 from tonnage.twin.kubelet.live_pod import LivePod
 

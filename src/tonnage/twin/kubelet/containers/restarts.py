@@ -6,7 +6,7 @@ Source: Kubernetes 1.35, kuberuntime_manager.go.
 from __future__ import annotations
 
 from tonnage.decide.kubernetes.kubelet import restarts
-from tonnage.twin.kubelet.containers.slots import ContainerSlot
+from tonnage.twin.kubelet.containers.container_records import ContainerSlot
 from tonnage.wire.objects import Container, Pod
 
 

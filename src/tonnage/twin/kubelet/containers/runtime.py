@@ -21,7 +21,7 @@ from tonnage.twin.kubelet.containers.compute_turns import Work
 from tonnage.twin.kubelet.containers.files import NODE_BYTES, FileError, MemoryVolume, Space, volume_in
 from tonnage.twin.kubelet.containers.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.containers.logs import ContainerLog
-from tonnage.twin.kubelet.containers.port import (
+from tonnage.twin.kubelet.containers.runtime_port import (
     ContainerContext,
     ContainerStart,
     ExecError,
@@ -31,7 +31,7 @@ from tonnage.twin.kubelet.containers.port import (
     StartError,
     Stdio,
 )
-from tonnage.twin.kubelet.programs.table import Programs, command_name
+from tonnage.twin.kubelet.programs.program_table import Programs, command_name
 
 _LOG: Final = logging.getLogger(__name__)
 SIGTERM_EXIT: Final = 143

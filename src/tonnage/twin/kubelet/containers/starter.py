@@ -16,6 +16,7 @@ from tonnage.model.errors import ClusterError
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.containers.backoff import FIRST_S, Backoff, go_duration
+from tonnage.twin.kubelet.containers.container_records import CONTAINER_CREATING, ContainerSlot
 from tonnage.twin.kubelet.containers.environment import (
     ConfigurationError,
     arguments_of,
@@ -23,7 +24,7 @@ from tonnage.twin.kubelet.containers.environment import (
     surroundings_of,
 )
 from tonnage.twin.kubelet.containers.images import full_image, parse_image, wrong_reference
-from tonnage.twin.kubelet.containers.port import (
+from tonnage.twin.kubelet.containers.runtime_port import (
     ContainerRuntime,
     ContainerStart,
     ImageError,
@@ -32,14 +33,13 @@ from tonnage.twin.kubelet.containers.port import (
     StartError,
 )
 from tonnage.twin.kubelet.containers.security import root_refusal
-from tonnage.twin.kubelet.containers.slots import CONTAINER_CREATING, ContainerSlot
 from tonnage.twin.kubelet.devices.cdi import ANNOTATION_PREFIX, resolve_cdi
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.devices.plugins import PluginError
-from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.node_spec import NodePaths
+from tonnage.twin.kubelet.status_writers import Outbox
 from tonnage.twin.kubelet.volumes.account_tokens import account_token
 from tonnage.twin.kubelet.volumes.contents import VolumeSources, tree_of
-from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from tonnage.twin.kubelet.containers.checks import CheckError, command_failure, network_failure
-from tonnage.twin.kubelet.containers.port import RunningContainer
-from tonnage.twin.kubelet.containers.slots import ContainerSlot
+from tonnage.twin.kubelet.containers.container_records import ContainerSlot
+from tonnage.twin.kubelet.containers.probe_actions import CheckError, command_failure, network_failure
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.live_pod import LivePod
 
 _SHORTEST_GRACE_S: Final = 2.0

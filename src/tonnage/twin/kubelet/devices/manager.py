@@ -49,7 +49,7 @@ from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
 from tonnage.twin.kubelet.devices.plugin_resources import PluginResource, PluginResources
 from tonnage.twin.kubelet.devices.plugins import PluginEndpoint, PluginError
 from tonnage.twin.kubelet.node_disk import NodeDisk
-from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
 _LOG: Final = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tonnage.decide.kubernetes.kubelet.devices import NO_IDS, Ids
 from tonnage.ports.clock import Clock
 from tonnage.twin.kubelet.devices.plugins import PluginEndpoint
-from tonnage.twin.kubelet.spec import GRACE_AFTER_PLUGIN_LOSS_S
+from tonnage.twin.kubelet.node_spec import GRACE_AFTER_PLUGIN_LOSS_S
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 

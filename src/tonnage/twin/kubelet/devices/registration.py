@@ -11,7 +11,7 @@ import grpc.aio
 
 from tonnage.twin.kubelet.devices.plugins import PluginEndpoint, PluginError
 from tonnage.twin.kubelet.devices.unix_grpc import serve_unix, unary_handler
-from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import re2
 
-from tonnage.twin.kubelet.containers.port import ContainerContext, Program
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.twin.kubelet.programs.gpus import device_nodes
 

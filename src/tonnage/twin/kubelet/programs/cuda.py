@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.twin.kubelet.containers.port import ContainerContext
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 from tonnage.twin.kubelet.programs.gpus import visible_gpus
 from tonnage.twin.kubelet.programs.mps import NO_DAEMON, daemon_answer, is_client
 

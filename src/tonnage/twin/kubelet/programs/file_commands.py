@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.twin.kubelet.containers.files import LIMIT_BYTES, FileError
-from tonnage.twin.kubelet.containers.port import ContainerContext, Program
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
 from tonnage.twin.kubelet.programs.basic import complain, read_all
 
 _MARGIN: Final = 1 << 20

@@ -12,7 +12,7 @@ from typing import Final
 
 import re2
 
-from tonnage.twin.kubelet.containers.port import ContainerContext, Program
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
 from tonnage.twin.kubelet.programs.basic import complain, read_all, say
 
 _STDIN: Final = "-"

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.model.devices.inventory import Device, Inventory, Sample
 from tonnage.model.errors import TonnageError
-from tonnage.twin.kubelet.containers.port import ContainerContext
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 
 _MOUNTS: Final = "/var/run/nvidia-container-devices"
 FIELDS: Final = ("memory_used_mib", "utilization_percent", "temperature_c", "power_w")

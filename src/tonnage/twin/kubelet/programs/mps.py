@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.model.devices.mps import PIPE_VARIABLE
-from tonnage.twin.kubelet.containers.port import ContainerContext
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 from tonnage.twin.kubelet.programs.basic import complain, read_all, say
 
 _PATIENCE_S: Final = 5.0

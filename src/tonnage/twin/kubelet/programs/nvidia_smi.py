@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.devices.inventory import Device, Sample
-from tonnage.twin.kubelet.containers.port import ContainerContext
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 from tonnage.twin.kubelet.programs.gpus import VisibleGpus, visible_gpus
 
 _NO_DEVICES: Final = "No devices were found"

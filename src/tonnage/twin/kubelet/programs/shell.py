@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from tonnage.model.digits import whole_number
+from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.kubelet.containers.files import FileError
-from tonnage.twin.kubelet.containers.port import ContainerContext, Program, Stdio
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.basic import pretend
 from tonnage.twin.kubelet.programs.shell_streams import Piped

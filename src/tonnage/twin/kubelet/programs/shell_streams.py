@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.twin.kubelet.containers.compute_turns import Work
-from tonnage.twin.kubelet.containers.port import Stdio
+from tonnage.twin.kubelet.containers.runtime_port import Stdio
 
 _OUTPUT_LIMIT: Final = 1 << 20
 

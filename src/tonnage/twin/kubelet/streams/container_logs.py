@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tonnage.model.digits import whole_number
 from tonnage.model.kubernetes.timestamps import moment_of
+from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.kubelet.containers.logs import ContainerLog, LogLine
 
 _PARTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")

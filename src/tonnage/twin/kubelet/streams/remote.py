@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tonnage.twin.kubelet.containers.logs import ContainerLog
-from tonnage.twin.kubelet.containers.port import ContainerRuntime, ExecError, RunningContainer
+from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime, ExecError, RunningContainer
 
 _BUFFERED_LIMIT: Final = 16 << 20
 _UNREAD_LIMIT: Final = 1 << 20

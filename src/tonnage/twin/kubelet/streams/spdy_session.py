@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.twin.kubelet.containers.port import ContainerRuntime, RunningContainer
+from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime, RunningContainer
 from tonnage.twin.kubelet.streams.remote import RemoteRequest, RemoteStdio, run_session
 from tonnage.twin.kubelet.streams.spdy import (
     DataFrame,

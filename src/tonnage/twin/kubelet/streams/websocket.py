@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tonnage.twin.kubelet.containers.port import ContainerRuntime, RunningContainer
+from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime, RunningContainer
 from tonnage.twin.kubelet.streams.remote import RemoteRequest, RemoteStdio, run_session
 
 V4: Final = "v4.channel.k8s.io"

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.decide.kubernetes.api.strategies.volumes import pair_sources
-from tonnage.model.digits import whole_number
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, drop, flag, items, mapping, mappings, put, text
+from tonnage.model.whole_numbers import whole_number
 
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 

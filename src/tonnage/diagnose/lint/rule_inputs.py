@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.lint.finding import Draft
-from tonnage.diagnose.lint.items import ManifestObject, PodSite
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiServer
 from tonnage.model.kubernetes.cluster import Manifest

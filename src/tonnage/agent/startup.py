@@ -13,10 +13,10 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceReader
 
 if TYPE_CHECKING:
+    from tonnage.agent.context import AgentWorld, MigPermits
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.mig.layout import NodeMigLayout
-    from tonnage.agent.world import AgentWorld, MigPermits
 
 
 async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterable[Override]) -> None:

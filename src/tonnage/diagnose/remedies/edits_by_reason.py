@@ -12,10 +12,10 @@ from tonnage.decide.kubernetes.requests import is_extended, written_apart
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.blocking_pods import wait_for, wait_for_one
 from tonnage.diagnose.case import device_needs
-from tonnage.diagnose.explain.nodes.state import CORDONED
+from tonnage.diagnose.explain.nodes.closed_nodes import CORDONED
 from tonnage.diagnose.related_resources import is_same_device, misspelt
-from tonnage.diagnose.remedies.edit import RemedyEdit
 from tonnage.diagnose.remedies.labelling import label_node
+from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.names import SHARED_SUFFIX

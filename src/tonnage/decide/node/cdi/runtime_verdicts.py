@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.node.cdi.folders import conflicts
-from tonnage.decide.node.cdi.remarks import spec_remarks
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.shape import normal_spec
+from tonnage.decide.node.cdi.spec_warnings import spec_remarks
 from tonnage.documents.node.cdi_spec import SpecText
 from tonnage.model.devices.cdi import SpecFile, SpecVerdict
 from tonnage.model.errors import Problem

@@ -19,7 +19,7 @@ from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.twin.kubelet.spec import KubeletNode, NodePaths
+from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
 from tonnage.wire.objects import Taint
 
 LIGHT_LABEL: Final = "tonnage.dev/light"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from tonnage.twin.kubelet.containers.port import RunningContainer
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.wire.objects import Container
 
 CONTAINER_CREATING = ("ContainerCreating", "")

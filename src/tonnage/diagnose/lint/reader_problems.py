@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from pydantic import BaseModel
 
 from tonnage.diagnose.lint.finding import Draft, RenameKey
-from tonnage.diagnose.lint.items import ManifestObject, at_path, mapping
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.documents.yaml.source import unknown_fields
 from tonnage.model.errors import ConfigError, Problem

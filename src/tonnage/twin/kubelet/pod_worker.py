@@ -13,9 +13,9 @@ from typing import Any, Final
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
+from tonnage.twin.kubelet.containers.container_records import ContainerSlot
 from tonnage.twin.kubelet.containers.lifecycle import keep
-from tonnage.twin.kubelet.containers.port import RunningContainer
-from tonnage.twin.kubelet.containers.slots import ContainerSlot
+from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.containers.termination import stop_all, stop_container
 from tonnage.twin.kubelet.devices.claims import prepared
 from tonnage.twin.kubelet.live_pod import LivePod, NodeServices

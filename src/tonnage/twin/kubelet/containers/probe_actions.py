@@ -12,9 +12,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tonnage.model.digits import whole_number
+from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.kubelet.containers.backoff import go_duration
-from tonnage.twin.kubelet.containers.port import ExecError, RunningContainer
+from tonnage.twin.kubelet.containers.runtime_port import ExecError, RunningContainer
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.wire.objects import Container
 

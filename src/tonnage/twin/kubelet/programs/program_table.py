@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.twin.kubelet.containers.compute_turns import Turns
 from tonnage.twin.kubelet.containers.files import FLEET_BYTES, Space
 from tonnage.twin.kubelet.containers.images import default_command, parse_image
-from tonnage.twin.kubelet.containers.port import ContainerContext, Program
+from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
 from tonnage.twin.kubelet.programs.cuda import vectoradd
 from tonnage.twin.kubelet.programs.file_commands import FILING

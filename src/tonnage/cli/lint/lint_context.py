@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.options import Common
-from tonnage.diagnose.lint.items import items_of
 from tonnage.diagnose.lint.lint import LintContext
-from tonnage.diagnose.lint.world import KindFields, LintCluster
+from tonnage.diagnose.lint.manifest_objects import items_of
+from tonnage.diagnose.lint.rule_inputs import KindFields, LintCluster
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
-    from tonnage.diagnose.lint.items import ManifestObject
+    from tonnage.diagnose.lint.manifest_objects import ManifestObject
     from tonnage.diagnose.lint.sheet import Sheet
     from tonnage.model.kubernetes.cluster import Snapshot
     from tonnage.reading.object_names import Name, ObjectNames
