@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.api.validation.pods.placement import affinity, sp
 from tonnage.decide.kubernetes.api.validation.resources import requirements
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.quantities import errors
-from tonnage.diagnose.rules import pod_fields
+from tonnage.diagnose.rules.admission import pod_fields
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.layer import Layer

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose.explain.nodes.closed_nodes import at_work
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.notable_nodes import NotableNodes, notable_nodes_of
-from tonnage.diagnose.rules.not_advertised import layer_of
+from tonnage.diagnose.rules.devices.not_advertised import layer_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.verdict import NodeClass

@@ -36,7 +36,7 @@ from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.missing_kinds import nodes_not_given, unread_kinds
 from tonnage.diagnose.remedies.remedies import one_of_each, remedies_for
 from tonnage.diagnose.remedies.scheduler_names import served
-from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
+from tonnage.diagnose.rules.devices.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import own, summary
 from tonnage.model.json import JsonObject

@@ -16,7 +16,7 @@ from tonnage.diagnose.remedies.edits_by_reason import could_ask_less, edits_for,
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.remedies.plan import RemedyPlan, applied
 from tonnage.diagnose.remedies.waiting_plans import waiting
-from tonnage.diagnose.rules.device_faults import repairs
+from tonnage.diagnose.rules.devices.device_faults import repairs
 from tonnage.diagnose.wording import own
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod

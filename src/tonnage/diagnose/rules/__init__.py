@@ -1,1 +1,1 @@
-"""Rules of explain: one file each, in the order of `order`, and never one that knows another."""
+"""Rules of explain, a folder a subject, one file each: asked in the order of `order`, none knows another."""

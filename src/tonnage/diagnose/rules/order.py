@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.diagnose.case import ManifestRule, Rule
-from tonnage.diagnose.rules import (
-    claims,
-    claims_by_cdi,
-    condition,
+from tonnage.diagnose.rules.admission import ineffective_quotas, pod_fields
+from tonnage.diagnose.rules.devices import (
     device_faults,
-    gates,
     gpu_config,
-    halted,
     hami,
-    held_idle,
-    labels_of_nobody,
-    links_undecided,
+    idle_gpus,
+    link_choice,
     mig_config,
     not_advertised,
     numa,
-    pod_fields,
-    preemption,
-    product_undecided,
-    quota_without_effect,
+    product_choice,
     renamed_resource,
-    schedulers,
     single_request,
+)
+from tonnage.diagnose.rules.resource_claims import cdi_support, claims
+from tonnage.diagnose.rules.scheduling import (
+    cluster_wide,
+    gates,
+    missing_labels,
+    pod_condition,
+    preemption,
+    schedulers,
     unverified_release,
     volumes,
 )
@@ -36,7 +36,7 @@ RULES: Final[tuple[Rule, ...]] = (
     hami,
     schedulers,
     gates,
-    halted,
+    cluster_wide,
     preemption,
     claims,
     volumes,
@@ -47,12 +47,12 @@ RULES: Final[tuple[Rule, ...]] = (
     mig_config,
     single_request,
     numa,
-    product_undecided,
-    links_undecided,
-    labels_of_nobody,
-    held_idle,
-    claims_by_cdi,
-    condition,
-    quota_without_effect,
+    product_choice,
+    link_choice,
+    missing_labels,
+    idle_gpus,
+    cdi_support,
+    pod_condition,
+    ineffective_quotas,
     unverified_release,
 )

@@ -13,7 +13,7 @@ from tonnage.diagnose.explain.bound.neighbours import with_node_facts
 from tonnage.diagnose.explain.bound.status_messages import known_event, known_trouble
 from tonnage.diagnose.explain.bound.topology_failures import for_the_next, not_aligned
 from tonnage.diagnose.explain.bound.unhealthy_devices import held_ills
-from tonnage.diagnose.rules.single_request import STRICT_KEY
+from tonnage.diagnose.rules.devices.single_request import STRICT_KEY
 from tonnage.diagnose.topo.families import Boards
 from tonnage.model.kubernetes.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.layer import Layer

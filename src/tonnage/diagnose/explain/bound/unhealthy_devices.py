@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tonnage.diagnose.rules.device_faults import named_ills
+from tonnage.diagnose.rules.devices.device_faults import named_ills
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.devices import DeviceUnhealthy

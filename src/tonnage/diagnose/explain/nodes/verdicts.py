@@ -16,7 +16,7 @@ from tonnage.diagnose.explain.nodes.claims import with_survey
 from tonnage.diagnose.explain.nodes.closed_nodes import CORDONED, with_node_state
 from tonnage.diagnose.explain.nodes.json_entries import entries_of
 from tonnage.diagnose.related_resources import related_on
-from tonnage.diagnose.rules.not_advertised import layer_for
+from tonnage.diagnose.rules.devices.not_advertised import layer_for
 from tonnage.diagnose.wording import listed_own
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.cluster import Node, Pod

@@ -1,0 +1,1 @@
+"""Rules about resource claims: one file each; none knows another."""

@@ -1,0 +1,1 @@
+"""Rules about what keeps a pod from nodes, whatever its devices: one file each; none knows another."""
