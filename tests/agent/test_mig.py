@@ -14,7 +14,7 @@ from tonnage.model.actions.devices import CreateGpuInstance, DestroyGpuInstance,
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigEntry, MigState, MigWork
-from tonnage.model.reasons.mig import MigConfigurationUnusable
+from tonnage.model.reasons.gpu.mig import MigConfigurationUnusable
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 

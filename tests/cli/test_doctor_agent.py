@@ -22,10 +22,10 @@ from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts
-from tonnage.model.reasons.devices import GpuConfigRefused
+from tonnage.model.reasons.gpu.devices import GpuConfigRefused
+from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered
 from tonnage.model.reasons.node.driver import DriverHangs, GpuNotDriven
 from tonnage.model.reasons.node.plugin import AgentNotReady
-from tonnage.model.reasons.node_symptoms import DeviceUnregistered
 from tonnage.model.severity import Severity
 
 HEALTHY = """\

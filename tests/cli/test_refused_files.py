@@ -19,8 +19,8 @@ from tonnage.diagnose.lint.lint import LintContext, LintReport, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import ObjectRefused
-from tonnage.model.reasons.manifests import FieldUnknown, ObjectUnreadable
+from tonnage.model.reasons.lint.manifests import FieldUnknown, ObjectUnreadable
+from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Verdict
 

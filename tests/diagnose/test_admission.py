@@ -17,7 +17,7 @@ from tonnage.diagnose.rules.admission import pod_fields
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.pod.admission import (
     PodLevelResource,
     PodPlacementInvalid,
     TolerationInvalid,

@@ -10,9 +10,9 @@ from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.kubelet import NumaUndecided
-from tonnage.model.reasons.scheduling import InsufficientResource
-from tonnage.model.reasons.symptoms import TopologyAffinity
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
+from tonnage.model.reasons.pod.kubelet import NumaUndecided
+from tonnage.model.reasons.pod.scheduling import InsufficientResource
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 

@@ -27,7 +27,12 @@ from support.sick_node import (
     SickNode,
 )
 from tonnage.model.layer import NodeLayer
-from tonnage.model.reasons.devices import GpuConfigRefused
+from tonnage.model.reasons.gpu.devices import GpuConfigRefused
+from tonnage.model.reasons.messages.node_symptoms import (
+    DeviceUnregistered,
+    RuntimeHandlerMissing,
+    ToolkitLdconfigMissing,
+)
 from tonnage.model.reasons.node.cdi import (
     CdiDeviceTwice,
     CdiFolderCrowded,
@@ -60,11 +65,6 @@ from tonnage.model.reasons.node.workload import (
     ContainerWithoutGpu,
     CudaVisibleDevicesMismatch,
     VisibleDevicesMismatch,
-)
-from tonnage.model.reasons.node_symptoms import (
-    DeviceUnregistered,
-    RuntimeHandlerMissing,
-    ToolkitLdconfigMissing,
 )
 from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.reasons.registry import node_reasons

@@ -22,6 +22,7 @@ from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.devices.inventory import GpuProcess
 from tonnage.model.layer import NodeLayer
+from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.node.driver import (
     GpuNotDriven,
     KernelHeadersMissing,
@@ -33,7 +34,6 @@ from tonnage.model.reasons.node.kubelet_files import KubeletSocketNotMounted
 from tonnage.model.reasons.node.plugin import DevicesNotAllocatable, PodRefusedByPlugin
 from tonnage.model.reasons.node.runtime import NoInjectionPath, NriUnsupported, OperatorVersionsMixed
 from tonnage.model.reasons.node.workload import GpuMemoryCrowded, ImageWithoutCodeForGpu
-from tonnage.model.reasons.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.severity import Severity
 

@@ -14,17 +14,17 @@ from support.doctor_patients import SPEC, Sicken, found, runtime_class
 from support.sick_node import UUIDS, SickNode, address_of
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.model.json import JsonObject
-from tonnage.model.reasons.devices import GpuConfigRefused
-from tonnage.model.reasons.node.cdi import CdiSpecIncomplete
-from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing
-from tonnage.model.reasons.node.driver import GpuNotDriven
-from tonnage.model.reasons.node.hardware import NoGpuFound
-from tonnage.model.reasons.node_symptoms import (
+from tonnage.model.reasons.gpu.devices import GpuConfigRefused
+from tonnage.model.reasons.messages.node_symptoms import (
     DriverNotLoaded,
     GpuLost,
     LibraryVersionMismatch,
     RuntimeHandlerMissing,
 )
+from tonnage.model.reasons.node.cdi import CdiSpecIncomplete
+from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing
+from tonnage.model.reasons.node.driver import GpuNotDriven
+from tonnage.model.reasons.node.hardware import NoGpuFound
 from tonnage.model.reasons.reason import NodeReason
 
 FACTS: dict[str, tuple[Sicken, type[NodeReason], str, JsonObject]] = {

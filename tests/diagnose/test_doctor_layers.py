@@ -22,6 +22,7 @@ from support.sick_node import (
 )
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer
+from tonnage.model.reasons.messages.node_symptoms import DriverNotLoaded, GpuLost, LibraryVersionMismatch
 from tonnage.model.reasons.node.device_nodes import DeviceNodeMissing, DeviceNodeWrong
 from tonnage.model.reasons.node.driver import (
     DriverHangs,
@@ -32,7 +33,6 @@ from tonnage.model.reasons.node.driver import (
 )
 from tonnage.model.reasons.node.hardware import NoGpuFound
 from tonnage.model.reasons.node.libraries import DriverRefuses, LibraryMissing, LibraryNotCached
-from tonnage.model.reasons.node_symptoms import DriverNotLoaded, GpuLost, LibraryVersionMismatch
 from tonnage.model.reasons.reason import NodeReason
 
 

@@ -38,8 +38,8 @@ from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, RuntimeFacts
 from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.reasons.messages.node_symptoms import DriverNotLoaded
 from tonnage.model.reasons.node.hardware import NoGpuFound
-from tonnage.model.reasons.node_symptoms import DriverNotLoaded
 from tonnage.model.severity import Severity
 
 

@@ -27,10 +27,10 @@ from support.explanations import (
 )
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import LimitMissing, ResourceNotInteger
-from tonnage.model.reasons.pods import ProductUndecided
-from tonnage.model.reasons.quota import QuotaKeyWithoutEffect
-from tonnage.model.reasons.scheduling import InsufficientResource, NodeAffinityMismatch, TaintNotTolerated
+from tonnage.model.reasons.pod.admission import LimitMissing, ResourceNotInteger
+from tonnage.model.reasons.pod.pods import ProductUndecided
+from tonnage.model.reasons.pod.quota import QuotaKeyWithoutEffect
+from tonnage.model.reasons.pod.scheduling import InsufficientResource, NodeAffinityMismatch, TaintNotTolerated
 from tonnage.model.verdict import Verdict
 
 # ---- admission ----

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
-from tonnage.model.reasons.claims import ClaimElsewhere, ClaimError, ClaimMissing, ClaimNotAllocatable
-from tonnage.model.reasons.pods import NotModelled
-from tonnage.model.reasons.scheduling import NodeAffinityMismatch
+from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimMissing, ClaimNotAllocatable
+from tonnage.model.reasons.pod.pods import NotModelled
+from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import (
     manifests_from_documents,

@@ -30,10 +30,15 @@ from tonnage.diagnose.explain.explain import explain
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
-from tonnage.model.reasons.claims import ClaimMissing
-from tonnage.model.reasons.devices import GpuConfigRefused, ResourceRenamed
-from tonnage.model.reasons.pods import (
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.gpu.devices import GpuConfigRefused, ResourceRenamed
+from tonnage.model.reasons.messages.symptoms import (
+    KubeletOutOfResource,
+    NoHealthyDevices,
+    TopologyAffinity,
+)
+from tonnage.model.reasons.pod.claims import ClaimMissing
+from tonnage.model.reasons.pod.pods import (
     ConditionDiffers,
     HeldAndIdle,
     KindNotRead,
@@ -42,12 +47,7 @@ from tonnage.model.reasons.pods import (
     ReleaseUnverified,
     SchedulingGated,
 )
-from tonnage.model.reasons.scheduling import InsufficientResource, ResourceTooLarge
-from tonnage.model.reasons.symptoms import (
-    KubeletOutOfResource,
-    NoHealthyDevices,
-    TopologyAffinity,
-)
+from tonnage.model.reasons.pod.scheduling import InsufficientResource, ResourceTooLarge
 from tonnage.model.verdict import Verdict
 
 

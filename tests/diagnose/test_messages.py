@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tonnage.diagnose.messages import LONGEST_TEXT, heard_by_reason, heard_in
 from tonnage.model.catalog.messages import messages
-from tonnage.model.reasons.symptoms import CdiDeviceUnresolvable
+from tonnage.model.reasons.messages.symptoms import CdiDeviceUnresolvable
 
 CUDA = [
     (2, "out of memory", "cuda-out-of-memory"),

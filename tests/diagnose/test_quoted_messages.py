@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tonnage.diagnose.explain.explain import explain
 from tonnage.diagnose.scheduler_message import TAINTS, parsed_message
-from tonnage.model.reasons.pods import ConditionDiffers
+from tonnage.model.reasons.pod.pods import ConditionDiffers
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import snapshot_from_documents
 

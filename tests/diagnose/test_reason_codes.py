@@ -16,10 +16,10 @@ from scripts.generate_reason_codes import files
 from tonnage.model import reasons as families
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.layer import Layer, NodeLayer
-from tonnage.model.reasons.kubelet import NodeNotReady
+from tonnage.model.reasons.pod.kubelet import NodeNotReady
+from tonnage.model.reasons.pod.scheduling import TaintNotTolerated
 from tonnage.model.reasons.reason import ManifestFault, ManifestReason, NodeFault, NodeReason, Reason
 from tonnage.model.reasons.registry import aliases, manifest_reasons, node_reasons, reasons
-from tonnage.model.reasons.scheduling import TaintNotTolerated
 
 _SOURCE = "\n".join(
     path.read_text()

@@ -12,8 +12,8 @@ import yaml
 from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.model.kubernetes.cluster import Node, PriorityClass, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import NamespaceTerminating, PriorityNotOfClass
-from tonnage.model.reasons.quota import QuotaExceeded, QuotaNotTakenOver
+from tonnage.model.reasons.pod.admission import NamespaceTerminating, PriorityNotOfClass
+from tonnage.model.reasons.pod.quota import QuotaExceeded, QuotaNotTakenOver
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 

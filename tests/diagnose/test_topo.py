@@ -18,8 +18,8 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.devices import LinksBelowBest
-from tonnage.model.reasons.pods import LinksBelowFamily, LinksUndecided
+from tonnage.model.reasons.gpu.devices import LinksBelowBest
+from tonnage.model.reasons.pod.pods import LinksBelowFamily, LinksUndecided
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import snapshot_from_documents
 

@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.devices import DeviceUnhealthy
+from tonnage.model.reasons.gpu.devices import DeviceUnhealthy
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import snapshot_from_documents
 

@@ -10,9 +10,9 @@ import pytest
 
 from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.model.kubernetes.cluster import Snapshot
-from tonnage.model.reasons.admission import Unreadable
-from tonnage.model.reasons.pods import KindNotRead
-from tonnage.model.reasons.scheduling import NodeUnschedulable
+from tonnage.model.reasons.pod.admission import Unreadable
+from tonnage.model.reasons.pod.pods import KindNotRead
+from tonnage.model.reasons.pod.scheduling import NodeUnschedulable
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 

@@ -11,9 +11,9 @@ from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, fi
 from tonnage.diagnose.explain.workloads.pods import family_of
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
-from tonnage.model.reasons.workloads import (
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.pod.admission import WebhookDenied, WebhookUnreachable
+from tonnage.model.reasons.pod.workloads import (
     WorkloadDeadline,
     WorkloadEnded,
     WorkloadInOrder,

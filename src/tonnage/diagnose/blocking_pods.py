@@ -11,7 +11,7 @@ from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.scheduling import InsufficientResource, TooManyPods
+from tonnage.model.reasons.pod.scheduling import InsufficientResource, TooManyPods
 
 _SOON_COST = 15
 _COST = 30

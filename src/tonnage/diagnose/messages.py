@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.catalog.xids import xids
 from tonnage.model.json import JsonObject
-from tonnage.model.reasons.driver_symptoms import GpuXid
+from tonnage.model.reasons.messages.driver_symptoms import GpuXid
 from tonnage.model.reasons.reason import Symptom
 from tonnage.model.whole_numbers import whole_number
 

@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.volumes import UNBOUND
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Verdict
 

@@ -21,7 +21,7 @@ from tonnage.model.kubernetes.quantity import (
     quantity_format,
     write_quantity,
 )
-from tonnage.model.reasons.admission import PodLevelResource
+from tonnage.model.reasons.pod.admission import PodLevelResource
 
 _NAMES: Final = ("cpu", "memory")
 _SOURCE: Final = "API server, pod validation"

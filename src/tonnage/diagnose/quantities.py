@@ -14,7 +14,7 @@ from tonnage.diagnose.case import ManifestFieldError
 from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
 from tonnage.model.kubernetes.name_words import wrong_in_container_resource
 from tonnage.model.kubernetes.quantity import parse_quantity
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.pod.admission import (
     LimitMissing,
     QuantityNegative,
     RequestLimitUnequal,

@@ -9,15 +9,15 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import written_amount
 from tonnage.model.kubernetes.selectors import Requirement
 from tonnage.model.name_lists import MOST_NAMED, listed, shown_of
-from tonnage.model.reasons.admission import Unreadable
 from tonnage.model.reasons.facts import FailingRequirement
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import (
+from tonnage.model.reasons.pod.admission import Unreadable
+from tonnage.model.reasons.pod.scheduling import (
     AmountReason,
     InsufficientResource,
     NodeAffinityMismatch,
     ResourceTooLarge,
 )
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import NodeClass
 
 _NAME: Final = "metadata.name"

@@ -13,7 +13,7 @@ from tonnage.decide.node.mig.compute import gpu_instances, splits_for
 from tonnage.decide.node.mig.geometry import is_valid
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import mig_board
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 A100 = mig_board("NVIDIA A100-SXM4-80GB")
 assert A100 is not None

@@ -7,7 +7,7 @@ import pytest
 from tonnage.decide.node.mig.geometry import all_counts, all_layouts, is_valid
 from tonnage.decide.node.mig.layouts import Layout, layout_of, placements
 from tonnage.model.catalog.mig import MigBoard, mig_board, mig_boards
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 def board(name: str) -> MigBoard:

@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.decide.node.mig.layouts import Layout, layout_of, placements
 from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 def board(product_name: str) -> MigBoard:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tonnage.decide.node.mig.layouts import placements
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.model.catalog.mig import MigBoard, mig_board
-from tonnage.model.reasons.mig import MigMemoryShort
+from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 
 def board(name: str) -> MigBoard:

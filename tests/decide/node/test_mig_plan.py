@@ -16,7 +16,7 @@ from tonnage.decide.node.mig.goal import goals_by_layout
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, MigProfile, mig_board
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 def board(name: str) -> MigBoard:

@@ -20,7 +20,7 @@ from tonnage.decide.node.mig.transitions import (
 from tonnage.model.actions.devices import MigStep, ResetGpu, SetMigMode
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug
-from tonnage.model.reasons.mig import MigObstacle
+from tonnage.model.reasons.gpu.mig import MigObstacle
 
 # fmt: off
 EVENTS = ("free",    "in use",  "reached",  "refused",   "board needed",       "reset refused",

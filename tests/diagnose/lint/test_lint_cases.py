@@ -21,8 +21,8 @@ from tonnage.cli.options import Common
 from tonnage.diagnose.lint.lint import LintContext, LintReport, lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import ObjectRefused
-from tonnage.model.reasons.manifests import ApiWarning, ObjectUnreadable
+from tonnage.model.reasons.lint.manifests import ApiWarning, ObjectUnreadable
+from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.reasons.registry import manifest_reasons
 from tonnage.model.severity import Severity
 

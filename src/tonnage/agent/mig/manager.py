@@ -38,7 +38,7 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigStanding, MigState, MigWork
-from tonnage.model.reasons.mig import MigObstacle
+from tonnage.model.reasons.gpu.mig import MigObstacle
 from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)

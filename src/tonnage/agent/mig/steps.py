@@ -16,7 +16,7 @@ from tonnage.model.actions.devices import MigStep
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.model.reasons.mig import MigBoardResetNeeded, MigObstacle, MigRestartNeeded
+from tonnage.model.reasons.gpu.mig import MigBoardResetNeeded, MigObstacle, MigRestartNeeded
 from tonnage.ports.node import DeviceReader
 
 _TRIES: Final = 3

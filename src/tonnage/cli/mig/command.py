@@ -238,7 +238,7 @@ def _in_a_dry_run(answer: str) -> str:
 
 def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -> int:
     from tonnage.diagnose.mig.plans import demand_json, demand_lines, demand_on
-    from tonnage.model.reasons.mig import MigMemoryShort
+    from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
     if product is None:
         raise click.UsageError("--demand is packed on whole GPUs: say of which --product")

@@ -9,7 +9,7 @@ from tonnage.decide.node.resource_units import DeviceUnit, index_of, parts_of
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig
-from tonnage.model.reasons.offers import ImexChannelMissing, MigCapabilityMissing, OfferReason
+from tonnage.model.reasons.gpu.offers import ImexChannelMissing, MigCapabilityMissing, OfferReason
 
 CDI: Final = frozenset({DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI})
 

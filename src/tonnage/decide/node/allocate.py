@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.decide.node.advertise import conflict, describe
 from tonnage.decide.node.device_holds import DeviceHolds, Uses
 from tonnage.model.devices.sharing import Allocation, DeviceSlot, PlannedResource
-from tonnage.model.reasons.allocation import (
+from tonnage.model.reasons.gpu.allocation import (
     CdiNamesMissing,
     DeviceReason,
     DuplicateDevice,

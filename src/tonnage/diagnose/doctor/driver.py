@@ -10,6 +10,7 @@ from tonnage.diagnose.doctor.hardware import AMD, GAUDI, NVIDIA, addresses, of_v
 from tonnage.diagnose.doctor.kernels import kernel_findings, next_kernel_findings
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
+from tonnage.model.reasons.messages.node_symptoms import DriverNotLoaded
 from tonnage.model.reasons.node.driver import (
     DriverHangs,
     GpuNotDriven,
@@ -19,7 +20,6 @@ from tonnage.model.reasons.node.driver import (
     SecureBootRefusesModule,
     TwoDrivers,
 )
-from tonnage.model.reasons.node_symptoms import DriverNotLoaded
 
 _LAYER: Final = NodeLayer.DRIVER
 _PASSED_ON: Final = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pciback"})

@@ -7,8 +7,8 @@ from typing import Final
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import HardwareFacts, PciGpu
+from tonnage.model.reasons.messages.node_symptoms import GpuLost
 from tonnage.model.reasons.node.hardware import NoGpuFound
-from tonnage.model.reasons.node_symptoms import GpuLost
 
 NVIDIA: Final = "10de"
 AMD: Final = "1002"

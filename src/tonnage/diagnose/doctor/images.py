@@ -12,8 +12,8 @@ from typing import Final
 from tonnage.decide.node.runtime.versions import version_of
 from tonnage.diagnose.doctor.finding import NodeFinding, finding
 from tonnage.model.devices.inventory import Inventory
+from tonnage.model.reasons.messages.node_symptoms import ImageNeedsNewerDriver
 from tonnage.model.reasons.node.workload import ImageWithoutCodeForGpu
-from tonnage.model.reasons.node_symptoms import ImageNeedsNewerDriver
 
 _SINCE: Final = (
     ((12, 1), (12, 9)),

@@ -8,8 +8,8 @@ from typing import Final
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, finding
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, LibraryFacts
+from tonnage.model.reasons.messages.node_symptoms import LibraryVersionMismatch
 from tonnage.model.reasons.node.libraries import DriverRefuses, LibraryMissing, LibraryNotCached
-from tonnage.model.reasons.node_symptoms import LibraryVersionMismatch
 
 _LAYER: Final = NodeLayer.LIBRARIES
 _NVML: Final = "libnvidia-ml.so.1"

@@ -11,7 +11,7 @@ from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, fin
 from tonnage.diagnose.doctor.registration import registration_findings
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, NodeFacts, PluginFacts
-from tonnage.model.reasons.devices import GpuConfigRefused
+from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.node.plugin import (
     AgentNotReady,
     AgentNotRunning,

@@ -9,7 +9,7 @@ from tonnage.diagnose.doctor.agent_metrics import Samples
 from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
 from tonnage.diagnose.doctor.kubelet import up
 from tonnage.model.node.facts import KubeletFacts, PluginFacts
-from tonnage.model.reasons.node_symptoms import DeviceUnregistered
+from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered
 
 _FOLDER: Final = "/var/lib/kubelet/device-plugins"
 _NVIDIA: Final = "nvidia.com/"

@@ -19,6 +19,7 @@ from tonnage.model.devices.sharing import DeviceListStrategy
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts, RuntimeFacts
 from tonnage.model.node.runtime_config import RuntimeConfig
+from tonnage.model.reasons.messages.node_symptoms import RuntimeHandlerMissing
 from tonnage.model.reasons.node.runtime import (
     NvidiaDocker2Left,
     NvidiaRuntimeDefault,
@@ -27,7 +28,6 @@ from tonnage.model.reasons.node.runtime import (
     RuntimeHandlerTwice,
     RuntimeProgramMissing,
 )
-from tonnage.model.reasons.node_symptoms import RuntimeHandlerMissing
 from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.RUNTIME

@@ -12,8 +12,8 @@ from typing import Final
 from tonnage.diagnose.doctor.finding import NodeFinding, finding
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.runtime_config import ToolkitConfig
+from tonnage.model.reasons.messages.node_symptoms import ToolkitLdconfigMissing
 from tonnage.model.reasons.node.toolkit import ToolkitConfigInvalid, ToolkitNoCgroups, ToolkitRefusesVariable
-from tonnage.model.reasons.node_symptoms import ToolkitLdconfigMissing
 from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.RUNTIME

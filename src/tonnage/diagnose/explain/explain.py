@@ -43,13 +43,13 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiServer
 from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.pods import (
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
+from tonnage.model.reasons.pod.pods import (
     ConditionDiffers,
     LabelOfNobody,
 )
+from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import NodeAffinityMismatch
-from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 _MOST_TIES = 4

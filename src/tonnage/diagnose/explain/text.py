@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.wording import shared_sentence
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.admission import FieldReason
+from tonnage.model.reasons.pod.admission import FieldReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict
 

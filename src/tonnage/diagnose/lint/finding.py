@@ -9,7 +9,7 @@ from tonnage.diagnose.lint.manifest_objects import PodSite
 from tonnage.documents.pods.placement import PodFault
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.finding import Finding
-from tonnage.model.reasons.admission import ManifestFieldReason
+from tonnage.model.reasons.pod.admission import ManifestFieldReason
 from tonnage.model.reasons.reason import ManifestReason
 from tonnage.model.severity import Severity
 

@@ -21,9 +21,9 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiServer
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import FieldReason, NameMissing, ObjectRefused
-from tonnage.model.reasons.configurations import ConfigurationReason
-from tonnage.model.reasons.manifests import ApiWarning, FieldUnknown, ObjectUnreadable, ValueOfWrongType
+from tonnage.model.reasons.lint.configurations import ConfigurationReason
+from tonnage.model.reasons.lint.manifests import ApiWarning, FieldUnknown, ObjectUnreadable, ValueOfWrongType
+from tonnage.model.reasons.pod.admission import FieldReason, NameMissing, ObjectRefused
 from tonnage.model.reasons.reason import ManifestReason
 from tonnage.model.severity import Severity
 

@@ -13,7 +13,7 @@ from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapp
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.documents.yaml.source import unknown_fields
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.reasons.configurations import GpuConfigInvalid, MigConfigInvalid
+from tonnage.model.reasons.lint.configurations import GpuConfigInvalid, MigConfigInvalid
 
 Invalid: TypeAlias = GpuConfigInvalid | MigConfigInvalid
 PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")

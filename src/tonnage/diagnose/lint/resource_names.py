@@ -12,8 +12,8 @@ from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.kubernetes.name_words import wrong_in_container_resource
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
-from tonnage.model.reasons.configurations import MigProfileUnknown
-from tonnage.model.reasons.manifests import ResourceNameUnknown
+from tonnage.model.reasons.lint.configurations import MigProfileUnknown
+from tonnage.model.reasons.lint.manifests import ResourceNameUnknown
 from tonnage.model.severity import Severity
 
 _STANDARD: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")

@@ -16,7 +16,7 @@ from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.resource_claims import SliceDevice
-from tonnage.model.reasons.manifests import SelectorDoubtful, SelectorRefused
+from tonnage.model.reasons.lint.manifests import SelectorDoubtful, SelectorRefused
 from tonnage.model.severity import Severity
 
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")

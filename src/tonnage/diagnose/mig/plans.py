@@ -18,7 +18,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import parse_device_id
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.reasons.mig import MigMemoryShort
+from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 _NOWHERE = -1
 """The start of an instance of which nobody tells it: it cannot be kept."""

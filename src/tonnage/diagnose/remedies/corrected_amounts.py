@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
 from tonnage.model.kubernetes.quantity import parse_quantity
-from tonnage.model.reasons.admission import LimitMissing, RequestLimitUnequal
+from tonnage.model.reasons.pod.admission import LimitMissing, RequestLimitUnequal
 from tonnage.model.reasons.reason import Reason
 
 

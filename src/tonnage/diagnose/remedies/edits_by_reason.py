@@ -19,8 +19,8 @@ from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.names import SHARED_SUFFIX
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import (
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
+from tonnage.model.reasons.pod.scheduling import (
     HostPortTaken,
     InsufficientResource,
     NodeAffinityMismatch,
@@ -33,7 +33,7 @@ from tonnage.model.reasons.scheduling import (
     TooManyPods,
     TopologySkew,
 )
-from tonnage.model.reasons.symptoms import TopologyAffinity
+from tonnage.model.reasons.reason import Reason
 
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
 _COMPARING: Final = ("Gt", "Lt")

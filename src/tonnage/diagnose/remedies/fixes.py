@@ -21,13 +21,13 @@ from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Quota, Sna
 from tonnage.model.kubernetes.policies import RuntimeClass
 from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.pod.admission import (
     LimitRangeViolation,
     NameMissing,
     PodSecurityViolation,
     PriorityNotOfClass,
 )
-from tonnage.model.reasons.quota import QuotaNotTakenOver, QuotaRowsReason, QuotaUndeclared
+from tonnage.model.reasons.pod.quota import QuotaNotTakenOver, QuotaRowsReason, QuotaUndeclared
 from tonnage.model.reasons.reason import Reason
 
 _SECURE: Final[JsonObject] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

@@ -21,7 +21,7 @@ from tonnage.diagnose.wording import own
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 

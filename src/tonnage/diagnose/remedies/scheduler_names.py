@@ -8,10 +8,10 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
-from tonnage.model.reasons.pods import SchedulerSilent
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
+from tonnage.model.reasons.pod.pods import SchedulerSilent
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Remedy
 
 _LEAVE = "leave it to the default scheduler"

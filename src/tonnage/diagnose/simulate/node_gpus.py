@@ -27,7 +27,7 @@ from tonnage.model.names import (
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.plugin_settings import MigStrategy
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 MOST_GPUS: Final = 64
 _COUNT: Final = f"{NVIDIA}/gpu.count"

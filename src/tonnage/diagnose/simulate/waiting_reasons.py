@@ -13,7 +13,7 @@ from tonnage.diagnose.simulate.changed_cluster import WaitingPod
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.pod_shapes import group_of
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.pods import NoNodes
+from tonnage.model.reasons.pod.pods import NoNodes
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Verdict
 

@@ -14,7 +14,7 @@ from tonnage.diagnose.simulate.changed_cluster import Fork, Origin, WaitingPod, 
 from tonnage.model.changes import AddWorkload, Replay, ScaleWorkload, WorkloadChange
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Manifest, Pod
-from tonnage.model.reasons.quota import QuotaRowsReason
+from tonnage.model.reasons.pod.quota import QuotaRowsReason
 
 MOST_PODS: Final = 1_000_000
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)

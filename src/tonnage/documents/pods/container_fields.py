@@ -16,7 +16,7 @@ from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.placement import FieldPath, PodFault, mapping, mappings, text_of, unsupported
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.name_words import wrong_in_label
-from tonnage.model.reasons.admission import ClaimEntryInvalid, PodFieldInvalid
+from tonnage.model.reasons.pod.admission import ClaimEntryInvalid, PodFieldInvalid
 
 _T = TypeVar("_T")
 _PULLS: Final = ("Always", "IfNotPresent", "Never")

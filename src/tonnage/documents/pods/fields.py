@@ -33,7 +33,7 @@ from tonnage.model.kubernetes.name_words import (
     wrong_in_resource,
     wrong_in_subdomain,
 )
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.pod.admission import (
     ClaimEntryInvalid,
     PodFieldInvalid,
     PodLevelResource,

@@ -14,7 +14,7 @@ from tonnage.documents.nearest import nearest
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.name_words import wrong_in_key, wrong_in_value
 from tonnage.model.kubernetes.well_known import PREFERRED, REQUIRED
-from tonnage.model.reasons.admission import FieldReason, PodPlacementInvalid
+from tonnage.model.reasons.pod.admission import FieldReason, PodPlacementInvalid
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")

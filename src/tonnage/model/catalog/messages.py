@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.quoted import symptoms_by_code
+from tonnage.model.reasons.messages.by_code import symptoms_by_code
 from tonnage.model.reasons.reason import Symptom
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar, dataclass_transform
 from tonnage.model.json import JsonObject
 from tonnage.model.layer import Layer, NodeLayer
 from tonnage.model.reasons.facts import facts_json, keyed
-from tonnage.model.reasons.lint_rule import LintRule
+from tonnage.model.reasons.lint.lint_rule import LintRule
 from tonnage.model.severity import Severity
 
 _C = TypeVar("_C")

@@ -1,4 +1,4 @@
-"""Every class of reasons by its code, out of the modules beside this one."""
+"""Every class of reasons by its code, out of the folders beside this module."""
 
 from __future__ import annotations
 
@@ -7,26 +7,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.model.reasons import (
-    admission,
-    allocation,
-    claims,
-    configurations,
-    devices,
-    driver_symptoms,
-    kubelet,
-    manifests,
-    mig,
-    node_symptoms,
-    offers,
-    placements,
-    pods,
-    quota,
-    scheduling,
-    symptoms,
-    volumes,
-    workloads,
-)
+from tonnage.model.reasons.gpu import allocation, devices, mig, offers
+from tonnage.model.reasons.lint import configurations, manifests, placements
+from tonnage.model.reasons.messages import driver_symptoms, node_symptoms, symptoms
 from tonnage.model.reasons.node import (
     cdi,
     device_nodes,
@@ -40,6 +23,7 @@ from tonnage.model.reasons.node import (
     toolkit,
     workload,
 )
+from tonnage.model.reasons.pod import admission, claims, kubelet, pods, quota, scheduling, volumes, workloads
 from tonnage.model.reasons.reason import ManifestReason, NodeReason, Reason
 
 _ALL: Final[tuple[type[Reason], ...]] = (

@@ -19,7 +19,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest, Quota, Snapshot
 from tonnage.model.kubernetes.policies import QuotaScope
 from tonnage.model.kubernetes.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
-from tonnage.model.reasons.quota import QuotaExceeded
+from tonnage.model.reasons.pod.quota import QuotaExceeded
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]

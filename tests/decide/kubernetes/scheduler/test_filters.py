@@ -31,7 +31,7 @@ from tonnage.model.kubernetes.cluster import (
 )
 from tonnage.model.kubernetes.resource_claims import DeviceClass
 from tonnage.model.kubernetes.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.model.reasons.scheduling import (
+from tonnage.model.reasons.pod.scheduling import (
     NodeUnschedulable,
     PodAffinityMismatch,
     PodAntiAffinityOfOthers,

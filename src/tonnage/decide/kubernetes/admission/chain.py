@@ -18,7 +18,7 @@ from tonnage.decide.kubernetes.admission.references import lookups, with_runtime
 from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.webhooks import unreachable
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
-from tonnage.model.reasons.quota import QuotaExceededByClaim
+from tonnage.model.reasons.pod.quota import QuotaExceededByClaim
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from tonnage.model.kubernetes.quantity import (
     write_quantity,
 )
 from tonnage.model.kubernetes.selectors import Labels
-from tonnage.model.reasons import admission as reasons
 from tonnage.model.reasons.facts import LimitBreach
+from tonnage.model.reasons.pod import admission as reasons
 
 
 @dataclass(frozen=True, slots=True)

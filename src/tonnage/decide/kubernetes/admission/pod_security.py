@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.admission.written_pod import Finding, WrittenPod,
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.selectors import Labels
-from tonnage.model.reasons.admission import PodSecurityViolation
+from tonnage.model.reasons.pod.admission import PodSecurityViolation
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 ENFORCE: Final = f"{PREFIX}enforce"

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal, subjec
 from tonnage.decide.kubernetes.admission.written_pod import mapping
 from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.model.reasons.admission import PriorityNotOfClass
+from tonnage.model.reasons.pod.admission import PriorityNotOfClass
 
 _MAY: Final = "PreemptLowerPriority"
 

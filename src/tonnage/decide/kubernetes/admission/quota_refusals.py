@@ -14,7 +14,7 @@ from tonnage.model.kubernetes.cluster import Quota
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.facts import QuotaRow
-from tonnage.model.reasons.quota import (
+from tonnage.model.reasons.pod.quota import (
     QuotaExceeded,
     QuotaExceededByClaim,
     QuotaNotCounted,

@@ -15,7 +15,7 @@ from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.kubernetes.policies import RuntimeClass
 from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.pod.admission import (
     NameMissing,
     NamespaceTerminating,
     PriorityClassUnknown,

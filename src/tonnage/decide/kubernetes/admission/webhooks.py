@@ -14,7 +14,7 @@ from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.policies import Webhook
 from tonnage.model.kubernetes.selectors import Labels
 from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
-from tonnage.model.reasons.admission import WebhookUnreachable
+from tonnage.model.reasons.pod.admission import WebhookUnreachable
 
 _CREATE: Final = ("CREATE", "*")
 _CORE: Final = ("", "*")

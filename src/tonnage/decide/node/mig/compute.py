@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.model.mig.profile_names import parse_profile
-from tonnage.model.reasons.mig import MigLayoutReason, MigProfileNotOffered
+from tonnage.model.reasons.gpu.mig import MigLayoutReason, MigProfileNotOffered
 
 Split = tuple[int, ...]
 """Compute slices of the compute instances in a GPU instance, the largest first; (): one has them all."""

@@ -12,7 +12,7 @@ from tonnage.decide.node.mig.layouts import DISABLED
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import DividedGpu, MigConfigs, MigEntry
-from tonnage.model.reasons.mig import (
+from tonnage.model.reasons.gpu.mig import (
     MigConfigurationMissing,
     MigConfigurationReason,
     MigConfigurationUnusable,

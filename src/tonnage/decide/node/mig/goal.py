@@ -10,7 +10,7 @@ from tonnage.decide.node.mig.layouts import layout_of
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, reported_board
 from tonnage.model.mig.layouts import MigEntry
-from tonnage.model.reasons.mig import (
+from tonnage.model.reasons.gpu.mig import (
     MigDeviceFilterUndecided,
     MigEntriesDiffer,
     MigGpuMissing,

@@ -13,7 +13,7 @@ from typing import Final
 
 from tonnage.model.catalog.mig import MigBoard, MigProfile
 from tonnage.model.mig.profile_names import nearest_profile
-from tonnage.model.reasons.mig import (
+from tonnage.model.reasons.gpu.mig import (
     MigLayoutInvalid,
     MigLayoutReason,
     MigLayoutTooLarge,

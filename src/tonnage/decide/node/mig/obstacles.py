@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.model.reasons.facts import MigUser
-from tonnage.model.reasons.mig import (
+from tonnage.model.reasons.gpu.mig import (
     MigBoardResetNeeded,
     MigDeviceInUse,
     MigForeignInstance,

@@ -18,7 +18,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.layouts import placements
 from tonnage.model.catalog.mig import MigBoard
-from tonnage.model.reasons.mig import MigMemoryShort
+from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 _MOST_STEPS: Final = 200_000
 """Of the search for a division among as few GPUs as the bound allows; then one that is found first counts."""

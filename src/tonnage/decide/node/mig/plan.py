@@ -12,7 +12,7 @@ from tonnage.decide.node.mig.compute import Split, splits_for
 from tonnage.decide.node.mig.geometry import Spot
 from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.model.catalog.mig import MigBoard
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 @dataclass(frozen=True, slots=True)

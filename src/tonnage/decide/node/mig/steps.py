@@ -22,7 +22,7 @@ from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep, ResetGpu
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
-from tonnage.model.reasons.mig import MigObstacle
+from tonnage.model.reasons.gpu.mig import MigObstacle
 
 
 def permitted_step(

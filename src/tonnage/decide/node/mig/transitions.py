@@ -15,7 +15,7 @@ from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import Bug, Problem
-from tonnage.model.reasons.mig import (
+from tonnage.model.reasons.gpu.mig import (
     MigBoardResetNeeded,
     MigObstacle,
     MigRestartHeldUp,

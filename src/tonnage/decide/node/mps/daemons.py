@@ -24,7 +24,7 @@ from tonnage.model.devices.mps import (
 from tonnage.model.devices.sharing import DeviceSlot, Mount, NodePlan, PlannedResource, PluginConfig
 from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import SharingKind
-from tonnage.model.reasons.offers import MpsClientsTooMany, MpsNotForMig, OfferReason
+from tonnage.model.reasons.gpu.offers import MpsClientsTooMany, MpsNotForMig, OfferReason
 
 _FEWER_CLIENTS: Final = 16
 _MORE_FROM: Final = (7, 5)

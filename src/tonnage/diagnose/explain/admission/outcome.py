@@ -13,7 +13,7 @@ from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.pod.admission import (
     ApiNotServed,
     LimitRangeViolation,
     NameMissing,
@@ -24,7 +24,7 @@ from tonnage.model.reasons.admission import (
     WebhookMayRefuse,
     WebhookUnreachable,
 )
-from tonnage.model.reasons.quota import QuotaReason, QuotaRowsReason
+from tonnage.model.reasons.pod.quota import QuotaReason, QuotaRowsReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 

@@ -9,7 +9,7 @@ from tonnage.diagnose.case import ManifestFieldError, device_needs
 from tonnage.diagnose.remedies.corrected_amounts import amended
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import FieldAmountReason, ResourceNotInteger, Unreadable
+from tonnage.model.reasons.pod.admission import FieldAmountReason, ResourceNotInteger, Unreadable
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 

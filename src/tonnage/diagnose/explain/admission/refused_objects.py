@@ -12,7 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiFault, ApiServer
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import ObjectRefused
+from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 

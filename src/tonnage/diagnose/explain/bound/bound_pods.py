@@ -20,10 +20,10 @@ from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.kubelet import KubeletRejected
-from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.pod.kubelet import KubeletRejected
+from tonnage.model.reasons.pod.pods import KindNotRead
+from tonnage.model.reasons.pod.scheduling import NodeNameMismatch, ResourceNotAdvertised
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import NodeNameMismatch, ResourceNotAdvertised
 from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 ADMISSION: Final = "kubelet, admission of pods"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.node_symptoms import RuntimeHandlerMissing
+from tonnage.model.reasons.messages.node_symptoms import RuntimeHandlerMissing
+from tonnage.model.reasons.messages.symptoms import DraDriverGone
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import DraDriverGone
 
 _SLICES = "ResourceSlice"
 

@@ -13,8 +13,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
-from tonnage.model.reasons.devices import LinksBelowBest
-from tonnage.model.reasons.pods import LinksBelowFamily
+from tonnage.model.reasons.gpu.devices import LinksBelowBest
+from tonnage.model.reasons.pod.pods import LinksBelowFamily
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 

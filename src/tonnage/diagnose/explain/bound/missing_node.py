@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.kubelet import NodeMissing
-from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.pod.kubelet import NodeMissing
+from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason
 
 

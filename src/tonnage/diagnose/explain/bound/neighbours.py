@@ -11,7 +11,7 @@ from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.reasons.driver_symptoms import (
+from tonnage.model.reasons.messages.driver_symptoms import (
     CudaOutOfMemory,
     CudaProgramError,
     GpuXid,
@@ -19,9 +19,9 @@ from tonnage.model.reasons.driver_symptoms import (
     MpsNotServing,
     VersionSymptom,
 )
-from tonnage.model.reasons.node_symptoms import ImageNeedsNewerDriver
+from tonnage.model.reasons.messages.node_symptoms import ImageNeedsNewerDriver
+from tonnage.model.reasons.messages.symptoms import CdiDeviceUnresolvable, NoGpuInjected
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import CdiDeviceUnresolvable, NoGpuInjected
 from tonnage.model.whole_numbers import whole_number
 
 

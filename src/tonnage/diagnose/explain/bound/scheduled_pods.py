@@ -18,11 +18,11 @@ from tonnage.diagnose.topo.families import Boards
 from tonnage.model.kubernetes.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
-from tonnage.model.reasons.kubelet import ContainerFailed, ContainerWaiting, KubeletRejected, NodeMissing
-from tonnage.model.reasons.pods import KindNotRead
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
+from tonnage.model.reasons.pod.kubelet import ContainerFailed, ContainerWaiting, KubeletRejected, NodeMissing
+from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason, Symptom
-from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})

@@ -10,8 +10,8 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import REASON
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.explain.nodes.alignment import aligned_remedies, requested_devices
 from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Remedy
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tonnage.diagnose.rules.devices.device_faults import named_ills
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.devices import DeviceUnhealthy
+from tonnage.model.reasons.gpu.devices import DeviceUnhealthy
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 

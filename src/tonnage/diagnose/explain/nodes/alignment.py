@@ -25,8 +25,8 @@ from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.node.software import KubeletPolicies
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import TopologyAffinity
 from tonnage.model.verdict import Remedy
 
 HOSTNAME: Final = "kubernetes.io/hostname"

@@ -12,8 +12,8 @@ from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.claims import ClaimNotAllocatable
 from tonnage.model.reasons.facts import ExcludedDevice, RequestShortage
+from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
 from tonnage.model.reasons.reason import Reason
 
 _MOST_DEVICES: Final = 64

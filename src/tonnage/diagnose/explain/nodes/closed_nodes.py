@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tonnage.model.kubernetes.cluster import Node, NodeCondition
-from tonnage.model.reasons.kubelet import NodeNotReady
+from tonnage.model.reasons.pod.kubelet import NodeNotReady
+from tonnage.model.reasons.pod.scheduling import NodeUnschedulable, TaintNotTolerated
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import NodeUnschedulable, TaintNotTolerated
 
 _PREFIX: Final = "node.kubernetes.io/"
 GPUS_HEALTHY: Final = "GPUsHealthy"

@@ -17,8 +17,8 @@ from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.name_lists import listed
+from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch, TaintNotTolerated
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import NodeAffinityMismatch, TaintNotTolerated
 from tonnage.model.verdict import Remedy
 
 _MOST_ASKED: Final = 64

@@ -12,8 +12,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.reasons.facts import Holder
+from tonnage.model.reasons.pod.scheduling import InsufficientResource
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import InsufficientResource
 from tonnage.model.verdict import NodeVerdict
 
 _FEW: Final = 4

@@ -21,11 +21,10 @@ from tonnage.diagnose.wording import listed_own
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import Unreadable
-from tonnage.model.reasons.claims import ClaimNotAllocatable
 from tonnage.model.reasons.facts import Guest, Holder
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import (
+from tonnage.model.reasons.pod.admission import Unreadable
+from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
+from tonnage.model.reasons.pod.scheduling import (
     AmountReason,
     InsufficientResource,
     NodeUnschedulable,
@@ -33,6 +32,7 @@ from tonnage.model.reasons.scheduling import (
     TaintNotTolerated,
     TooManyPods,
 )
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Holding, NodeClass, NodeList, NodeVerdict, Verdict
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from tonnage.diagnose.explain.workloads.workload_state import aside_reasons, ref
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.kubernetes.workloads import WorkloadKey, WorkloadState
 from tonnage.model.layer import Layer
+from tonnage.model.reasons.pod.workloads import WorkloadNotActedOn, WorkloadWantsNone
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.workloads import WorkloadNotActedOn, WorkloadWantsNone
 from tonnage.model.verdict import Explanation, PodGroup, Remedy, Subject, Verdict
 
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)

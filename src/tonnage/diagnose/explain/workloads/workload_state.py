@@ -11,9 +11,8 @@ from tonnage.diagnose.explain.workloads.pods import Family
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.kubernetes.workloads import WorkloadState
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import WebhookDenied, WebhookUnreachable
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.workloads import (
+from tonnage.model.reasons.pod.admission import WebhookDenied, WebhookUnreachable
+from tonnage.model.reasons.pod.workloads import (
     WorkloadDeadline,
     WorkloadEnded,
     WorkloadInOrder,
@@ -21,6 +20,7 @@ from tonnage.model.reasons.workloads import (
     WorkloadPodsRefused,
     WorkloadWantsNone,
 )
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation
 
 _DENIED: Final = re.compile(

@@ -13,8 +13,8 @@ from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue
-from tonnage.model.reasons.admission import ObjectRefused
-from tonnage.model.reasons.manifests import ApiWarning, ObjectUnreadable
+from tonnage.model.reasons.lint.manifests import ApiWarning, ObjectUnreadable
+from tonnage.model.reasons.pod.admission import ObjectRefused
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _FIELD: Final = re.compile(r"[a-z]\w*(?:\.\w+|\[[^\]]*\])+")

@@ -24,8 +24,8 @@ from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject
-from tonnage.model.reasons.claims import DeviceClassMissing
-from tonnage.model.reasons.manifests import ClaimInvalid, ClaimNameUnknown, RequestNotInExactly
+from tonnage.model.reasons.lint.manifests import ClaimInvalid, ClaimNameUnknown, RequestNotInExactly
+from tonnage.model.reasons.pod.claims import DeviceClassMissing
 from tonnage.model.severity import Severity
 
 _GROUP: Final = "resource.k8s.io"

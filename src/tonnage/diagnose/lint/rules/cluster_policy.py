@@ -16,13 +16,13 @@ from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.cluster_policy import Fields, policy_fields
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.reasons.configurations import (
+from tonnage.model.reasons.lint.configurations import (
     ClusterPolicyDeprecated,
     ClusterPolicyIncomplete,
     ClusterPolicyKeyUnknown,
     ClusterPolicyValueInvalid,
 )
-from tonnage.model.reasons.manifests import ConfigMapUnknown
+from tonnage.model.reasons.lint.manifests import ConfigMapUnknown
 
 _FULL_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)+")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9-]+")

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
 from tonnage.diagnose.lint.rule_inputs import LintWorld
-from tonnage.model.reasons.manifests import DeviceAnnotation
+from tonnage.model.reasons.lint.manifests import DeviceAnnotation
 
 _ASKS: Final = "nvidia.cdi.k8s.io"
 _LONGEST: Final = 100

@@ -15,7 +15,7 @@ from tonnage.documents.device_plugin.schema import DevicePluginConfig
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue
-from tonnage.model.reasons.configurations import GpuConfigInvalid, MigConfigInvalid, SharingWithoutRename
+from tonnage.model.reasons.lint.configurations import GpuConfigInvalid, MigConfigInvalid, SharingWithoutRename
 
 _SECTIONS: Final = frozenset({"flags", "resources", "sharing", "imex", "health"})
 _MEANT: Final = (

@@ -13,7 +13,7 @@ from tonnage.diagnose.lint.rule_inputs import FieldShape, LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.reasons.manifests import FieldUnknown, ValueOfWrongType
+from tonnage.model.reasons.lint.manifests import FieldUnknown, ValueOfWrongType
 from tonnage.model.severity import Severity
 
 _TEXTS: Final = ("string", "time", "micro-time", "duration")

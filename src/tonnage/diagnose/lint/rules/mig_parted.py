@@ -24,8 +24,8 @@ from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile
-from tonnage.model.reasons.configurations import MigConfigInvalid, MigLayoutImpossible, MigProfileUnknown
-from tonnage.model.reasons.mig import MigLayoutReason
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
+from tonnage.model.reasons.lint.configurations import MigConfigInvalid, MigLayoutImpossible, MigProfileUnknown
 from tonnage.model.severity import Severity
 
 _KEY: Final = "mig-configs"

@@ -10,13 +10,13 @@ from tonnage.diagnose.lint.manifest_objects import PodSite, mapping, mappings
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.lint.manifests import ConfigMapUnknown, VolumeClaimUnknown
+from tonnage.model.reasons.pod.admission import (
     NameMissing,
     PriorityClassUnknown,
     RuntimeClassMissing,
     ServiceAccountMissing,
 )
-from tonnage.model.reasons.manifests import ConfigMapUnknown, VolumeClaimUnknown
 
 _ALWAYS = ("default",)
 """A ServiceAccount that every namespace has."""

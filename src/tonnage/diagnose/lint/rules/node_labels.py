@@ -16,8 +16,8 @@ from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import PRODUCT_LABEL
-from tonnage.model.reasons.manifests import NodeAffinityInvalid
-from tonnage.model.reasons.placements import ComparisonNotInteger, ProductNotTheLabel
+from tonnage.model.reasons.lint.manifests import NodeAffinityInvalid
+from tonnage.model.reasons.lint.placements import ComparisonNotInteger, ProductNotTheLabel
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _SUFFIX: Final = re.compile(r"((?:-MIG-[0-9a-z.+-]+)?(?:-SHARED)?)$")

@@ -27,13 +27,13 @@ from tonnage.model.kubernetes.cluster import Manifest, Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement, Taint
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.placements import (
+from tonnage.model.reasons.lint.placements import (
     FitsNowhere,
     SelectsNoNode,
     SingleNode,
     TolerationMatchesNothing,
 )
-from tonnage.model.reasons.scheduling import ResourceNotAdvertised, TaintNotTolerated
+from tonnage.model.reasons.pod.scheduling import ResourceNotAdvertised, TaintNotTolerated
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Verdict
 

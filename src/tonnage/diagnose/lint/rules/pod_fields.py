@@ -9,7 +9,7 @@ from tonnage.diagnose.lint.manifest_objects import PodSite, at_path, is_variable
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import field_faults, pod_level_faults
 from tonnage.documents.pods.placement import placement_faults
-from tonnage.model.reasons.admission import PodFieldInvalid, PodLevelResource, PodPlacementInvalid
+from tonnage.model.reasons.pod.admission import PodFieldInvalid, PodLevelResource, PodPlacementInvalid
 
 
 def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:

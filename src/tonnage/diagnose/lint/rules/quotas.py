@@ -21,15 +21,15 @@ from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, is_label_key
-from tonnage.model.reasons.admission import QuantityNegative, ResourceNotInteger
-from tonnage.model.reasons.manifests import (
+from tonnage.model.reasons.lint.manifests import (
     LimitRangeGivesDevices,
     LimitRangeInvalid,
     QuantityUnreadable,
     QuotaKeyInvalid,
     QuotaLeavesGap,
 )
-from tonnage.model.reasons.quota import QuotaKeyWithoutEffect
+from tonnage.model.reasons.pod.admission import QuantityNegative, ResourceNotInteger
+from tonnage.model.reasons.pod.quota import QuotaKeyWithoutEffect
 from tonnage.model.severity import Severity
 
 _STANDARD: Final = frozenset({

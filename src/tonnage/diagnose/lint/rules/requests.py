@@ -21,14 +21,14 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import WrittenAmounts
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.names import SHARED_SUFFIX
-from tonnage.model.reasons.admission import (
+from tonnage.model.reasons.lint.manifests import ClaimNameUnknown, QuantityUnreadable
+from tonnage.model.reasons.lint.placements import WholeAndShared
+from tonnage.model.reasons.pod.admission import (
     LimitMissing,
     QuantityNegative,
     RequestLimitUnequal,
     ResourceNotInteger,
 )
-from tonnage.model.reasons.manifests import ClaimNameUnknown, QuantityUnreadable
-from tonnage.model.reasons.placements import WholeAndShared
 
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 

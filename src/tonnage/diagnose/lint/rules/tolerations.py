@@ -12,7 +12,7 @@ from tonnage.diagnose.lint.finding import Draft, field_draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mappings
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import toleration_faults
-from tonnage.model.reasons.admission import TolerationInvalid
+from tonnage.model.reasons.pod.admission import TolerationInvalid
 from tonnage.model.severity import Severity
 
 _WITHOUT: Final = 35

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.model.reasons.quota import QuotaKeyWithoutEffect
+from tonnage.model.reasons.pod.quota import QuotaKeyWithoutEffect
 from tonnage.model.reasons.reason import Reason
 
 

@@ -14,7 +14,7 @@ from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.pods.placement import FieldPath, PodFault, label_faults, mapping, text_of
 from tonnage.model.kubernetes.cluster import Manifest
 from tonnage.model.kubernetes.name_words import wrong_in_subdomain
-from tonnage.model.reasons.admission import PodFieldInvalid
+from tonnage.model.reasons.pod.admission import PodFieldInvalid
 
 _SOURCE: Final = "API server, pod validation"
 _STARTED_AGAIN: Final = {

@@ -13,7 +13,7 @@ from tonnage.diagnose.explain.nodes.closed_nodes import GPUS_HEALTHY, utc
 from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
-from tonnage.model.reasons.devices import DeviceUnhealthy
+from tonnage.model.reasons.gpu.devices import DeviceUnhealthy
 from tonnage.model.reasons.reason import Reason
 
 _MOST_NODES: Final = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.model.reasons.devices import GpuConfigRefused
+from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.reason import Reason
 
 

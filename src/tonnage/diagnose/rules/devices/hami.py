@@ -18,7 +18,7 @@ from tonnage.decide.cluster.hami import (
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.case import Case
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.pods import HamiDevicesShort
+from tonnage.model.reasons.pod.pods import HamiDevicesShort
 from tonnage.model.reasons.reason import Reason
 
 _MEANS: Final = {

@@ -8,9 +8,9 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.reasons.pods import HeldAndIdle
+from tonnage.model.reasons.pod.pods import HeldAndIdle
+from tonnage.model.reasons.pod.scheduling import InsufficientResource
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import InsufficientResource
 from tonnage.model.verdict import NodeVerdict
 
 _IDLE: Final = 50

@@ -13,7 +13,7 @@ from tonnage.diagnose.topo.topology import FASTER, gpu_set
 from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.reasons.facts import GpuFamily
-from tonnage.model.reasons.pods import LinksUndecided
+from tonnage.model.reasons.pod.pods import LinksUndecided
 from tonnage.model.reasons.reason import Reason
 
 _MOST_OF_A_PRODUCT: Final = 16

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.notable_nodes import MIG_STATE
-from tonnage.model.reasons.devices import MigConfigFailed
+from tonnage.model.reasons.gpu.devices import MigConfigFailed
 from tonnage.model.reasons.reason import Reason
 
 CONFIG: Final = "nvidia.com/mig.config"

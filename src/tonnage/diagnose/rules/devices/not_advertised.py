@@ -12,8 +12,8 @@ from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.reasons.pod.scheduling import ResourceNotAdvertised
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import ResourceNotAdvertised
 
 _VENDOR: Final = "nvidia.com"
 _PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")

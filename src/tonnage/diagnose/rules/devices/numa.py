@@ -9,9 +9,9 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons, takers, untold, who_takes
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.kubelet import NumaUndecided
+from tonnage.model.reasons.messages.symptoms import TopologyAffinity
+from tonnage.model.reasons.pod.kubelet import NumaUndecided
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.symptoms import TopologyAffinity
 
 _MOST_CANDIDATES: Final = 16
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
-from tonnage.model.reasons.pods import ProductUndecided
+from tonnage.model.reasons.pod.pods import ProductUndecided
 from tonnage.model.reasons.reason import Reason
 
 

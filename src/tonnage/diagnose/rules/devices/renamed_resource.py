@@ -10,7 +10,7 @@ from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import related_names
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.devices import ResourceRenamed
+from tonnage.model.reasons.gpu.devices import ResourceRenamed
 from tonnage.model.reasons.reason import Reason
 
 _MIG_CONFIG: Final = "nvidia.com/mig.config"

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.reason import Reason
 
 STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"

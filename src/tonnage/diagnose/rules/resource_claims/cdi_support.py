@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.diagnose.case import Case
 from tonnage.model.name_lists import listed
 from tonnage.model.node.software import Switch
-from tonnage.model.reasons.claims import ClaimWithoutCdi
+from tonnage.model.reasons.pod.claims import ClaimWithoutCdi
 from tonnage.model.reasons.reason import Reason
 
 _MOST_NODES: Final = 1024

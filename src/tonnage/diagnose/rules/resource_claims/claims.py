@@ -13,7 +13,7 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
+from tonnage.model.reasons.pod.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
 from tonnage.model.reasons.reason import Reason
 
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z0-9_./-]{1,128})")

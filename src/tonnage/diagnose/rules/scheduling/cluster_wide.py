@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity
 from tonnage.diagnose.case import Case
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import Unreadable
-from tonnage.model.reasons.pods import AffinityNotReadable, NodePinsConflict, NoNodes, NotModelled
+from tonnage.model.reasons.pod.admission import Unreadable
+from tonnage.model.reasons.pod.pods import AffinityNotReadable, NodePinsConflict, NoNodes, NotModelled
 from tonnage.model.reasons.reason import Reason
 
 

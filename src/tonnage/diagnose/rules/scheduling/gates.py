@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.model.kubernetes.workloads import QueuedWorkload
-from tonnage.model.reasons.pods import SchedulingGated
+from tonnage.model.reasons.pod.pods import SchedulingGated
 from tonnage.model.reasons.reason import Reason
 
 _KUEUE: Final = "kueue.x-k8s.io"

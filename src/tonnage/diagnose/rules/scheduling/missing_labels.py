@@ -10,7 +10,7 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.labelling import MAKERS, compared_number
 from tonnage.model.kubernetes.selectors import Requirement
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.pods import LabelOfNobody
+from tonnage.model.reasons.pod.pods import LabelOfNobody
 from tonnage.model.reasons.reason import Reason
 
 _HOSTNAME: Final = "kubernetes.io/hostname"

@@ -12,7 +12,7 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.scheduler_message import SchedulerMessage, parsed_message
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.pods import ConditionDiffers
+from tonnage.model.reasons.pod.pods import ConditionDiffers
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.redaction import REDACTED
 

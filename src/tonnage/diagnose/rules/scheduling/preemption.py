@@ -10,7 +10,7 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.disruption_budgets import breaking, broken
 from tonnage.diagnose.wording import own
 from tonnage.model.name_lists import listed
-from tonnage.model.reasons.pods import Preemption, PreemptionNotAllowed, PreemptionNotHelpful
+from tonnage.model.reasons.pod.pods import Preemption, PreemptionNotAllowed, PreemptionNotHelpful
 from tonnage.model.reasons.reason import Reason
 
 _SOURCE = "DefaultPreemption"

@@ -11,7 +11,7 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.nodes.closed_nodes import utc
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
-from tonnage.model.reasons.pods import OtherScheduler, SchedulerSilent
+from tonnage.model.reasons.pod.pods import OtherScheduler, SchedulerSilent
 from tonnage.model.reasons.reason import Reason
 
 _SCHEDULERS: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.diagnose.case import Case
-from tonnage.model.reasons.pods import ReleaseUnverified
+from tonnage.model.reasons.pod.pods import ReleaseUnverified
 from tonnage.model.reasons.reason import Reason
 
 

@@ -8,8 +8,8 @@ from typing import Final
 from tonnage.decide.kubernetes.volumes import NAME, UNBOUND
 from tonnage.diagnose.case import Case
 from tonnage.model.kubernetes.volumes import StorageClass, VolumeClaim
+from tonnage.model.reasons.pod.volumes import VolumeClaimNotUsable
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.volumes import VolumeClaimNotUsable
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 

@@ -12,8 +12,8 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
-from tonnage.model.reasons.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
-from tonnage.model.reasons.pods import NotModelled
+from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
+from tonnage.model.reasons.pod.pods import NotModelled
 from tonnage.model.reasons.reason import Reason
 
 NAME: Final = "DynamicResources"

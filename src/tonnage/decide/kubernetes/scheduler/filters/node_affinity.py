@@ -16,8 +16,8 @@ from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.reasons.facts import FailingRequirement
+from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch, NodeNotPinned
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import NodeAffinityMismatch, NodeNotPinned
 
 NAME: Final = "NodeAffinity"
 TEXT: Final = "node(s) didn't match Pod's node affinity/selector"

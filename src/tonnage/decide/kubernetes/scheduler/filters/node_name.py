@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.reasons.scheduling import NodeNameMismatch
+from tonnage.model.reasons.pod.scheduling import NodeNameMismatch
 
 NAME: Final = "NodeName"
 TEXT: Final = "node(s) didn't match the requested node name"

@@ -9,7 +9,7 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Taint
-from tonnage.model.reasons.scheduling import NodeUnschedulable
+from tonnage.model.reasons.pod.scheduling import NodeUnschedulable
 
 NAME: Final = "NodeUnschedulable"
 TEXT: Final = "node(s) were unschedulable"

@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod, PodTerm
 from tonnage.model.kubernetes.selectors import Labels
-from tonnage.model.reasons.scheduling import PodAffinityMismatch, PodAntiAffinity, PodAntiAffinityOfOthers
+from tonnage.model.reasons.pod.scheduling import PodAffinityMismatch, PodAntiAffinity, PodAntiAffinityOfOthers
 
 NAME: Final = "InterPodAffinity"
 AFFINITY: Final = "node(s) didn't match pod affinity rules"

@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import HostPort, Pod
-from tonnage.model.reasons.scheduling import HostPortTaken
+from tonnage.model.reasons.pod.scheduling import HostPortTaken
 
 NAME: Final = "NodePorts"
 TEXT: Final = "node(s) didn't have free ports for the requested pod ports"

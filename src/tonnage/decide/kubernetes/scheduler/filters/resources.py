@@ -19,13 +19,13 @@ from tonnage.decide.kubernetes.requests import (
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import (
+from tonnage.model.reasons.pod.scheduling import (
     InsufficientResource,
     ResourceNotAdvertised,
     ResourceTooLarge,
     TooManyPods,
 )
+from tonnage.model.reasons.reason import Reason
 
 NAME: Final = "NodeResourcesFit"
 CROWDED: Final = "Too many pods"

@@ -12,8 +12,8 @@ from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import Taint
+from tonnage.model.reasons.pod.scheduling import TaintNotTolerated
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.scheduling import TaintNotTolerated
 
 NAME: Final = "TaintToleration"
 TEXT: Final = "node(s) had untolerated taint(s)"

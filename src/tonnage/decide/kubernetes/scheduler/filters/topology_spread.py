@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.scheduler_profile import DefaultSpread
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement
-from tonnage.model.reasons.scheduling import TopologyLabelMissing, TopologySkew
+from tonnage.model.reasons.pod.scheduling import TopologyLabelMissing, TopologySkew
 
 NAME: Final = "PodTopologySpread"
 SKEWED: Final = "node(s) didn't match pod topology spread constraints"

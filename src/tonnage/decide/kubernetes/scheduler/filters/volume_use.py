@@ -15,8 +15,8 @@ from typing import Final
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.reasons.pod.volumes import VolumeInUse
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.volumes import VolumeInUse
 
 NAME: Final = "VolumeRestrictions"
 DISK_IN_USE: Final = "node(s) had no available disk"

@@ -19,8 +19,8 @@ from tonnage.decide.kubernetes.volumes import BY_HAND
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm
 from tonnage.model.kubernetes.volumes import StorageClass, Volume, VolumeClaim
+from tonnage.model.reasons.pod.volumes import StorageShort, VolumeElsewhere, VolumeLimit, VolumeNotAvailable
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.reasons.volumes import StorageShort, VolumeElsewhere, VolumeLimit, VolumeNotAvailable
 
 NAME: Final = "VolumeBinding"
 LIMITS: Final = "NodeVolumeLimits"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from tonnage.model.reasons.lint_rule import SCHEDULER, LintRule
+from tonnage.model.reasons.lint.lint_rule import SCHEDULER, LintRule
 from tonnage.model.reasons.reason import ManifestFault, Reason, SchedulerReason, reason
 from tonnage.model.severity import Severity
 

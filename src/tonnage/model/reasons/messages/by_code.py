@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from tonnage.model.reasons import driver_symptoms, node_symptoms, symptoms
+from tonnage.model.reasons.messages import driver_symptoms, node_symptoms, symptoms
 from tonnage.model.reasons.reason import Symptom
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import AdmissionReason, ManifestFieldReason, NameMissing
 from tonnage.model.reasons.facts import FactUnit
-from tonnage.model.reasons.lint_rule import (
+from tonnage.model.reasons.lint.lint_rule import (
     CLAIMS,
     DECODING,
     LIMIT_RANGES,
@@ -17,6 +16,7 @@ from tonnage.model.reasons.lint_rule import (
     VALIDATION,
     LintRule,
 )
+from tonnage.model.reasons.pod.admission import AdmissionReason, ManifestFieldReason, NameMissing
 from tonnage.model.reasons.reason import ManifestFault, Reason, reason
 from tonnage.model.severity import Severity
 

@@ -11,7 +11,7 @@ from tonnage.model.reasons.facts import (
     Guest,
     Holder,
 )
-from tonnage.model.reasons.lint_rule import SCHEDULER, LintRule
+from tonnage.model.reasons.lint.lint_rule import SCHEDULER, LintRule
 from tonnage.model.reasons.reason import ManifestReason, Reason, SchedulerReason, reason
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.admission import AdmissionReason
+from tonnage.model.reasons.pod.admission import AdmissionReason
 from tonnage.model.reasons.reason import Reason, reason
 
 

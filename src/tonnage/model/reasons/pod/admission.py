@@ -8,7 +8,7 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     LimitBreach,
 )
-from tonnage.model.reasons.lint_rule import POD_VALIDATION, REFERENCES, VALIDATION, LintRule
+from tonnage.model.reasons.lint.lint_rule import POD_VALIDATION, REFERENCES, VALIDATION, LintRule
 from tonnage.model.reasons.reason import ManifestReason, Reason, reason
 
 

@@ -8,7 +8,7 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     RequestShortage,
 )
-from tonnage.model.reasons.lint_rule import CLAIMS, LintRule
+from tonnage.model.reasons.lint.lint_rule import CLAIMS, LintRule
 from tonnage.model.reasons.reason import ManifestReason, Reason, SchedulerReason, reason
 
 

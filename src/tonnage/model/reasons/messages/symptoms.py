@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
-from tonnage.model.reasons.allocation import SharedRequestTooLarge
+from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.reason import Symptom, reason
 
 

@@ -8,7 +8,7 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     QuotaRow,
 )
-from tonnage.model.reasons.lint_rule import QUOTAS, LintRule
+from tonnage.model.reasons.lint.lint_rule import QUOTAS, LintRule
 from tonnage.model.reasons.reason import ManifestReason, Reason, reason
 from tonnage.model.severity import Severity
 

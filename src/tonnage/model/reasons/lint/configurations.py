@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import FactUnit
-from tonnage.model.reasons.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, MIG_PARTED, LintRule
+from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, MIG_PARTED, LintRule
 from tonnage.model.reasons.reason import ManifestFault, Reason, reason
 from tonnage.model.severity import Severity
 

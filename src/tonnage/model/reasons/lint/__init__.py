@@ -1,0 +1,1 @@
+"""Reasons that lint alone has against documents; each a frozen class."""

@@ -1,0 +1,1 @@
+"""Reasons that components' own messages stand for; each a frozen class."""
