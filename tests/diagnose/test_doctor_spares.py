@@ -31,10 +31,10 @@ from support.sick_node import (
     loader_cache,
 )
 from tonnage.decide.node.runtime.versions import can_cdi, can_nri, version_of
+from tonnage.diagnose.doctor.containers.runtime_version import runtime_of
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, State, finding
-from tonnage.diagnose.doctor.kernels import headers_command
-from tonnage.diagnose.doctor.versions import runtime_of
+from tonnage.diagnose.doctor.host.kernels import headers_command
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, RuntimeFacts
 from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.diagnose.doctor.cdi_specs import judge_cdi
-from tonnage.diagnose.doctor.device_nodes import judge_device_nodes
-from tonnage.diagnose.doctor.driver import for_containers, judge_driver, loaded
+from tonnage.diagnose.doctor.containers.cdi_specs import judge_cdi
+from tonnage.diagnose.doctor.containers.runtime import judge_runtime
+from tonnage.diagnose.doctor.containers.workload import judge_workload
 from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, State
-from tonnage.diagnose.doctor.hardware import judge_hardware
-from tonnage.diagnose.doctor.kubelet import judge_kubelet
-from tonnage.diagnose.doctor.labels import judge_labels
-from tonnage.diagnose.doctor.libraries import judge_libraries
-from tonnage.diagnose.doctor.plugin import judge_plugin
-from tonnage.diagnose.doctor.runtime import judge_runtime
-from tonnage.diagnose.doctor.workload import judge_workload
+from tonnage.diagnose.doctor.host.device_nodes import judge_device_nodes
+from tonnage.diagnose.doctor.host.driver import for_containers, judge_driver, loaded
+from tonnage.diagnose.doctor.host.hardware import judge_hardware
+from tonnage.diagnose.doctor.host.libraries import judge_libraries
+from tonnage.diagnose.doctor.kubernetes.kubelet import judge_kubelet
+from tonnage.diagnose.doctor.kubernetes.labels import judge_labels
+from tonnage.diagnose.doctor.kubernetes.plugin import judge_plugin
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.diagnose.doctor.containers.images import image_findings
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
-from tonnage.diagnose.doctor.images import image_findings
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.layer import NodeLayer

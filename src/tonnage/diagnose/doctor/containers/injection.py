@@ -12,8 +12,8 @@ from tonnage.decide.node.runtime.versions import (
     can_nri,
     cdi_said,
 )
+from tonnage.diagnose.doctor.containers.runtime_version import CONFIGURE, ExaminedRuntime, unit_of
 from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
-from tonnage.diagnose.doctor.versions import CONFIGURE, ExaminedRuntime, unit_of
 from tonnage.model.node.facts import NodeFacts
 from tonnage.model.node.runtime_config import CDI_FOLDER
 from tonnage.model.reasons.node.runtime import (

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.agent_metrics import Samples, samples_of
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
-from tonnage.diagnose.doctor.registration import registration_findings
+from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples, samples_of
+from tonnage.diagnose.doctor.kubernetes.registration import registration_findings
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, NodeFacts, PluginFacts
 from tonnage.model.reasons.gpu.devices import GpuConfigRefused

@@ -10,11 +10,11 @@ from tonnage.decide.node.runtime.handler import handler_twice
 from tonnage.decide.node.runtime.versions import (
     version_of,
 )
+from tonnage.diagnose.doctor.containers.injection import injection_findings
+from tonnage.diagnose.doctor.containers.runtime_version import CONFIGURE, ExaminedRuntime, runtime_of, unit_of
+from tonnage.diagnose.doctor.containers.toolkit import toolkit_findings
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, finding, listed
-from tonnage.diagnose.doctor.injection import injection_findings
-from tonnage.diagnose.doctor.operator_release import operator_findings
-from tonnage.diagnose.doctor.toolkit import toolkit_findings
-from tonnage.diagnose.doctor.versions import CONFIGURE, ExaminedRuntime, runtime_of, unit_of
+from tonnage.diagnose.doctor.kubernetes.operator_release import operator_findings
 from tonnage.model.devices.sharing import DeviceListStrategy
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts, RuntimeFacts

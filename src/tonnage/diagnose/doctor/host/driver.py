@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding
-from tonnage.diagnose.doctor.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
-from tonnage.diagnose.doctor.kernels import kernel_findings, next_kernel_findings
+from tonnage.diagnose.doctor.host.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
+from tonnage.diagnose.doctor.host.kernels import kernel_findings, next_kernel_findings
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
 from tonnage.model.reasons.messages.node_symptoms import DriverNotLoaded

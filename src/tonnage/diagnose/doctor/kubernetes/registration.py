@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.agent_metrics import Samples
 from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
-from tonnage.diagnose.doctor.kubelet import up
+from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples
+from tonnage.diagnose.doctor.kubernetes.kubelet import up
 from tonnage.model.node.facts import KubeletFacts, PluginFacts
 from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered
 

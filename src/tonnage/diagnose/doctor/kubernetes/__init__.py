@@ -1,0 +1,1 @@
+"""Doctor's layers of Kubernetes: kubelet, plugin, labels, components; judged, never read."""
