@@ -65,7 +65,7 @@ LAWS: Final = (
                 frozenset({"zoneinfo", "zoneinfo.ZoneInfo"}),
                 "whether a time zone exists is said by the machine's own data, as to Kubernetes' controller",
             ),
-            "tonnage.decide.kubernetes.cel.host_functions": Leave(
+            "tonnage.decide.kubernetes.cel.function_library.host_functions": Leave(
                 frozenset({"contextvars"}), "the engine calls back without saying for whom it evaluates"
             ),
         },

@@ -75,7 +75,7 @@ ALLOWED: Final = {
         (
             "adapters/snapshots/file.py",
             "cli/cdi/generate.py",
-            "decide/kubernetes/cel/host_functions.py",
+            "decide/kubernetes/cel/function_library/host_functions.py",
             "decide/node/runtime/toml_block.py",
             "twin/apiserver/ownership/managed_fields.py",
             "twin/apiserver/storage/store.py",

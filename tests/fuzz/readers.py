@@ -106,7 +106,7 @@ OWN: Final[dict[str, str]] = {
         (
             *("adapters/snapshots/file.py:whole_file", "cli/cdi/generate.py:checked"),
             *(
-                "decide/kubernetes/cel/host_functions.py:_carried_check",
+                "decide/kubernetes/cel/function_library/host_functions.py:_carried_check",
                 "twin/apiserver/storage/store.py:Stored.object",
             ),
             "twin/controllers/pod_templates.py:kept_template",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.kubernetes.cel.costs import estimated_cost
+from tonnage.decide.kubernetes.cel.cost.costs import estimated_cost
+from tonnage.decide.kubernetes.cel.cost.ranges import MOST
 from tonnage.decide.kubernetes.cel.expression import Expression
-from tonnage.decide.kubernetes.cel.kinds import INT, CelKind
-from tonnage.decide.kubernetes.cel.ranges import MOST
+from tonnage.decide.kubernetes.cel.types.kinds import INT, CelKind
 
 TEXT = CelKind("string", most=40, least=2)
 NAMES = CelKind("list", TEXT, most=5, least=2)

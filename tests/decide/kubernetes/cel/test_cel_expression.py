@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.decide.kubernetes.cel.expression import AbsentError, expression
-from tonnage.decide.kubernetes.cel.kinds import DYN, INT
+from tonnage.decide.kubernetes.cel.types.kinds import DYN, INT
 from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, CelUnsupportedError
 
 KNOWN = (("object", DYN), ("variables.x", INT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.kubernetes.cel.go_regexps import compiled, regexp_problem
+from tonnage.decide.kubernetes.cel.function_library.go_regexps import compiled, regexp_problem
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,15 @@ from typing import Final
 
 from google.protobuf import message
 
-from tonnage.decide.kubernetes.cel.declarations import declared
-from tonnage.decide.kubernetes.cel.functions import as_message
-from tonnage.decide.kubernetes.cel.host_functions import OPTIONAL, CelHost, answered_by
-from tonnage.decide.kubernetes.cel.kinds import CelKind, KnownKinds, kind_named
-from tonnage.decide.kubernetes.cel.library import checker, runtime, runtime_names
+from tonnage.decide.kubernetes.cel.function_library.functions import as_message
+from tonnage.decide.kubernetes.cel.function_library.host_functions import OPTIONAL, CelHost, answered_by
+from tonnage.decide.kubernetes.cel.function_library.library import checker, runtime, runtime_names
 from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import copied, packed, parsed, type_words, unpacked, walk
-from tonnage.decide.kubernetes.cel.untyped import LibraryObject, TreeNode
+from tonnage.decide.kubernetes.cel.types.declarations import declared
+from tonnage.decide.kubernetes.cel.types.kinds import CelKind, KnownKinds, kind_named
+from tonnage.decide.kubernetes.cel.types.untyped import LibraryObject, TreeNode
 from tonnage.decide.kubernetes.cel.wording import Written, compile_words, full_name, titled
 from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.cel_wording import general_error

@@ -12,10 +12,10 @@ from typing import Final
 
 from google.protobuf import timestamp_pb2
 
-from tonnage.decide.kubernetes.cel.formatting import wrong_format
-from tonnage.decide.kubernetes.cel.go_regexps import regexp_problem
+from tonnage.decide.kubernetes.cel.function_library.formatting import wrong_format
+from tonnage.decide.kubernetes.cel.function_library.go_regexps import regexp_problem
 from tonnage.decide.kubernetes.cel.tree import type_words, walk
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 from tonnage.model.durations import nanoseconds
 
 

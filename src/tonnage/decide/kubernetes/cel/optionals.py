@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.cel.tree import type_words, walk
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 
 LOST: Final = "an optional among values of which nobody knows the type"
 _KIND: Final = "optional_type"

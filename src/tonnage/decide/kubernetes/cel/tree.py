@@ -11,7 +11,7 @@ from typing import Final
 
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message, message_factory
 
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 
 _TYPE_MESSAGE: Final = 11
 _SCALARS: Final = {"double": 1, "int64": 3, "uint64": 4, "int32": 5, "bool": 8, "string": 9, "bytes": 12}

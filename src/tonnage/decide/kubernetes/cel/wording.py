@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.declarations import PACKAGE, ROOT
 from tonnage.decide.kubernetes.cel.literals import block
 from tonnage.decide.kubernetes.cel.tree import walk
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.types.declarations import PACKAGE, ROOT
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 from tonnage.decide.kubernetes.claims.cel_wording import as_member
 
 _MESSAGE: Final = re.compile(rf"\b{PACKAGE}\.(T\d+)\b")

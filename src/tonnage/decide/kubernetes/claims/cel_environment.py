@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.untyped import LibraryObject
+from tonnage.decide.kubernetes.cel.types.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_tree import ATTRIBUTES, CAPACITY, PADDED
 from tonnage.decide.kubernetes.claims.cel_values import DEVICE, FUNCTIONS, QUANTITY, SEMVER, messages
 

@@ -15,7 +15,7 @@ from typing import Final
 from google.protobuf import message
 
 from tonnage.decide.kubernetes.cel.tree import children, packed, unpacked, walk
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 
 ATTRIBUTES: Final = "device.attributes"
 CAPACITY: Final = "device.capacity"

@@ -15,7 +15,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import unpacked
-from tonnage.decide.kubernetes.cel.untyped import LibraryObject
+from tonnage.decide.kubernetes.cel.types.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_environment import checker, generic_overloads, runtime
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError, CompileError
 from tonnage.decide.kubernetes.claims.cel_tree import (

@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.kinds import RESOURCE_CHECK
-from tonnage.decide.kubernetes.cel.policy_names import ABOUT_WEBHOOKS, AUTHORIZER, BOOL, known_names, names_of
+from tonnage.decide.kubernetes.cel.types.kinds import RESOURCE_CHECK
+from tonnage.decide.kubernetes.cel.types.policy_names import (
+    ABOUT_WEBHOOKS,
+    AUTHORIZER,
+    BOOL,
+    known_names,
+    names_of,
+)
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.policies.rights import RightsHost, resource_asked
@@ -38,7 +44,7 @@ class Activation:
         authority: Authorizers,
         namespace: JsonObject | None = None,
     ) -> None:
-        from tonnage.decide.kubernetes.cel.host_functions import authorizer_of
+        from tonnage.decide.kubernetes.cel.function_library.host_functions import authorizer_of
 
         facts = request_facts(admission, served, (None, None))
         request = {key: value for key, value in facts.items() if key not in ("object", "oldObject")}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
-from tonnage.decide.kubernetes.cel.policy_names import BOOL, STRING, STRING_OR_NULL
+from tonnage.decide.kubernetes.cel.types.policy_names import BOOL, STRING, STRING_OR_NULL
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, mappings, text, texts
 from tonnage.twin.apiserver.codec import Codec

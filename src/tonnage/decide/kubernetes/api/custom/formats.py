@@ -11,7 +11,7 @@ from datetime import date
 from ipaddress import ip_address
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.urls import url_problem
+from tonnage.decide.kubernetes.cel.function_library.urls import url_problem
 from tonnage.model.durations import nanoseconds
 
 _LONG_SPAN: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)", re.ASCII)

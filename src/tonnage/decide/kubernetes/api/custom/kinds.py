@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED
-from tonnage.decide.kubernetes.cel.kinds import CelKind
+from tonnage.decide.kubernetes.cel.types.kinds import CelKind
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, items, mapping, text, texts
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.api import names
 from tonnage.decide.kubernetes.api.custom.formats import has_format
-from tonnage.decide.kubernetes.cel.urls import url_problem
+from tonnage.decide.kubernetes.cel.function_library.urls import url_problem
 from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.model.json import JsonObject
 

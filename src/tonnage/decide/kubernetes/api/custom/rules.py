@@ -23,7 +23,7 @@ from tonnage.decide.kubernetes.api.custom.structural import EMBEDDED, LIST_KEYS,
 from tonnage.decide.kubernetes.api.custom.values import float_of
 from tonnage.decide.kubernetes.api.patches.json_patches import same_json
 from tonnage.decide.kubernetes.api.problems import Errors, FieldError, FieldErrorType, invalid, quoted
-from tonnage.decide.kubernetes.cel.kinds import BOOL, DYN, INT, STRING, CelKind, KnownKinds
+from tonnage.decide.kubernetes.cel.types.kinds import BOOL, DYN, INT, STRING, CelKind, KnownKinds
 from tonnage.decide.kubernetes.claims.cel_errors import TOO_LONG, CelError, CelUnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, mappings, text, texts
@@ -290,7 +290,7 @@ def compiled_rule(rule: JsonObject, kind: CelKind) -> Compiled:
 
 
 def _compiled(written: str, variables: KnownKinds, type_name: str, words: str) -> tuple[str, int]:
-    from tonnage.decide.kubernetes.cel.costs import estimated_cost
+    from tonnage.decide.kubernetes.cel.cost.costs import estimated_cost
     from tonnage.decide.kubernetes.cel.expression import Expression
 
     if not written:

@@ -128,7 +128,7 @@ def is_int_or_string_pattern(schema: JsonObject) -> bool:
 def _logic(schema: JsonObject, path: str, depth: int) -> FieldErrors:
     pattern = text(schema, "pattern")
     if pattern:
-        from tonnage.decide.kubernetes.cel.go_regexps import regexp_problem
+        from tonnage.decide.kubernetes.cel.function_library.go_regexps import regexp_problem
 
         if wrong := regexp_problem(pattern):
             words = f"must be a valid regular expression, but isn't: {wrong}"

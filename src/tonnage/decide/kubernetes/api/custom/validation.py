@@ -30,7 +30,7 @@ from tonnage.decide.kubernetes.api.problems import (
     unsupported,
 )
 from tonnage.decide.kubernetes.api.validation.metadata import embedded_metadata
-from tonnage.decide.kubernetes.cel.go_regexps import compiled
+from tonnage.decide.kubernetes.cel.function_library.go_regexps import compiled
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, mappings, text, texts
 

@@ -22,8 +22,8 @@ from tonnage.decide.kubernetes.api.problems import (
 )
 from tonnage.decide.kubernetes.api.validation.fields import FieldErrors, label_selector, one_of_if_set
 from tonnage.decide.kubernetes.api.validation.webhooks import policies, rule_with_operations, webhooks
-from tonnage.decide.kubernetes.cel.kinds import KnownKinds
-from tonnage.decide.kubernetes.cel.policy_names import (
+from tonnage.decide.kubernetes.cel.types.kinds import KnownKinds
+from tonnage.decide.kubernetes.cel.types.policy_names import (
     ABOUT_WEBHOOKS,
     AUTHORIZER,
     BOOL,

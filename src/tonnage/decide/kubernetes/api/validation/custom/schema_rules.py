@@ -16,8 +16,8 @@ from tonnage.decide.kubernetes.api.custom.kinds import LARGEST_REQUEST
 from tonnage.decide.kubernetes.api.custom.rules import compiled_rule, uses_old_self
 from tonnage.decide.kubernetes.api.problems import forbidden, invalid, required, unsupported
 from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
-from tonnage.decide.kubernetes.cel.kinds import CelKind
-from tonnage.decide.kubernetes.cel.ranges import MOST
+from tonnage.decide.kubernetes.cel.cost.ranges import MOST
+from tonnage.decide.kubernetes.cel.types.kinds import CelKind
 from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, text

@@ -43,7 +43,7 @@ from tonnage.decide.kubernetes.api.validation.custom.schema_rules import (
     rules_too_dear,
 )
 from tonnage.decide.kubernetes.api.validation.fields import FieldErrors
-from tonnage.decide.kubernetes.cel.ranges import MOST
+from tonnage.decide.kubernetes.cel.cost.ranges import MOST
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, items, mapping, mappings, text, texts
 

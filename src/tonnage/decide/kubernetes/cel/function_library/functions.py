@@ -16,11 +16,11 @@ from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from tonnage.decide.kubernetes.cel import host_functions
-from tonnage.decide.kubernetes.cel.formatting import formatted
-from tonnage.decide.kubernetes.cel.go_regexps import compiled, regexp_problem
-from tonnage.decide.kubernetes.cel.messages import TextMessage, value_of
-from tonnage.decide.kubernetes.cel.urls import host_of, quoted_text, url_problem
+from tonnage.decide.kubernetes.cel.function_library import host_functions
+from tonnage.decide.kubernetes.cel.function_library.formatting import formatted
+from tonnage.decide.kubernetes.cel.function_library.go_regexps import compiled, regexp_problem
+from tonnage.decide.kubernetes.cel.function_library.urls import host_of, quoted_text, url_problem
+from tonnage.decide.kubernetes.cel.types.messages import TextMessage, value_of
 from tonnage.decide.kubernetes.claims import cel_values
 from tonnage.decide.kubernetes.claims.cel_errors import CelError
 from tonnage.decide.kubernetes.claims.cel_values import equal, type_name

@@ -13,11 +13,17 @@ from functools import cache
 from itertools import permutations
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.functions import FUNCTIONS, native_arguments
-from tonnage.decide.kubernetes.cel.host_functions import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
-from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
-from tonnage.decide.kubernetes.cel.messages import declared_pool, held_pool
-from tonnage.decide.kubernetes.cel.untyped import LibraryObject
+from tonnage.decide.kubernetes.cel.function_library.functions import FUNCTIONS, native_arguments
+from tonnage.decide.kubernetes.cel.function_library.host_functions import (
+    DECISION,
+    FORMAT,
+    FORMATS,
+    GROUP_CHECK,
+    PATH_CHECK,
+)
+from tonnage.decide.kubernetes.cel.types.kinds import AUTHORIZER, RESOURCE_CHECK
+from tonnage.decide.kubernetes.cel.types.messages import declared_pool, held_pool
+from tonnage.decide.kubernetes.cel.types.untyped import LibraryObject
 from tonnage.decide.kubernetes.claims.cel_values import QUANTITY, SEMVER
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tonnage.decide.kubernetes.cel.ranges import UNKNOWN, Range, fixed
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.cost.ranges import UNKNOWN, Range, fixed
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 
 Cost = tuple[Range, Range | None]
 """What a call costs without its arguments, and the size of its result where that is known."""

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Protocol, cast
 
-from tonnage.decide.kubernetes.cel.kinds import AUTHORIZER, RESOURCE_CHECK
-from tonnage.decide.kubernetes.cel.messages import TextMessage, value_of
+from tonnage.decide.kubernetes.cel.types.kinds import AUTHORIZER, RESOURCE_CHECK
+from tonnage.decide.kubernetes.cel.types.messages import TextMessage, value_of
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.cel_values import type_name
 from tonnage.model.json import JsonObject

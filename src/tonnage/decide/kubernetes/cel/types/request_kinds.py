@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.kinds import (
+from tonnage.decide.kubernetes.cel.types.kinds import (
     AUTHORIZER,
     BOOL,
     DYN,

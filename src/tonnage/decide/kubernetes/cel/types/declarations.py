@@ -12,8 +12,8 @@ from typing import Final
 
 from google.protobuf import descriptor_pb2
 
-from tonnage.decide.kubernetes.cel.kinds import DYN, CelKind, KnownKinds
-from tonnage.decide.kubernetes.cel.messages import OWN_FILES
+from tonnage.decide.kubernetes.cel.types.kinds import DYN, CelKind, KnownKinds
+from tonnage.decide.kubernetes.cel.types.messages import OWN_FILES
 
 PACKAGE: Final = "schema"
 ROOT: Final = "selfType0"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.kinds import DYN, KnownKinds
-from tonnage.decide.kubernetes.cel.request_kinds import KINDS, VARIABLES, with_variable
+from tonnage.decide.kubernetes.cel.types.kinds import DYN, KnownKinds
+from tonnage.decide.kubernetes.cel.types.request_kinds import KINDS, VARIABLES, with_variable
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.calls import Call, CelArgument, Cost
-from tonnage.decide.kubernetes.cel.list_costs import LIST_COSTS
-from tonnage.decide.kubernetes.cel.ranges import MOST, UNKNOWN, Range, fixed
+from tonnage.decide.kubernetes.cel.cost.calls import Call, CelArgument, Cost
+from tonnage.decide.kubernetes.cel.cost.list_costs import LIST_COSTS
+from tonnage.decide.kubernetes.cel.cost.ranges import MOST, UNKNOWN, Range, fixed
 
 _TRAVERSAL: Final = 0.1
 _PATTERN: Final = 0.25

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.call_costs import call_cost
-from tonnage.decide.kubernetes.cel.calls import Call, CelArgument
-from tonnage.decide.kubernetes.cel.kinds import CelKind, inside
-from tonnage.decide.kubernetes.cel.ranges import MOST, UNKNOWN, Range, fixed
+from tonnage.decide.kubernetes.cel.cost.call_costs import call_cost
+from tonnage.decide.kubernetes.cel.cost.calls import Call, CelArgument
+from tonnage.decide.kubernetes.cel.cost.ranges import MOST, UNKNOWN, Range, fixed
 from tonnage.decide.kubernetes.cel.tree import type_words
-from tonnage.decide.kubernetes.cel.untyped import TreeNode
+from tonnage.decide.kubernetes.cel.types.kinds import CelKind, inside
+from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 
 _LIST_COST: Final = fixed(10)
 _MAP_COST: Final = fixed(30)

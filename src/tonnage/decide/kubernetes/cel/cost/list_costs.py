@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tonnage.decide.kubernetes.cel.calls import Call, CelArgument, Cost
-from tonnage.decide.kubernetes.cel.ranges import MOST, Range, fixed
+from tonnage.decide.kubernetes.cel.cost.calls import Call, CelArgument, Cost
+from tonnage.decide.kubernetes.cel.cost.ranges import MOST, Range, fixed
 
 _MADE: Final = fixed(11)
 """The call and the new list."""

@@ -1,0 +1,1 @@
+"""The types of what expressions know: objects, requests, policies; never their values."""
