@@ -24,7 +24,7 @@ PHASES: dict[str, tuple[str, ...]] = {
     "tonnage.twin.cluster": ("Cluster.serve", "Cluster.populate"),
     "tonnage.adapters.certificates": ("Authority.generate",),
     "tonnage.twin.apiserver.server": ("ApiServer.__init__", "ApiServer.start"),
-    "tonnage.twin.apiserver.serving.listener": ("HttpsListener.start",),
+    "tonnage.twin.apiserver.serving.connections.listener": ("HttpsListener.start",),
     "tonnage.cli.up.programs": (),
     "tonnage.twin.population": ("Population.start",),
     "tonnage.twin.fleet": ("TwinNodes.start",),

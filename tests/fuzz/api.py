@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.ownership.last_applied import ANNOTATION
 from tonnage.twin.apiserver.printers.tables import Tables
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.serving.http import ApiApplication
-from tonnage.twin.apiserver.serving.proxy import KubeletProxy
+from tonnage.twin.apiserver.serving.kubelets.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT, Kind
 from tonnage.wire.objects import Object

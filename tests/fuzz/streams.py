@@ -24,7 +24,7 @@ from tonnage.adapters.http.server import (
 )
 from tonnage.adapters.http.server import lines as page
 from tonnage.adapters.kubernetes.answers import lines
-from tonnage.twin.apiserver.serving.pod_streams import _retold
+from tonnage.twin.apiserver.serving.kubelets.pod_streams import _retold
 from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.file_commands import tar

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merg
 from tonnage.documents.node.runtime_config import containerd_config
 from tonnage.model.errors import ClusterError
 from tonnage.model.whole_numbers import whole_number
-from tonnage.twin.apiserver.serving.pod_streams import _retold
+from tonnage.twin.apiserver.serving.kubelets.pod_streams import _retold
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.file_commands import tar

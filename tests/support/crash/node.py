@@ -409,7 +409,7 @@ async def crash_node() -> AsyncIterator[CrashNode]:
     """A node, and nothing of it left afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else "/tmp"))
     server = ApiServer(SystemClock())
-    with patch("tonnage.twin.apiserver.serving.listener.server_context", return_value=None):
+    with patch("tonnage.twin.apiserver.serving.connections.listener.server_context", return_value=None):
         # Without TLS: of each agent's life its handshakes were half of what the server did.
         endpoint = await server.start(Authority.generate(datetime.now(UTC)))
     node = CrashNode(folder / "n", server, endpoint)

@@ -21,9 +21,9 @@ from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.pipeline import Ids, WritePipeline
 from tonnage.twin.apiserver.requests import ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.writing.pipeline import Ids, WritePipeline
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object

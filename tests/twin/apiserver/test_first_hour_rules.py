@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.patches import converter_text
 from tonnage.twin.apiserver.printers.policies import POLICIES
 from tonnage.twin.apiserver.versions.events import renamed_event, stored_event, stored_path
+from tonnage.twin.apiserver.writing.patches import converter_text
 from tonnage.wire.schema import load_schema
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from support.connections import connection
-from tonnage.twin.apiserver.serving import bodies, exchange, peers
+from tonnage.twin.apiserver.serving import exchange
+from tonnage.twin.apiserver.serving.connections import peers
+from tonnage.twin.apiserver.serving.encodings import bodies
 from tonnage.wire.kinds import CONFIG_MAP
 
 MAPS = "/api/v1/namespaces/default/configmaps"

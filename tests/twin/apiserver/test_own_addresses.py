@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tonnage.twin.apiserver.serving.kubelet_http import UnreachableError, connect
-from tonnage.twin.apiserver.serving.own_addresses import ElsewhereError, dial
+from tonnage.twin.apiserver.serving.connections.own_addresses import ElsewhereError, dial
+from tonnage.twin.apiserver.serving.kubelets.kubelet_http import UnreachableError, connect
 from tonnage.twin.apiserver.webhooks.client import post
 from tonnage.twin.apiserver.webhooks.review import CallError
 

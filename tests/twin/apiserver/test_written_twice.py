@@ -18,9 +18,9 @@ from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.serving.negotiation import form_for
+from tonnage.twin.apiserver.serving.encodings.negotiation import form_for
+from tonnage.twin.apiserver.serving.encodings.yaml_body import parse_yaml
 from tonnage.twin.apiserver.serving.warnings import bounded
-from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
 from tonnage.twin.apiserver.statuses import StatusError
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema

@@ -11,7 +11,6 @@ from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
 from tonnage.twin.apiserver.discovery.documents import VERSION
-from tonnage.twin.apiserver.pipeline import WritePipeline
 from tonnage.twin.apiserver.rbac.bindings import Bindings
 from tonnage.twin.apiserver.rbac.decisions import AccessDecision, Authorizers
 from tonnage.twin.apiserver.rbac.nodes import Nodes
@@ -21,6 +20,7 @@ from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.serving.exchange import Exchange
 from tonnage.twin.apiserver.serving.request_access import Gate
 from tonnage.twin.apiserver.storage.store import Store
+from tonnage.twin.apiserver.writing.pipeline import WritePipeline
 
 
 class Rights:

@@ -19,7 +19,6 @@ from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_aut
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
-from tonnage.twin.apiserver.pipeline import Ids, WritePipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
 from tonnage.twin.apiserver.requests import SYSTEM, User
@@ -27,10 +26,11 @@ from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.twin.apiserver.writing.pipeline import Ids, WritePipeline
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
-    from tonnage.twin.apiserver.serving.listener import HttpsListener
+    from tonnage.twin.apiserver.serving.connections.listener import HttpsListener
     from tonnage.twin.certificate_authority import CertificateAuthority
 
 LOOPBACK: Final = "127.0.0.1"
@@ -110,7 +110,7 @@ class ApiServer:
         Raises:
             ConfigError: the port is in use, or may not be taken.
         """
-        from tonnage.twin.apiserver.serving.listener import HttpsListener
+        from tonnage.twin.apiserver.serving.connections.listener import HttpsListener
 
         token = token or secrets.token_urlsafe(32)
         self._security.authenticator.let_in({token: ADMIN})

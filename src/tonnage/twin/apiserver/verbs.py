@@ -11,15 +11,10 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
-from tonnage.twin.apiserver.create_on_update import put
 from tonnage.twin.apiserver.definitions.establishment import Definitions
-from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.ownership.bootstrap_objects import bringing
 from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
-from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
-from tonnage.twin.apiserver.pipeline import WritePipeline
 from tonnage.twin.apiserver.pods.eviction import EVICTION, evict
 from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.reading.listing import ListPage, ListQuery, matcher, number_of, page
@@ -46,6 +41,11 @@ from tonnage.twin.apiserver.statuses import (
     not_found,
 )
 from tonnage.twin.apiserver.storage.store import Store
+from tonnage.twin.apiserver.writing import subresources
+from tonnage.twin.apiserver.writing.create_on_update import put
+from tonnage.twin.apiserver.writing.deletion import delete
+from tonnage.twin.apiserver.writing.patches import patched, strict_complaints, strictly, unreadable_patch
+from tonnage.twin.apiserver.writing.pipeline import WritePipeline
 from tonnage.wire.schema import KindRow
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ import pytest
 
 from tonnage.decide.kubernetes.api.encoding.scalars import read_micro_time
 from tonnage.decide.kubernetes.api.validate import validate_create, validate_update
-from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.requests import RequestNotes
+from tonnage.twin.apiserver.writing.owner_references import keep_owners_once
 from tonnage.wire.schema import load_schema
 
 _KINDS = {

@@ -18,13 +18,13 @@ from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.ownership.field_manager import put_entries
-from tonnage.twin.apiserver.pipeline import WritePipeline
-from tonnage.twin.apiserver.preconditions import check_name
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
 from tonnage.twin.apiserver.storage.store import Store
+from tonnage.twin.apiserver.writing.pipeline import WritePipeline
+from tonnage.twin.apiserver.writing.preconditions import check_name
 from tonnage.wire.schema import KindRow
 
 _GROUP: Final = "authentication.k8s.io"

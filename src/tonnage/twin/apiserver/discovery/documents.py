@@ -19,9 +19,8 @@ from tonnage.twin.apiserver.discovery.lists import (
 )
 from tonnage.twin.apiserver.discovery.openapi import OpenApi
 from tonnage.twin.apiserver.resources import Registry
-from tonnage.twin.apiserver.serving.encoding import encoded, indented
-from tonnage.twin.apiserver.serving.exchange import NO_SNIFF, TEXT, Exchange
-from tonnage.twin.apiserver.serving.negotiation import (
+from tonnage.twin.apiserver.serving.encodings.answers import encoded, indented
+from tonnage.twin.apiserver.serving.encodings.negotiation import (
     JSON,
     MEDIA,
     Form,
@@ -32,6 +31,7 @@ from tonnage.twin.apiserver.serving.negotiation import (
     nothing_else,
     reads_any,
 )
+from tonnage.twin.apiserver.serving.exchange import NO_SNIFF, TEXT, Exchange
 from tonnage.twin.apiserver.statuses import (
     PlainError,
     StatusError,

@@ -14,7 +14,6 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import items, mapping, text
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
-from tonnage.twin.apiserver.apply_bodies import tell_repeated
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.comparison import BadElementError
@@ -46,6 +45,7 @@ from tonnage.twin.apiserver.ownership.updates import (
 from tonnage.twin.apiserver.requests import ApiRequest, Options
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.writing.apply_bodies import tell_repeated
 
 _SERVER: Final = "kube-apiserver"
 _STATUS: Final[FieldSet] = {"f:status": {}}

@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.printers.columns import (
     wide,
 )
 from tonnage.twin.apiserver.storage.store import Resource
-from tonnage.twin.apiserver.subresources import selector_text
+from tonnage.twin.apiserver.writing.subresources import selector_text
 
 
 def _selector(obj: JsonObject) -> str:

@@ -17,8 +17,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.requests import RequestNotes
-from tonnage.twin.apiserver.serving.encoding import encoded, indented
-from tonnage.twin.apiserver.serving.negotiation import (
+from tonnage.twin.apiserver.serving.encodings.answers import encoded, indented
+from tonnage.twin.apiserver.serving.encodings.negotiation import (
     JSON,
     MEDIA,
     Form,

@@ -14,7 +14,6 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver import apply_bodies
 from tonnage.twin.apiserver.discovery import metrics
 from tonnage.twin.apiserver.discovery.documents import Discovery, check_special
 from tonnage.twin.apiserver.discovery.metrics import Metrics
@@ -25,12 +24,12 @@ from tonnage.twin.apiserver.requests import ApiRequest, Options, ResourcePath, U
 from tonnage.twin.apiserver.resources import COMPONENTS, REVIEWS
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.serving import parameters
-from tonnage.twin.apiserver.serving.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.serving.custom_routes import custom_route
+from tonnage.twin.apiserver.serving.encodings.bodies import parse_object, parse_patch, parse_typed, read_body
+from tonnage.twin.apiserver.serving.encodings.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.serving.exchange import Exchange
-from tonnage.twin.apiserver.serving.negotiation import Form, form_for, no_such_form
-from tonnage.twin.apiserver.serving.pod_streams import STREAM_KINDS, stream_options
-from tonnage.twin.apiserver.serving.proxy import KubeletProxy
+from tonnage.twin.apiserver.serving.kubelets.pod_streams import STREAM_KINDS, stream_options
+from tonnage.twin.apiserver.serving.kubelets.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.request_access import asked_of
 from tonnage.twin.apiserver.serving.streams import WatchStream
 from tonnage.twin.apiserver.serving.unrouted import UNROUTED, unrouted
@@ -45,6 +44,7 @@ from tonnage.twin.apiserver.statuses import (
 )
 from tonnage.twin.apiserver.verbs import Verbs, served_at, unserved
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
+from tonnage.twin.apiserver.writing import apply_bodies
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10

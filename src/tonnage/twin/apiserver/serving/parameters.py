@@ -21,12 +21,12 @@ from tonnage.decide.kubernetes.api.problems import (
 from tonnage.model.durations import nanoseconds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
-from tonnage.twin.apiserver.deletion_options import deletion_options, dry_run_problems
 from tonnage.twin.apiserver.ownership.manager_names import manager_of_agent, manager_problems, options_status
 from tonnage.twin.apiserver.reading.listing import ListQuery
 from tonnage.twin.apiserver.requests import DeleteOptions, FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
+from tonnage.twin.apiserver.writing.deletion_options import deletion_options, dry_run_problems
 from tonnage.wire.schema import Schema
 
 _FALSE: Final = ("false", "0")

@@ -18,8 +18,8 @@ from tonnage.twin.apiserver.reading.watching import CommittedEvent
 from tonnage.twin.apiserver.requests import ApiRequest, ResourcePath
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.serving import parameters
+from tonnage.twin.apiserver.serving.encodings.negotiation import PROTOBUF, STREAMED
 from tonnage.twin.apiserver.serving.exchange import Exchange, pieces
-from tonnage.twin.apiserver.serving.negotiation import PROTOBUF, STREAMED
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.storage.store import Stored
 from tonnage.twin.apiserver.verbs import Verbs

@@ -24,7 +24,7 @@ from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, mapping, mappings, number, text
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
-from tonnage.twin.apiserver.serving.own_addresses import ElsewhereError, dial
+from tonnage.twin.apiserver.serving.connections.own_addresses import ElsewhereError, dial
 from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.webhooks.review import CallError
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import h11
 
-from tonnage.twin.apiserver.serving.own_addresses import ElsewhereError, dial
+from tonnage.twin.apiserver.serving.connections.own_addresses import ElsewhereError, dial
 
 _CONNECT_S: Final = 10.0
 _MOST_ERROR: Final = 64 << 10

@@ -22,7 +22,7 @@ from wsproto.events import (
 from wsproto.events import Request as Handshake
 from wsproto.utilities import ProtocolError
 
-from tonnage.twin.apiserver.serving.kubelet_http import UnreachableError, connect, in_gos_words
+from tonnage.twin.apiserver.serving.kubelets.kubelet_http import UnreachableError, connect, in_gos_words
 
 _HANDSHAKE_S: Final = 15.0
 _MOST_MESSAGE: Final = 16 << 20

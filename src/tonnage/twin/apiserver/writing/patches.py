@@ -19,11 +19,11 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, invalid, invali
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import copied
 from tonnage.ports.kubernetes import PatchType
-from tonnage.twin.apiserver.apply_bodies import no_patch
-from tonnage.twin.apiserver.pipeline import Change, Unreadable
 from tonnage.twin.apiserver.requests import ApiRequest, FieldValidation
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.writing.apply_bodies import no_patch
+from tonnage.twin.apiserver.writing.pipeline import Change, Unreadable
 from tonnage.wire.schema import Schema
 
 _WRONG_TYPE: Final = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go .* of type (.+)")

@@ -27,7 +27,6 @@ from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission.chain import AdmissionPlugin
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
 from tonnage.twin.apiserver.ownership.field_manager import (
     FieldOwnership,
@@ -38,7 +37,6 @@ from tonnage.twin.apiserver.ownership.field_manager import (
 from tonnage.twin.apiserver.ownership.manager_names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
-from tonnage.twin.apiserver.preconditions import expect_version, other_uid, row_of
 from tonnage.twin.apiserver.reading.listing import revision_of
 from tonnage.twin.apiserver.requests import ApiRequest, WriteOutcome
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
@@ -57,6 +55,8 @@ from tonnage.twin.apiserver.strategies.by_kind import (
     prepare_update,
 )
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhookPlugin, ValidatingWebhookPlugin
+from tonnage.twin.apiserver.writing.owner_references import keep_owners_once
+from tonnage.twin.apiserver.writing.preconditions import expect_version, other_uid, row_of
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""

@@ -18,8 +18,12 @@ from tonnage.twin.apiserver.pods import log_options
 from tonnage.twin.apiserver.requests import ResourcePath
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.serving.exchange import Exchange
-from tonnage.twin.apiserver.serving.kubelet_http import KubeletResponse, UnreachableError, open_response
-from tonnage.twin.apiserver.serving.pod_streams import asked_of_kubelet, serve_stream, until_either
+from tonnage.twin.apiserver.serving.kubelets.kubelet_http import (
+    KubeletResponse,
+    UnreachableError,
+    open_response,
+)
+from tonnage.twin.apiserver.serving.kubelets.pod_streams import asked_of_kubelet, serve_stream, until_either
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
 from tonnage.twin.apiserver.storage.store import Store
 

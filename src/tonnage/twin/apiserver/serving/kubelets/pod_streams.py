@@ -16,8 +16,8 @@ import msgspec
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.serving.exchange import Exchange
-from tonnage.twin.apiserver.serving.kubelet_http import UnreachableError
-from tonnage.twin.apiserver.serving.kubelet_socket import KubeletSocket, UpgradeError, open_socket
+from tonnage.twin.apiserver.serving.kubelets.kubelet_http import UnreachableError
+from tonnage.twin.apiserver.serving.kubelets.kubelet_socket import KubeletSocket, UpgradeError, open_socket
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, internal_error, status_of
 from tonnage.wire.decode import decoded_json
 

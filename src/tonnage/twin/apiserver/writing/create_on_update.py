@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
-from tonnage.twin.apiserver.pipeline import WritePipeline
 from tonnage.twin.apiserver.requests import ApiRequest, WriteOutcome
 from tonnage.twin.apiserver.statuses import not_found
 from tonnage.twin.apiserver.strategies.by_kind import CREATED_BY_UPDATE
+from tonnage.twin.apiserver.writing.pipeline import WritePipeline
 
 
 async def put(pipeline: WritePipeline, request: ApiRequest, body: JsonValue) -> WriteOutcome:

@@ -55,7 +55,7 @@ def _value(body: bytes) -> JsonValue:
             if not any(repeated_fields(value)):
                 return value
     from tonnage.model.errors import ConfigError
-    from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
+    from tonnage.twin.apiserver.serving.encodings.yaml_body import parse_yaml
 
     try:
         return parse_yaml(body)

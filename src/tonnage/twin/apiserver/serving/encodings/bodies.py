@@ -140,7 +140,7 @@ def _protobuf(schema: Schema, content: bytes) -> JsonValue:
 
 def _yaml(content: bytes) -> JsonValue:
     from tonnage.model.errors import ConfigError
-    from tonnage.twin.apiserver.serving.yaml_body import parse_yaml
+    from tonnage.twin.apiserver.serving.encodings.yaml_body import parse_yaml
 
     try:
         return parse_yaml(content)

@@ -14,11 +14,11 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.printers.tables import Tables
 from tonnage.twin.apiserver.security import Security
+from tonnage.twin.apiserver.serving.connections.peers import Peer
+from tonnage.twin.apiserver.serving.connections.tls import client_context, server_context
 from tonnage.twin.apiserver.serving.http import ApiApplication
-from tonnage.twin.apiserver.serving.peers import Peer
-from tonnage.twin.apiserver.serving.proxy import KubeletProxy
+from tonnage.twin.apiserver.serving.kubelets.proxy import KubeletProxy
 from tonnage.twin.apiserver.serving.streams import WatchStream
-from tonnage.twin.apiserver.serving.tls import client_context, server_context
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.certificate_authority import CertificateAuthority
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.decide.kubernetes.api.encoding.go_json import escaped, go_json
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.serving.negotiation import JSON, PROTOBUF, Form
+from tonnage.twin.apiserver.serving.encodings.negotiation import JSON, PROTOBUF, Form
 
 if TYPE_CHECKING:
     import yaml
