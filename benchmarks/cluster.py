@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 TONNAGE = str(Path(sys.executable).with_name("tonnage"))
 NODES = 8

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 
 def measure(rounds: int) -> dict[str, list[float]]:

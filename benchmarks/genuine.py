@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.binaries import find_binaries
+from tonnage.cli.locations.binaries import find_binaries
 from tonnage.cli.up.genuine import write_credentials
 from tonnage.model.errors import ConfigError
 

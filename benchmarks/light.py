@@ -15,7 +15,7 @@ from contextlib import closing
 
 from benchmarks import watches
 from benchmarks.control_planes import LIMIT_S, Server, cpu_s, genuine, resident_mb, twin
-from tonnage.cli.binaries import find_binaries
+from tonnage.cli.locations.binaries import find_binaries
 from tonnage.model.errors import ConfigError
 
 NODES = 10_000

@@ -19,7 +19,7 @@ from benchmarks.cluster import cluster
 from benchmarks.plugin_kubelet import Asking, Kubelet
 from support.driver_root import LIBRARIES, make_driver_root
 from support.nvml.state import h100_node
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 OTHER = "TONNAGE_BENCH_PLUGIN"
 """A program to measure beside ours: NVIDIA's nvidia-device-plugin, or what has its variables and folders."""

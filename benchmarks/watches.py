@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Final
 
 from benchmarks.control_planes import Server
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 WATCHES = 1_000
 WRITES_A_SECOND = 100

@@ -23,7 +23,7 @@ from scripts.find_go import find_go
 from scripts.go_build import Workshop, build, keep, output_folder
 from scripts.go_modules import CDI_HOOK, INFORMER, GoModule, cdi_hook_module, client_module, modules
 from scripts.libseccomp import c_toolchain
-from tonnage.cli.binaries import (
+from tonnage.cli.locations.binaries import (
     CONTROL_PLANE,
     FOLDER_VARIABLE,
     NODE,
@@ -31,8 +31,8 @@ from tonnage.cli.binaries import (
     find_binaries,
     is_program,
 )
-from tonnage.cli.failure import render_problem
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
+from tonnage.cli.terminal.failure import render_problem
 from tonnage.model.errors import ConfigError, Problem
 
 GROUPS: Final[Mapping[str, Sequence[str]]] = {"control-plane": CONTROL_PLANE, "node": NODE}

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parent.parent
 LAB = ROOT / "labs" / "inference-sharing"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.go_modules import GoModule
-from tonnage.cli.binaries import FOLDER_VARIABLE
+from tonnage.cli.locations.binaries import FOLDER_VARIABLE
 from tonnage.model.errors import ConfigError, Problem
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from tonnage.cli.folders import cache_folder
-from tonnage.cli.kubectl import PACKAGE
+from tonnage.cli.locations.folders import cache_folder
+from tonnage.cli.locations.kubectl import PACKAGE
 from tonnage.model.errors import ConfigError, Problem
 
 Major = Literal[3, 4]

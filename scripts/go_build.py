@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.go_modules import GoModule
-from tonnage.cli.binaries import is_program
+from tonnage.cli.locations.binaries import is_program
 from tonnage.model.errors import ConfigError, Problem
 
 TELL_EVERY_S: Final = 15.0

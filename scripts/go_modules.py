@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tonnage.cli.binaries import PATCHES, RUNTIME, RuntimeModule, cached_folder, module_folder
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.binaries import PATCHES, RUNTIME, RuntimeModule, cached_folder, module_folder
+from tonnage.cli.locations.folders import cache_folder
 
 MODULES: Final = Path(__file__).resolve().parent.parent / "tests" / "kubernetes" / "modules"
 ETCD: Final = "go.etcd.io/etcd/server/v3"

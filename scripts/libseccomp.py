@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from scripts.image.debian import Apt, require_debian, unpack
-from tonnage.cli.binaries import FOLDER_VARIABLE
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.binaries import FOLDER_VARIABLE
+from tonnage.cli.locations.folders import cache_folder
 from tonnage.model.errors import ConfigError, Problem
 
 _ARCHIVE: Final = "libseccomp.a"

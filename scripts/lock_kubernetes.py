@@ -1,7 +1,7 @@
 """Write the Go modules that pin a genuine Kubernetes and its nodes: names, versions and checksums, no source.
 
-A folder of tests/kubernetes/modules for each minor version in the table of `tonnage.cli.binaries`, and for
-each module of the container runtime. Needs Go and a network; takes about half a minute a version.
+A folder of tests/kubernetes/modules for each minor version in the table of `tonnage.cli.locations.binaries`,
+and for each module of the container runtime. Needs Go and a network; takes about half a minute a version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.go_modules import ETCD, KUBERNETES, MODULES, RECIPES, Recipe
-from tonnage.cli.binaries import PATCHES, RUNTIME
+from tonnage.cli.locations.binaries import PATCHES, RUNTIME
 
 NEXT: Final = "\n\t"
 

@@ -34,7 +34,7 @@ from support.access_requests import (
 )
 from support.first_hour import Player
 from support.genuine import GenuinePlane, control_plane
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 ROLES: Final = Path(__file__).parents[1] / "src/tonnage/twin/apiserver/rbac/default_roles.json"
 _KINDS: Final = {

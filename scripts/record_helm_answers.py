@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from scripts.find_helm import MAJORS
 from support.helm_scenes import answers_file, helm_scenes, one_node, play
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.binaries import find_binaries
+from tonnage.cli.locations.binaries import find_binaries
 from tonnage.cli.up.genuine import GenuineCluster
 
 _SETTLE_S = 3.0

@@ -81,7 +81,7 @@ def _leave_network() -> None:
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
     from support.images import prepare_images
     from support.own_network import enter_own_network
-    from tonnage.cli.failure import render_problem
+    from tonnage.cli.terminal.failure import render_problem
     from tonnage.model.errors import ConfigError
 
     try:

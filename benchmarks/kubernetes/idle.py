@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.binaries import find_binaries
+from tonnage.cli.locations.binaries import find_binaries
 from tonnage.cli.up.genuine import GenuineCluster
 from tonnage.documents.scenario import parse_scenario
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

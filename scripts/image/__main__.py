@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from scripts.image.build import REPOSITORY, Wish, build_image, lock_packages
-from tonnage.cli.failure import render_problem
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
+from tonnage.cli.terminal.failure import render_problem
 from tonnage.model.errors import ConfigError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from scripts.image.build import REPOSITORY
 from scripts.release.build import SUMS, ReleaseWish, make_release
 from scripts.release.krew import NOWHERE
-from tonnage.cli.failure import render_problem
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
+from tonnage.cli.terminal.failure import render_problem
 from tonnage.model.errors import ConfigError
 
 

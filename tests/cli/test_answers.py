@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tonnage.cli.main import run
-from tonnage.cli.output import table
+from tonnage.cli.terminal.output import table
 
 CLUSTER = """\
 apiVersion: v1

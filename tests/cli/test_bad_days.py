@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.state import StateFolder, unusable
+from tonnage.cli.locations.state import StateFolder, unusable
 from tonnage.cli.up.embedded import allow_many_files, last_complaints
 from tonnage.model.errors import HardwareError
 

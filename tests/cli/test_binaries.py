@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.binaries import (
+from tonnage.cli.locations.binaries import (
     CONTROL_PLANE,
     NODE,
     PATCHES,

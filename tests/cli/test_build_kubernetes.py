@@ -20,7 +20,7 @@ from scripts.find_go import find_go
 from scripts.go_build import TELL_EVERY_S, Progress, executable_name
 from scripts.go_modules import CDI_HOOK, MODULES, cdi_hook_module, modules
 from scripts.libseccomp import c_toolchain
-from tonnage.cli.binaries import CONTROL_PLANE, NODE, PATCHES
+from tonnage.cli.locations.binaries import CONTROL_PLANE, NODE, PATCHES
 from tonnage.model.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]

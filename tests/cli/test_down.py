@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.main import run
-from tonnage.cli.state import StateFolder
 from tonnage.cli.up.down import stop
 from tonnage.model.errors import HardwareError
 
 HOLDER = """
 import signal, sys, time
 from pathlib import Path
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.state import StateFolder
 folder = StateFolder(Path(sys.argv[1]))
 folder.hold()
 def end(*_):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tonnage.cli.hardware import layout, profiles
+from tonnage.cli.locations.state import Running, StateFolder
+from tonnage.cli.locations.twin_nodes import asked_state
 from tonnage.cli.main import run
-from tonnage.cli.state import Running, StateFolder
-from tonnage.cli.twin_nodes import asked_state
 from tonnage.model.errors import ConfigError
 from tonnage.twin.machines import HardwareFile
 
@@ -30,7 +30,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HardwareFile:
     (tmp_path / "run").mkdir(mode=0o700)
     monkeypatch.setenv("TONNAGE_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setattr("tonnage.cli.twin_nodes.runtime_folder", lambda *_: tmp_path / "run")
+    monkeypatch.setattr("tonnage.cli.locations.twin_nodes.runtime_folder", lambda *_: tmp_path / "run")
     root = tmp_path / "run/0"
     (root / "etc").mkdir(parents=True)
     (root / "etc/hostname").write_text("a100-0\n")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli import kubectl
-from tonnage.cli.kubectl import kubectl_binary, nearest_kubectl
+from tonnage.cli.locations import kubectl
+from tonnage.cli.locations.kubectl import kubectl_binary, nearest_kubectl
 from tonnage.model.errors import ConfigError
 
 

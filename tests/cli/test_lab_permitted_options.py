@@ -12,7 +12,7 @@ import click
 import pytest
 
 from scripts.find_helm import MAJORS, Major, helm_binary
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.cli.main import COMMANDS
 from tonnage.documents.lab.options import OptionKind
 from tonnage.documents.lab.permitted import PERMITTED

@@ -12,9 +12,9 @@ from typing import NoReturn
 import click
 import pytest
 
-from tonnage.cli.failure import render_problem
 from tonnage.cli.main import COMMANDS, program_name, run, tonnage
-from tonnage.cli.output import colour_wanted
+from tonnage.cli.terminal.failure import render_problem
+from tonnage.cli.terminal.output import colour_wanted
 from tonnage.model.errors import Bug, ClusterError, ConfigError, HardwareError, Problem
 
 HEAVY = (

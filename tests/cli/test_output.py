@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import tonnage
 from support.hostile import NASTY, forged_lines, refused
 from tonnage.adapters.logging import LineFormatter, make_last_resort_printable
-from tonnage.cli.output import (
+from tonnage.cli.locations.state import Running
+from tonnage.cli.terminal.output import (
     emit,
     line,
     lines,
@@ -28,7 +29,6 @@ from tonnage.cli.output import (
     table,
     yaml_text,
 )
-from tonnage.cli.state import Running
 from tonnage.cli.up.command import say_where
 from tonnage.diagnose.lint.sarif import plain, uri
 from tonnage.model.json import JsonObject
@@ -36,7 +36,7 @@ from tonnage.model.printable import printable_json
 
 SOURCE = Path(tonnage.__file__).parent
 WRITERS = {
-    "cli/output.py": "the writer itself",
+    "cli/terminal/output.py": "the writer itself",
     "cli/main.py": "flushes, and closes stdout behind a reader that has left",
     "cli/doctor/command.py": "asks whether stderr is a terminal",
     "cli/up/command.py": "asks whether stdin, stdout and stderr are terminals",

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.folders import cache_folder, runtime_folder, state_folder
-from tonnage.cli.socket_folder import find_runtime, make_runtime
-from tonnage.cli.state import Running, StateFolder, private_folder
+from tonnage.cli.locations.folders import cache_folder, runtime_folder, state_folder
+from tonnage.cli.locations.socket_folder import find_runtime, make_runtime
+from tonnage.cli.locations.state import Running, StateFolder, private_folder
 from tonnage.model.errors import ConfigError, HardwareError
 
 RUNNING = Running(os.getpid(), "inference", 8, "https://127.0.0.1:6443", "/k", "2026-01-01T00:00:00Z")
@@ -22,7 +22,7 @@ RUNNING = Running(os.getpid(), "inference", 8, "https://127.0.0.1:6443", "/k", "
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.state import StateFolder
 folder = StateFolder(Path(sys.argv[1]))
 folder.hold()
 (folder.path / "kubeconfig").write_text("x")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.folders import runtime_folder
-from tonnage.cli.kubectl import kubectl_binary
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.folders import runtime_folder
+from tonnage.cli.locations.kubectl import kubectl_binary
+from tonnage.cli.locations.state import StateFolder
 
 SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cpu, nodes: 1}]\n"
 

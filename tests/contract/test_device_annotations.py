@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.helm import NAMESPACE, Helm
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 PATIENCE_S = 60.0
 POLICY = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")

@@ -14,7 +14,7 @@ import yaml
 from scripts.render_chart import BASE, for_kubectl, namespace
 from scripts.render_chart import main as render
 from support.helm import Helm, Manifest, Rendered, assert_valid
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.devices.sharing import SharedResource
 

@@ -18,7 +18,7 @@ from cyclonedx.schema import SchemaVersion
 from scripts.image.wheels import version_of
 from scripts.locked import ROOT
 from scripts.release.build import SUMS, ReleaseWish, make_release, published, sums
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
 from tonnage.model.errors import ConfigError, Problem
 
 FINE = (sys.executable, "-c", "print('{\"dependencies\": []}')")

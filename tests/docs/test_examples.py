@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"<!-- runs on the twin(?:: (?P<scenario>[^ ]+))? -->")

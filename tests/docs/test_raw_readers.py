@@ -99,9 +99,9 @@ ALLOWED: Final = {
         "files of the kernel",
     ),
     "twin/apiserver/webhooks/client.py": "the machine's resolv.conf",
-    "cli/kubectl.py": "archives whose digests are locked",
-    "cli/socket_folder.py": "the name of a folder, beside that file",
-    "cli/state.py": "the file of a cluster that this user started, mode 0600",
+    "cli/locations/kubectl.py": "archives whose digests are locked",
+    "cli/locations/socket_folder.py": "the name of a folder, beside that file",
+    "cli/locations/state.py": "the file of a cluster that this user started, mode 0600",
 }
 """Modules that may call a raw reader, each with its reason."""
 

@@ -27,7 +27,7 @@ from tonnage.agent.config.selection import _texts
 from tonnage.cli.cluster import read_snapshot
 from tonnage.cli.lab.checks import Observation, checks_of
 from tonnage.cli.lab.consent import _objects
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.state import StateFolder
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
 from tonnage.decide.node.mig.pause import ANNOTATION, NodeNow, restore, resume
 from tonnage.documents.device_plugin.config import parse_device_plugin_config

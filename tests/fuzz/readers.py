@@ -129,7 +129,7 @@ OWN: Final[dict[str, str]] = {
     "adapters/kubelet/folder_watch.py:_names": "what the kernel says of a folder",
     "adapters/vendors/nvml_child.py:main": "questions of the process that started this one",
     "adapters/vendors/nvml_process.py:Helper._read": "answers of a child that this process started",
-    "cli/kubectl.py:_extract": "an archive whose digest is locked",
+    "cli/locations/kubectl.py:_extract": "an archive whose digest is locked",
 }
 """Readers of Tonnage's own, each with its reason."""
 BEHIND: Final[dict[str, str]] = {

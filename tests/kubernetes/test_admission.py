@@ -18,7 +18,7 @@ import pytest
 from support.genuine import GenuinePlane, control_plane
 from support.genuine_node import until
 from support.leftovers import own_folder
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 from tonnage.decide.kubernetes.admission.quota import claim_refusals
 from tonnage.diagnose.explain.explain import explain_manifest
 from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload

@@ -17,8 +17,8 @@ from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
 from support.helm import IMAGE
 from support.installed_agent import GPU, InstalledAgent, gpu_pod
-from tonnage.cli.binaries import chosen_minor
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.locations.binaries import chosen_minor
+from tonnage.cli.locations.kubectl import nearest_kubectl
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("tidy")]
 

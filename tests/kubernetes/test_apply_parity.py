@@ -13,7 +13,7 @@ from support.leftovers import own_folder
 from support.random_applies import random_scene, setup
 from support.random_writes import alike, random_writes
 from support.sampling import Sampler
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 
 pytestmark = [
     pytest.mark.kubernetes,

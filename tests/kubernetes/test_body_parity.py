@@ -25,7 +25,7 @@ from support.leftovers import own_folder
 from support.random_bodies import Mutator, Seed, in_namespace, seeds
 from support.random_writes import alike
 from support.sampling import Sampler
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 from tonnage.decide.kubernetes.api.validate import STATUS
 
 pytestmark = [

@@ -21,8 +21,8 @@ from support.driver_root import LIBRARIES
 from support.genuine_node import until
 from support.installed_agent import CONTROL, DRIVER_ROOT, MAJOR
 from support.nvml.library import SONAME
-from tonnage.cli.binaries import FOLDER_VARIABLE
 from tonnage.cli.cdi.validate import check_specs
+from tonnage.cli.locations.binaries import FOLDER_VARIABLE
 from tonnage.decide.node.cdi.spec import spec_bytes
 from tonnage.model.devices.cdi import LATER_HOOKS, CdiSpec
 

@@ -18,7 +18,7 @@ from scripts.go_modules import INFORMER, client_module
 from support.churn.sides import Side, genuine_side, twin_side
 from support.churn.trial import churn
 from support.leftovers import own_folder
-from tonnage.cli.binaries import FOLDER_VARIABLE, is_program
+from tonnage.cli.locations.binaries import FOLDER_VARIABLE, is_program
 
 pytestmark = [
     pytest.mark.kubernetes,

@@ -17,7 +17,7 @@ import pytest
 
 from support.genuine import GenuinePlane, control_plane
 from support.leftovers import own_folder
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule
 from tonnage.decide.kubernetes.scheduler.score_table import TOTAL
 from tonnage.reading.documents import snapshot_from_documents

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor
-from tonnage.cli.kubectl import nearest_kubectl
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.binaries import CONTROL_PLANE, chosen_minor
+from tonnage.cli.locations.kubectl import nearest_kubectl
+from tonnage.cli.locations.state import StateFolder
 
 pytestmark = pytest.mark.kubernetes
 

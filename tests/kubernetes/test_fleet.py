@@ -19,8 +19,8 @@ import pytest
 
 from support.genuine_node import until
 from tonnage.adapters.child_process import ChildProcess
-from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.locations.binaries import CONTROL_PLANE, chosen_minor
+from tonnage.cli.locations.kubectl import nearest_kubectl
 from tonnage.model.errors import ClusterError
 
 pytestmark = pytest.mark.kubernetes

@@ -11,7 +11,7 @@ from scripts.find_helm import MAJORS, Major
 from scripts.record_helm_answers import genuine
 from support.helm_scenes import HelmScene, differences, helm_scenes, one_node
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 from tonnage.cli.up.programs import node_programs
 from tonnage.twin.cluster import Cluster
 

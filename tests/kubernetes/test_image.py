@@ -19,7 +19,7 @@ from scripts.licences import Licences, lying_in_the_image
 from support.images import agent_archive
 from support.oci_reader import Image, read_image
 from support.own_network import is_own_network
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
 from tonnage.model.errors import ConfigError
 
 pytestmark = pytest.mark.kubernetes

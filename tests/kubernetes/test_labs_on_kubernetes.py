@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.kubectl import kubectl_binary
-from tonnage.cli.library import lab_names, load_lab
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.kubectl import kubectl_binary
+from tonnage.cli.locations.library import lab_names, load_lab
+from tonnage.cli.locations.state import StateFolder
 
 pytestmark = pytest.mark.kubernetes
 

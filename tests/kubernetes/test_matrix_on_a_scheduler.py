@@ -17,7 +17,7 @@ from support.genuine_scheduler import GenuineScheduler, RefusedError, Verdict, g
 from support.leftovers import own_folder
 from support.matrix_rows import Answer, State, rows
 from support.sampling import Sampler
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 
 pytestmark = pytest.mark.kubernetes
 

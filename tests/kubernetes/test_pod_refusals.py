@@ -11,8 +11,8 @@ import yaml
 
 from support.genuine import genuine_api_server
 from support.leftovers import own_folder
-from tonnage.cli.binaries import chosen_minor
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.locations.binaries import chosen_minor
+from tonnage.cli.locations.kubectl import nearest_kubectl
 
 pytestmark = pytest.mark.kubernetes
 

@@ -16,7 +16,7 @@ import yaml
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME
 from support.helm import IMAGE
-from tonnage.cli.binaries import NODE, find_binaries
+from tonnage.cli.locations.binaries import NODE, find_binaries
 from tonnage.cli.main import run
 
 pytestmark = pytest.mark.kubernetes

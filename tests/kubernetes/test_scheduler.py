@@ -16,7 +16,7 @@ from support.genuine_scheduler import GenuineScheduler, genuine_scheduler
 from support.leftovers import own_folder
 from support.random_manifests import Manifests
 from support.scheduler_duel import Duel
-from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.locations.binaries import chosen_minor
 from tonnage.documents.scheduler.config import scheduler_profiles
 
 pytestmark = pytest.mark.kubernetes

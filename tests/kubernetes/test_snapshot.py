@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.cli.binaries import chosen_minor
-from tonnage.cli.kubectl import nearest_kubectl
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.binaries import chosen_minor
+from tonnage.cli.locations.kubectl import nearest_kubectl
+from tonnage.cli.locations.state import StateFolder
 
 pytestmark = pytest.mark.kubernetes
 

@@ -24,7 +24,7 @@ from support.podman import Podman
 from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import backend_of
-from tonnage.cli.binaries import NODE, find_binaries
+from tonnage.cli.locations.binaries import NODE, find_binaries
 from tonnage.decide.node.cdi.spec import gpu_spec
 from tonnage.model.devices.cdi import CdiOptions, CdiSpec
 from tonnage.model.devices.sharing import PluginConfig

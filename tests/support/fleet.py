@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.cli.up.programs import node_programs
 from tonnage.documents.scenario import parse_scenario
 from tonnage.model.json import JsonObject

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.binaries import chosen_minor, find_binaries
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.locations.binaries import chosen_minor, find_binaries
+from tonnage.cli.locations.kubectl import nearest_kubectl
 from tonnage.cli.up.genuine import write_credentials
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

@@ -19,8 +19,8 @@ from support.node_root import make_node_root
 from support.own_network import NODE_ADDRESS, is_own_network
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.binaries import CONTROL_PLANE, NODE, chosen_minor, find_binaries
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.locations.binaries import CONTROL_PLANE, NODE, chosen_minor, find_binaries
+from tonnage.cli.locations.kubectl import nearest_kubectl
 from tonnage.cli.up.genuine import write_credentials
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint

@@ -14,7 +14,7 @@ from scripts.image.archive import ImageConfig, pack_layer, write_archive
 from scripts.image.build import Wish, build_image, fetch_for_build
 from scripts.image.debian import Apt, Package, require_debian, unpack
 from support.own_network import is_own_network
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
 
 BUSYBOX: Final = "docker.io/tonnage-test/busybox:1"
 FAKETIME: Final = ("libfaketime", "libfaketimeMT.so.1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.cli.output import say
+from tonnage.cli.terminal.output import say
 from tonnage.model.kubernetes.api_answer import ApiServer
 
 

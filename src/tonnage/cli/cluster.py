@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.snapshots.limit import SizeLimit
-from tonnage.cli.folders import state_folder
+from tonnage.cli.locations.folders import state_folder
+from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.options import Common
-from tonnage.cli.output import say
-from tonnage.cli.state import StateFolder
+from tonnage.cli.terminal.output import say
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def with_profiles(snapshot: Snapshot, path: Path | None) -> Snapshot:
     """The cluster with the scheduler's profiles out of a file, if one is given. Raises ConfigError."""
     if path is None:
         return snapshot
-    from tonnage.cli.library import read_text
+    from tonnage.cli.locations.library import read_text
     from tonnage.documents.scheduler.config import scheduler_profiles
     from tonnage.reading.documents import with_schedulers
 

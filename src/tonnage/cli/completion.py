@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from tonnage.cli.options import examples
-from tonnage.cli.output import printable, say
+from tonnage.cli.terminal.output import printable, say
 
 SHELLS = ("bash", "zsh", "fish")
 

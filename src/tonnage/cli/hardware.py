@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
-from tonnage.cli.output import emit, say, table
+from tonnage.cli.terminal.output import emit, say, table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 
@@ -68,7 +68,7 @@ def command(
     common: Common, node: str, gpus: tuple[int, ...], state: Path | None, **deed: Unpack[Deed]
 ) -> None:
     """Shows the GPUs after the deed. Exit status 2: no such node, or nothing that can be done."""
-    from tonnage.cli.twin_nodes import asked_state, node_folder
+    from tonnage.cli.locations.twin_nodes import asked_state, node_folder
     from tonnage.twin.machines import HardwareFile
 
     file = HardwareFile(node_folder(state or asked_state(os.environ), node, where="NODE"))

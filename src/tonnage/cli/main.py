@@ -14,8 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from tonnage import __version__ as version
-from tonnage.cli.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
-from tonnage.cli.output import printable, say
+from tonnage.cli.terminal.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
+from tonnage.cli.terminal.output import printable, say
 
 COMMANDS: Final = {
     "up": ("tonnage.cli.up.command", "Start the embedded cluster with a GPU fleet."),

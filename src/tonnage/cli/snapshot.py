@@ -15,7 +15,7 @@ import click
 from tonnage import __version__
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit_json_lines, progress, say
+from tonnage.cli.terminal.output import emit_json_lines, progress, say
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import SafeText, emit, say, table
+from tonnage.cli.terminal.output import SafeText, emit, say, table
 from tonnage.model.json import JsonObject
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, lines, printable, say, table
+from tonnage.cli.terminal.output import emit, lines, printable, say, table
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:

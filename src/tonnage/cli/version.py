@@ -8,7 +8,7 @@ import click
 
 import tonnage
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, say
+from tonnage.cli.terminal.output import emit, say
 from tonnage.model.errors import TonnageError
 from tonnage.model.json import JsonObject
 

@@ -22,7 +22,7 @@ import pytest
 from support.connections import Streams, connection
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

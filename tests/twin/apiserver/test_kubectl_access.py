@@ -10,7 +10,7 @@ import pytest
 
 from support.access_requests import KUBECTLS, kubectl_answers, kubectl_scene
 from support.first_hour import Player
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from twin.apiserver.conftest import Running
 

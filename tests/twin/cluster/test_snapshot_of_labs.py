@@ -24,8 +24,8 @@ from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.adapters.snapshots.live import read_live
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
-from tonnage.cli.library import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.lint.lint_context import read_pod, shapes
+from tonnage.cli.locations.library import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.up.programs import node_programs
 from tonnage.diagnose.cluster_view import ground_of
 from tonnage.diagnose.explain.explain import explain, explain_manifest

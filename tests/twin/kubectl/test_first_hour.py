@@ -33,7 +33,7 @@ from support.first_hour import (
 )
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.loop.informer import Informers
 from tonnage.twin.apiserver.authentication.users import SCHEDULER
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

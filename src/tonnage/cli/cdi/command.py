@@ -10,7 +10,7 @@ import click
 
 from tonnage.cli.cdi.generate import CdiRequest
 from tonnage.cli.options import Common, Words, common_options, examples
-from tonnage.cli.output import emit, say
+from tonnage.cli.terminal.output import emit, say
 from tonnage.model.devices.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
 from tonnage.model.node.plugin_settings import CDI_FEATURES, CDI_HOOKS, NO_SOCKETS
 

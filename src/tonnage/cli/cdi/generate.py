@@ -76,8 +76,8 @@ def _check_plain(arguments: CdiRequest, mode: CdiMode) -> None:
 
 def checked(spec: CdiSpec) -> JsonObject:
     """The document, which a runtime takes; devices that are left out are told. Raises TonnageError."""
-    from tonnage.cli.failure import render_problem
-    from tonnage.cli.output import say
+    from tonnage.cli.terminal.failure import render_problem
+    from tonnage.cli.terminal.output import say
     from tonnage.decide.node.cdi.rules import spec_problems
     from tonnage.decide.node.cdi.spec import spec_bytes
     from tonnage.model.errors import ConfigError, HardwareError, Problem
@@ -97,7 +97,7 @@ def checked(spec: CdiSpec) -> JsonObject:
 
 def yaml_bytes(document: JsonValue) -> bytes:
     """The same as a file's content."""
-    from tonnage.cli.output import yaml_text
+    from tonnage.cli.terminal.output import yaml_text
 
     return f"---\n{yaml_text(document)}".encode()
 

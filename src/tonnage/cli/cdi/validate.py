@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tonnage.adapters.cdi.files import spec_files
-from tonnage.cli.failure import render_problem
-from tonnage.cli.output import say
+from tonnage.cli.terminal.failure import render_problem
+from tonnage.cli.terminal.output import say
 from tonnage.decide.node.cdi.runtime_verdicts import spec_verdicts
 from tonnage.model.devices.cdi import SpecVerdict
 from tonnage.model.errors import Problem

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
-from tonnage.cli.folders import state_folder
+from tonnage.cli.locations.folders import state_folder
+from tonnage.cli.locations.twin_nodes import HARDWARE, node_folder
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, say
-from tonnage.cli.twin_nodes import HARDWARE, node_folder
+from tonnage.cli.terminal.output import emit, say
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 from tonnage.model.json import JsonValue
 

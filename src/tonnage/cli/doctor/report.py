@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.cli.output import SafeText, indented, line, lines, styled, table
+from tonnage.cli.terminal.output import SafeText, indented, line, lines, styled, table
 from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, NodeFinding, State, counted
 from tonnage.model.severity import Severity
 

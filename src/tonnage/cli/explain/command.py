@@ -11,7 +11,7 @@ import click
 from tonnage.cli.cluster import connected, snapshot_of, with_profiles
 from tonnage.cli.explain.message import WORD, explain_message
 from tonnage.cli.options import Common, common_options, examples, profiles_option
-from tonnage.cli.output import emit, line, lines, printable, say, styled
+from tonnage.cli.terminal.output import emit, line, lines, printable, say, styled
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation, Verdict

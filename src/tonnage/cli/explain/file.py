@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tonnage.cli.api_rules import api_server
-from tonnage.cli.library import read_text
+from tonnage.cli.locations.library import read_text
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
 from tonnage.diagnose.explain.explain import explain_manifests
 from tonnage.model.kubernetes.cluster import Snapshot

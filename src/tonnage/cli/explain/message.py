@@ -7,7 +7,7 @@ from collections import deque
 
 import click
 
-from tonnage.cli.output import emit, lines, say
+from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.model.json import JsonValue
 
 WORD = "message"

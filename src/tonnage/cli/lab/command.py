@@ -10,8 +10,6 @@ from pathlib import Path
 
 import click
 
-from tonnage.cli.failure import INTERRUPTED
-from tonnage.cli.folders import state_folder
 from tonnage.cli.lab.consent import agreed
 from tonnage.cli.lab.environment import surroundings
 from tonnage.cli.lab.report import (
@@ -23,10 +21,12 @@ from tonnage.cli.lab.report import (
 )
 from tonnage.cli.lab.runner import RunListener, run_lab
 from tonnage.cli.lab.servers import lab_servers
-from tonnage.cli.library import LabFolder, lab_names, load_lab, load_scenario
+from tonnage.cli.locations.folders import state_folder
+from tonnage.cli.locations.library import LabFolder, lab_names, load_lab, load_scenario
+from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.options import Common, common_options, complete_lab, examples
-from tonnage.cli.output import emit, line, say, shell_word
-from tonnage.cli.state import StateFolder
+from tonnage.cli.terminal.failure import INTERRUPTED
+from tonnage.cli.terminal.output import emit, line, say, shell_word
 from tonnage.cli.up.options import Serving
 from tonnage.documents.lab.steps import LabStep
 from tonnage.model.json import JsonValue

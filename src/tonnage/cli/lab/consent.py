@@ -9,8 +9,8 @@ from typing import Final
 
 import click
 
-from tonnage.cli.library import LabFolder, read_text
-from tonnage.cli.output import lines, say
+from tonnage.cli.locations.library import LabFolder, read_text
+from tonnage.cli.terminal.output import lines, say
 from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import LabStep
 from tonnage.documents.yaml.reader import parse_yaml_all

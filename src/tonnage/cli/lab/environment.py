@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.documents.lab.command import Command
 from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import Lab

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.cli.lab.checks import Check
-from tonnage.cli.output import SafeText, indented, line, lines, printable, styled
+from tonnage.cli.terminal.output import SafeText, indented, line, lines, printable, styled
 from tonnage.documents.lab.steps import Lab, LabStep
 from tonnage.model.json import JsonObject
 

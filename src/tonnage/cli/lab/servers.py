@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
 from tonnage.documents.lab.steps import SERVERS
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 

@@ -113,9 +113,9 @@ def _answered(
 
 def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
     from tonnage import __version__
-    from tonnage.cli.failure import render_problem
     from tonnage.cli.lint.report import answer, rendered
-    from tonnage.cli.output import emit, printable, say
+    from tonnage.cli.terminal.failure import render_problem
+    from tonnage.cli.terminal.output import emit, printable, say
 
     problems = (*read.problems, *report.unreadable)
     if common.output == "sarif":

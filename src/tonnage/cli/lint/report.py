@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tonnage.cli.output import SafeText, indented, line, lines, styled
+from tonnage.cli.terminal.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.lint import LintReport

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from tonnage.cli.mig.products import layouts, profiles
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, lines, say
+from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tonnage.adapters.agent_socket import SOCKET, ask_agent
 from tonnage.agent.dump import VERSION
 from tonnage.agent.options import STATE
-from tonnage.cli.output import emit
+from tonnage.cli.terminal.output import emit
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.json import JsonObject, parsed_json
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit
 from tonnage.cli.runtime.report import RESTART, nri_json, plan_json, tell, tell_nri
+from tonnage.cli.terminal.output import emit
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from tonnage.cli.failure import render_problem
-from tonnage.cli.output import printable, say
+from tonnage.cli.terminal.failure import render_problem
+from tonnage.cli.terminal.output import printable, say
 
 if TYPE_CHECKING:
     from tonnage.model.errors import Problem

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.options import Common, common_options, examples, profiles_option
-from tonnage.cli.output import emit, progress, say, table
 from tonnage.cli.simulate.changes import ChangeFlags, alternatives_of, with_manifests
 from tonnage.cli.simulate.trace import command as trace
+from tonnage.cli.terminal.output import emit, progress, say, table
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:

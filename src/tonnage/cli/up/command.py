@@ -15,11 +15,11 @@ from typing import Any, Final, TypedDict, Unpack
 
 import click
 
-from tonnage.cli.folders import state_folder
-from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
+from tonnage.cli.locations.folders import state_folder
+from tonnage.cli.locations.library import DEFAULT_SCENARIO, load_lab, load_scenario
+from tonnage.cli.locations.state import EngineName, Running, StateFolder
 from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
-from tonnage.cli.output import line, progress, say, shell_word
-from tonnage.cli.state import EngineName, Running, StateFolder
+from tonnage.cli.terminal.output import line, progress, say, shell_word
 from tonnage.cli.up.options import UpOptions
 from tonnage.cli.up.readiness import Readiness
 from tonnage.documents.scenario import Scenario

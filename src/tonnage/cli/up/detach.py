@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import IO, Final
 
-from tonnage.cli.state import Running, StateFolder
+from tonnage.cli.locations.state import Running, StateFolder
 from tonnage.cli.up.options import UpOptions
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 

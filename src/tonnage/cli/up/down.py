@@ -12,11 +12,11 @@ from typing import Final
 
 import click
 
-from tonnage.cli.folders import runtime_folder, state_folder
+from tonnage.cli.locations.folders import runtime_folder, state_folder
+from tonnage.cli.locations.socket_folder import find_runtime
+from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
-from tonnage.cli.output import say
-from tonnage.cli.socket_folder import find_runtime
-from tonnage.cli.state import StateFolder
+from tonnage.cli.terminal.output import say
 from tonnage.model.errors import HardwareError, Problem
 
 _GRACE_S: Final = 15.0

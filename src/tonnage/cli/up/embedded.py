@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.logging import set_up_logging
-from tonnage.cli.folders import runtime_folder
-from tonnage.cli.socket_folder import make_runtime
-from tonnage.cli.state import Running, StateFolder, unusable
+from tonnage.cli.locations.folders import runtime_folder
+from tonnage.cli.locations.socket_folder import make_runtime
+from tonnage.cli.locations.state import Running, StateFolder, unusable
 from tonnage.cli.up.options import Serving
 from tonnage.cli.up.readiness import Readiness, readiness
 from tonnage.documents.scenario import Scenario, scenario_text
@@ -184,7 +184,7 @@ def _twin(
 def _genuine(
     scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
 ) -> ClusterEngine:
-    from tonnage.cli.binaries import find_binaries
+    from tonnage.cli.locations.binaries import find_binaries
     from tonnage.cli.up.genuine import GenuineCluster
 
     if any(group.light for group in scenario.groups):

@@ -14,7 +14,7 @@ from typing import Final, cast
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.control_plane import LOOPBACK, SERVICE_ADDRESS, ControlPlane, ControlPlaneFolder
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.cli.state import private_folder
+from tonnage.cli.locations.state import private_folder
 from tonnage.cli.up.options import Serving
 from tonnage.cli.up.programs import node_programs
 from tonnage.documents.scenario import Scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tonnage.cli.state import EngineName
+from tonnage.cli.locations.state import EngineName
 
 
 @dataclass(frozen=True, slots=True)

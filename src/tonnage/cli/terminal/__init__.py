@@ -1,0 +1,1 @@
+"""How answers and errors reach a person or a script; never what they say."""
