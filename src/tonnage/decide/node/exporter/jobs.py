@@ -1,0 +1,31 @@
+"""Jobs of an HPC scheduler: files named after GPUs, one job a line (dcgm-exporter: HPC job mapping)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tonnage.decide.node.exporter.holders import DeviceKey
+from tonnage.model.node.telemetry import DeviceEntity, InstanceEntity
+
+FILE_NAME: Final = re.compile(r"(?P<gpu>[0-9]{1,6})(?:\.(?P<instance>[0-9]{1,6}))?")
+
+
+def jobs_of(
+    files: Mapping[str, str], entities: Iterable[DeviceEntity]
+) -> Mapping[DeviceKey, tuple[str, ...]]:
+    """Jobs by device, from name -> content of the files.
+
+    A file `0` is of GPU 0, `2.1` of GPU instance 1 of GPU 2. Empty lines are left out, which dcgm-exporter
+    takes for jobs.
+    """
+    jobs: dict[DeviceKey, tuple[str, ...]] = {}
+    for entity in entities:
+        gpu = entity.gpu if isinstance(entity, InstanceEntity) else entity
+        instance = entity.gpu_instance if isinstance(entity, InstanceEntity) else None
+        name = str(gpu.index) if instance is None else f"{gpu.index}.{instance}"
+        lines = tuple(line.strip() for line in files.get(name, "").splitlines())
+        if named := tuple(line for line in lines if line):
+            jobs[gpu.uuid, instance] = named
+    return jobs
