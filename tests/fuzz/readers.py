@@ -93,6 +93,7 @@ OWN: Final[dict[str, str]] = {
                 "model/catalog/metrics.py:device_fields",
                 "model/catalog/mig.py:_table",
                 "model/catalog/openb.py:published",
+                "model/catalog/xid_messages.py:_messages",
                 "model/catalog/xids.py:xids",
             ),
             *("twin/apiserver/bootstrap.py:_first_objects", "decide/kubernetes/api/go_values.py:_names"),

@@ -20,6 +20,7 @@ from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
+from tonnage.documents.exporter_counters import read_counters
 from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 from tonnage.documents.mig.layouts import parse_mig_parted
 from tonnage.documents.node.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
@@ -112,6 +113,10 @@ def runtime_change(data: bytes) -> None:
 def cdi_spec(data: bytes) -> None:
     """As JSON and as YAML, with every problem at its place."""
     spec_verdicts(SpecFile(f"/etc/cdi/a.{ending}", "/etc/cdi", data) for ending in ("json", "yaml"))
+
+
+def exporter_counters(data: bytes) -> None:
+    read_counters(data, "x")
 
 
 def messages(data: bytes) -> None:

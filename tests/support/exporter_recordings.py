@@ -15,14 +15,14 @@ from tonnage.decide.node.exporter.page import exporter_page
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey, holder_use, pod_uid_of
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.decide.node.exporter.windows import (
-    CLOCK_COUNT,
-    XID_COUNT,
     clock_event_counts,
     window_family,
     xid_counts,
 )
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.node.telemetry import (
+    CLOCK_COUNT,
+    XID_COUNT,
     CounterType,
     DeviceEntity,
     Entity,

@@ -106,6 +106,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
         **dict.fromkeys(("runtime-config", "runtime-change"), (documents.toml, documents.words)),
         "trace-machines": (documents.csv,),
         "trace-jobs": (documents.csv,),
+        "exporter-counters": (documents.csv,),
         "trace-packed": (documents.packed, documents.csv),
         "cluster-file": (*_YAML, documents.objects, documents.snapshot_lines, documents.packed),
         "cluster-file-packed": (documents.packed, documents.snapshot_lines),

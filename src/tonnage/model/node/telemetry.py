@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+XID_COUNT: Final = "DCGM_EXP_XID_ERRORS_COUNT"
+"""How many Xids a device reported within a window."""
+CLOCK_COUNT: Final = "DCGM_EXP_CLOCK_EVENTS_COUNT"
+"""In how many readings within a window a reason held a device's clocks down."""
 
 Reading = int | float | str
 """A whole number, a number with a fraction, or the text of a label."""

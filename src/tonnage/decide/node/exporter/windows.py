@@ -10,8 +10,6 @@ from tonnage.decide.node.exporter.page import family_text
 from tonnage.decide.node.exporter.rows import EntityRows
 from tonnage.model.node.telemetry import Entity, ExportedCounter
 
-XID_COUNT: Final = "DCGM_EXP_XID_ERRORS_COUNT"
-CLOCK_COUNT: Final = "DCGM_EXP_CLOCK_EVENTS_COUNT"
 CLOCK_EVENTS: Final[Mapping[int, str]] = {
     0x1: "gpu_idle",
     0x2: "clocks_setting",

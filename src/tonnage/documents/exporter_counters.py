@@ -1,0 +1,117 @@
+"""dcgm-exporter's CSV of counters: `NAME, type, help` a line, comments behind `#`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from io import StringIO
+from typing import Final
+
+from tonnage.model.catalog.metrics import device_fields
+from tonnage.model.errors import Problem
+from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
+
+MAX_BYTES: Final = 1 << 20
+MAX_ROWS: Final = 2_000
+_MOST_PROBLEMS: Final = 20
+_COLUMNS: Final = 3
+_MOST_HELP: Final = 1_000
+_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
+
+
+@dataclass(frozen=True, slots=True)
+class CounterFile:
+    """The counters of a file, and what is wrong with its other lines."""
+
+    counters: tuple[ExportedCounter, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def read_counters(content: bytes, source: str) -> CounterFile:
+    """The counters that can be served; each other line is a problem with its place and remedy.
+
+    dcgm-exporter serves nothing of a file in which one line is wrong.
+    """
+    if len(content) > MAX_BYTES:
+        return CounterFile((), (Problem(f"the file is larger than {MAX_BYTES >> 20} MiB", source),))
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return CounterFile((), (Problem(f"the file is not UTF-8 (byte {error.start + 1})", source),))
+    return _Reader(source).read(text)
+
+
+@cache
+def counter_numbers() -> Mapping[str, int]:
+    """Every counter that Tonnage can serve -> DCGM's number of the field."""
+    fields = device_fields().values()
+    numbers = {name: field.dcgm_id for field in fields for name in field.dcgm if field.dcgm_id is not None}
+    return {**numbers, **_WINDOWS}
+
+
+class _Reader:
+    """Reads one file, and keeps what it met."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lines: dict[str, int] = {}
+        self._counters: list[ExportedCounter] = []
+        self._problems: list[Problem] = []
+
+    def read(self, text: str) -> CounterFile:
+        reader = csv.reader(StringIO(text, newline=""), skipinitialspace=True, strict=True)
+        try:
+            for row in reader:
+                if len(self._problems) >= _MOST_PROBLEMS:
+                    break
+                if reader.line_num > MAX_ROWS:
+                    self._refuse(reader.line_num, f"the file has more than {MAX_ROWS} lines")
+                    break
+                if row and not row[0].lstrip().startswith("#"):
+                    self._take(reader.line_num, [cell.strip() for cell in row])
+        except csv.Error as error:
+            self._refuse(
+                reader.line_num,
+                "the line is not CSV",
+                str(error),
+                "put a help text with a comma in double quotes",
+            )
+        return CounterFile(tuple(self._counters), tuple(self._problems))
+
+    def _take(self, line: int, row: Sequence[str]) -> None:
+        if len(row) != _COLUMNS:
+            why = f"it has {len(row)}"
+            self._refuse(
+                line, "a counter has three columns", why, "write NAME, type, help; quote a help with a comma"
+            )
+            return
+        name, kind, help_text = row
+        number = counter_numbers().get(name)
+        if number is None:
+            self._refuse_name(line, name)
+        elif kind not in set(CounterType):
+            self._refuse(
+                line,
+                f"{kind[:40]!r} is not a type of metric",
+                remedy=f"write one of {', '.join(CounterType)}",
+            )
+        elif name in self._lines:
+            self._refuse(
+                line, f"{name} is listed twice", f"first in line {self._lines[name]}", "remove one of them"
+            )
+        elif len(help_text) > _MOST_HELP:
+            self._refuse(line, f"the help is longer than {_MOST_HELP} characters")
+        else:
+            self._lines[name] = line
+            self._counters.append(ExportedCounter(name, CounterType(kind), help_text, number))
+
+    def _refuse_name(self, line: int, name: str) -> None:
+        near = get_close_matches(name[:100], counter_numbers(), n=1)
+        remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter.md lists the fields"
+        self._refuse(line, f"Tonnage does not know the field {name[:100]!r}", remedy=remedy)
+
+    def _refuse(self, line: int, problem: str, why: str = "", remedy: str = "") -> None:
+        self._problems.append(Problem(problem, f"{self._source}:{line}", why, remedy))

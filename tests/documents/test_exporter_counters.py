@@ -1,0 +1,87 @@
+"""The CSV of counters: dcgm-exporter's own file, and files with faults of which the rest is served."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.exporter_recordings import FILE
+from tonnage.documents.exporter_counters import MAX_BYTES, MAX_ROWS, counter_numbers, read_counters
+from tonnage.model.node.telemetry import CounterType, ExportedCounter
+
+RECORDED = json.loads(
+    (Path(__file__).resolve().parents[1] / "data/dcgm-exporter-d5e5f51-counters.json").read_text("utf-8")
+)
+GOOD = "DCGM_FI_DEV_GPU_TEMP, gauge, GPU temperature (in C)."
+
+
+def test_every_default_counter_of_dcgm_exporter_is_read() -> None:
+    enabled = [row for row in RECORDED["counters"] if row[3]]
+    text = "# Format\n\n" + "".join(
+        f'{name}, {kind}, "{help_text}"\n' for name, kind, help_text, _ in enabled
+    )
+    file = read_counters(text.encode(), "default-counters.csv")
+    assert file.problems == ()
+    assert [(row.name, row.type, row.help) for row in file.counters] == [tuple(row[:3]) for row in enabled]
+
+
+def test_numbers_are_those_of_dcgm() -> None:
+    known = counter_numbers()
+    recorded = json.loads(FILE.read_text(encoding="utf-8"))["fieldIds"]
+    shared = known.keys() & recorded.keys()
+    assert len(shared) > 50
+    assert {name: known[name] for name in shared} == {name: recorded[name] for name in shared}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        pytest.param(
+            "DCGM_FI_DEV_GPU_TMP, gauge, x", "did you mean DCGM_FI_DEV_GPU_TEMP?", id="a misspelt name"
+        ),
+        pytest.param("nonsense, gauge, x", "does not know the field 'nonsense'", id="an unknown name"),
+        pytest.param(
+            "DCGM_FI_DEV_SM_CLOCK, gauges, x", "'gauges' is not a type of metric", id="a wrong type"
+        ),
+        pytest.param("DCGM_FI_DEV_SM_CLOCK, gauge", "three columns", id="too few columns"),
+        pytest.param("DCGM_FI_DEV_SM_CLOCK, gauge, a, b", "three columns", id="a comma in the help"),
+        pytest.param(GOOD, "listed twice", id="a duplicate"),
+        pytest.param('DCGM_FI_DEV_SM_CLOCK, gauge, "open', "the line is not CSV", id="an open quote"),
+        pytest.param(
+            f"DCGM_FI_DEV_SM_CLOCK, gauge, {'x' * 1001}", "longer than 1000", id="a help without end"
+        ),
+    ],
+)
+def test_a_line_with_a_fault_is_named_and_the_rest_is_served(line: str, problem: str) -> None:
+    file = read_counters(f"{GOOD}\n{line}\n".encode(), "counters.csv")
+    assert file.counters == (
+        ExportedCounter("DCGM_FI_DEV_GPU_TEMP", CounterType.GAUGE, "GPU temperature (in C).", 150),
+    )
+    assert [str(found).partition(":2")[0] for found in file.problems] == ["counters.csv"]
+    assert problem in str(file.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b"\xff\xfe", "not UTF-8 (byte 1)", id="UTF-16"),
+        pytest.param(b"#" * (MAX_BYTES + 1), "larger than 1 MiB", id="a file without end"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused(content: bytes, problem: str) -> None:
+    file = read_counters(content, "counters.csv")
+    assert file.counters == ()
+    assert problem in str(file.problems[0])
+
+
+def test_ten_thousand_lines_are_refused_from_the_limit_on() -> None:
+    file = read_counters((f"{GOOD}\n" + "#\n" * 10_000).encode(), "counters.csv")
+    assert len(file.counters) == 1
+    assert f"more than {MAX_ROWS} lines" in str(file.problems[0])
+
+
+def test_faults_without_end_are_cut() -> None:
+    file = read_counters(b"x, gauge, y\n" * 500, "counters.csv")
+    assert len(file.problems) == 20
