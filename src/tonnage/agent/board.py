@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tonnage.model.devices.mps import MpsState
     from tonnage.model.names import ResourceName
     from tonnage.model.node.machine import Machine
+    from tonnage.model.node.telemetry import SeenXid
     from tonnage.wire.objects import Node
 
 T = TypeVar("T")
@@ -130,6 +131,8 @@ class NodeBoard:
     """What the devices read when the status was last made. Of `StatusPublisher`."""
     machine: Topic[Machine | None]
     """The machine as it was when the labels were last made. Of `NodeFeatures`."""
+    xids: Topic[tuple[SeenXid, ...]]
+    """The last Xids that devices reported, the newest last. Of `NodeDevices`."""
     labels: Topic[PublishedLabels | None]
     """The labels that are published; None until then. Of `NodeFeatures`."""
 
@@ -155,5 +158,6 @@ class NodeBoard:
             software=Topic(clock, node_software(NodeRuntime(), _NOT_LOOKED_AT)),
             samples=Topic(clock, ()),
             machine=Topic(clock, None),
+            xids=Topic(clock, ()),
             labels=Topic(clock, None),
         )

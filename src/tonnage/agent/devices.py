@@ -25,11 +25,13 @@ from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
+from tonnage.model.node.telemetry import SeenXid
 from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-health"
 _TICK_S: Final = 1.0
+_MOST_XIDS: Final = 1000
 _PAUSE_S: Final = 0.1
 """After each scan and each write: errors may come in floods. They are shown without either."""
 _SAVE_AGAIN_S: Final = 5.0
@@ -104,6 +106,8 @@ class NodeDevices:
         """Count an Xid before the next scan; its device is unhealthy from here on."""
         _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
         policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
+        xid = SeenXid(event.uuid, event.code, now, event.gpu_instance)
+        self._board.xids.publish((*self._board.xids.value, xid)[-_MOST_XIDS:])
         shown = self._board.inventory.value
         inventory = self._scanned or shown or Inventory()
         self._remember(state_after_event(self._state, event, inventory, policy, now=now))

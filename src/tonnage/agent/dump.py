@@ -24,6 +24,7 @@ from tonnage.model.names import ResourceName
 from tonnage.model.node.condition_report import ConditionReport
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.software import NodeSoftware
+from tonnage.model.node.telemetry import SeenXid
 from tonnage.ports.clock import Clock
 from tonnage.wire.decode import decoded_json
 from tonnage.wire.objects import Node, NodeSpec, ObjectMeta
@@ -82,6 +83,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     software: DumpedFact[NodeSoftware]
     samples: DumpedFact[tuple[Sample, ...]]
     machine: DumpedFact[Machine | None]
+    xids: DumpedFact[tuple[SeenXid, ...]]
     labels: DumpedFact[PublishedLabels | None]
 
 
@@ -146,6 +148,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "software": board.software,
         "samples": board.samples,
         "machine": board.machine,
+        "xids": board.xids,
         "labels": board.labels,
     }
 

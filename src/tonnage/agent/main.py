@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.context import AgentWorld, MigPermits
+    from tonnage.agent.exporter.collectors import Collectors
+    from tonnage.agent.exporter.page import ExporterPage
     from tonnage.agent.labels.sinks import LabelSink
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
@@ -83,14 +85,17 @@ async def run_agent(
         ConfigError: an option cannot be used, such as an address with a port that is in use.
         HardwareError: another agent runs on this node, or the state folder cannot be used.
     """
-    address = _check(options)
+    address, exporter_address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / STATE / "agent.lock", clock):
-        with listen(address) if address else nullcontext() as listening:
+        with (
+            listen(address) if address else nullcontext() as listening,
+            listen(exporter_address) if exporter_address else nullcontext() as exporting,
+        ):
             ports = _ports(options, backend, api, host or AgentHost())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
-                await _run(options, ports, world, listening)
+                await _run(options, ports, world, listening, exporting)
             except BaseExceptionGroup as group:
                 raise _first(group) from None
 
@@ -141,7 +146,11 @@ def _world(
 
 
 async def _run(
-    options: AgentOptions, ports: ActionPorts, world: AgentWorld, listening: socket.socket | None
+    options: AgentOptions,
+    ports: ActionPorts,
+    world: AgentWorld,
+    listening: socket.socket | None,
+    exporting: socket.socket | None,
 ) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.device_holders import KubeletFiles
@@ -182,8 +191,7 @@ async def _run(
     conditions = NodeConditions(world, board)
     features = NodeFeatures(world, board, MachineFiles(options.root), _label_sink(options, world))
     layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
-    status = StatusPublisher(world, board, backend)
-    software = _software(options, world, board)
+    status, software = StatusPublisher(world, board, backend), _software(options, world, board)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
     runs = [loop.run for loop in loops] + ([] if layout is None else [layout.run])
     try:
@@ -196,6 +204,7 @@ async def _run(
             if listening is not None:
                 probes = Probes(world.metrics, board, backend, plugin.unregistered)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
+            group.create_task(_export(options, world, board, backend, exporting))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
         for closing in (sockets, kubelet_holds, daemons, backend):
@@ -284,6 +293,48 @@ async def _answer(
     await server.run()
 
 
+async def _export(
+    options: AgentOptions,
+    world: AgentWorld,
+    board: NodeBoard,
+    backend: DeviceBackend,
+    listening: socket.socket | None,
+) -> None:
+    """Sample the devices and serve their page, once kubelet knows them."""
+    if listening is None:
+        return
+    await world.started.wait()
+    from tonnage.adapters.config_file import MountedConfigFile
+    from tonnage.adapters.job_files import JobFiles
+    from tonnage.agent.exporter.collectors import Collectors
+    from tonnage.agent.exporter.page import ExporterPage
+    from tonnage.agent.exporter.sampling import DeviceSampler
+
+    settings = options.exporter
+    collectors = Collectors(world, MountedConfigFile(settings.collectors) if settings.collectors else None)
+    sampler = DeviceSampler(world, backend, collectors.fields, settings.interval_s)
+    page = ExporterPage(settings, board, world.clock, sampler, JobFiles(settings.jobs).contents)
+    server = await asyncio.to_thread(_exporter_server, listening, collectors, page)
+    host, port = listening.getsockname()[:2]
+    _LOG.info("device metrics served: node=%s address=%s", world.node, Address(host, port))
+    async with asyncio.TaskGroup() as group:
+        for run in (collectors.run, sampler.run, server.run):
+            group.create_task(run())
+
+
+def _exporter_server(listening: socket.socket, collectors: Collectors, page: ExporterPage) -> HttpServer:
+    from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Route, lines
+    from tonnage.agent.exporter.page import CONTENT_TYPE
+
+    async def metrics(_: HttpRequest) -> Response:
+        return Response(200, page.text(collectors.counters).encode(), CONTENT_TYPE)
+
+    async def health(_: HttpRequest) -> Response:
+        return lines(200, "OK")
+
+    return HttpServer(listening, {"/metrics": Route(metrics), "/health": Route(health)})
+
+
 def _server(
     listening: socket.socket,
     metrics: AgentMetrics,
@@ -310,16 +361,18 @@ def _server(
     return HttpServer(listening, routes)
 
 
-def _check(options: AgentOptions) -> Address | None:
-    """The address to serve metrics at, if any. Raises ConfigError."""
+def _check(options: AgentOptions) -> tuple[Address | None, Address | None]:
+    """The addresses to serve the agent's own metrics and those of devices at, if any. Raises ConfigError."""
+    flags = {"--metrics-address": options.metrics_address, "--exporter-address": options.exporter.address}
+    addresses = [parse_address(text) if text else None for text in flags.values()]
     problems = [*wrong_options(options)]
-    address = parse_address(options.metrics_address) if options.metrics_address else None
-    if isinstance(address, Problem):
-        problems.append(address)
+    for address, flag in zip(addresses, flags, strict=True):
+        if isinstance(address, Problem):
+            problems.append(replace(address, where=flag))
     if problems:
         raise ConfigError(*problems, *wrong_overrides(options))
-    assert not isinstance(address, Problem)
-    return address
+    own, exporter = (None if isinstance(address, Problem) else address for address in addresses)
+    return own, exporter
 
 
 def _label_sink(options: AgentOptions, world: AgentWorld) -> Callable[[FeatureSettings], LabelSink] | None:

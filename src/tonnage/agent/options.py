@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.mig.layouts import MigOptions
 from tonnage.model.names import CONFIG_LABEL, is_label_key, is_subdomain
@@ -57,6 +58,7 @@ class AgentOptions:
     mig_pause: bool = False
     mig_host_root: Path | None = None
     mig_reboot: bool = False
+    exporter: ExporterSettings = field(default_factory=ExporterSettings)
 
     @property
     def reading(self) -> Reading:

@@ -21,6 +21,18 @@ _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
 _WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
 
+_DEFAULT: Final = (
+    *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP"),
+    *("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"),
+    *("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_ENC_UTIL", "DCGM_FI_DEV_DEC_UTIL"),
+    *("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_RESERVED"),
+    *("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_VGPU_LICENSE_STATUS"),
+    *("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"),
+    *("DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+    *("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_PCIE_TX_BYTES"),
+    "DCGM_FI_PROF_PCIE_RX_BYTES",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class CounterFile:
@@ -50,6 +62,15 @@ def counter_numbers() -> Mapping[str, int]:
     fields = device_fields().values()
     numbers = {name: field.dcgm_id for field in fields for name in field.dcgm if field.dcgm_id is not None}
     return {**numbers, **_WINDOWS}
+
+
+def default_counters() -> tuple[ExportedCounter, ...]:
+    """Those of dcgm-exporter's default-counters.csv, without the lines that are commented out."""
+    by_name = {name: field for field in device_fields().values() for name in field.dcgm}
+    return tuple(
+        ExportedCounter(name, CounterType(by_name[name].kind), by_name[name].help, counter_numbers()[name])
+        for name in _DEFAULT
+    )
 
 
 class _Reader:

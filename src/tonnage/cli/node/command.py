@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
+from tonnage.cli.node.exporter_flags import exporter_options, exporter_settings
 from tonnage.cli.node.plugin_flags import (
     EnvironmentOption,
     overrides_of,
@@ -29,6 +30,7 @@ from tonnage.model.names import CONFIG_LABEL
 from tonnage.model.node.plugin_settings import FALLBACKS, LabelPlace
 
 if TYPE_CHECKING:
+    from tonnage.agent.exporter.settings import ExporterSettings
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.options import AgentOptions
     from tonnage.model.node.plugin_settings import Override
@@ -66,6 +68,7 @@ class NodeArguments(TypedDict):
     mig_pause: bool
     mig_host_root: Path | None
     mig_reboot: bool
+    exporter: ExporterSettings
 
 
 @click.command(
@@ -225,6 +228,7 @@ class NodeArguments(TypedDict):
     metavar="IP:PORT",
     help="Serve /metrics, /healthz and /readyz there; [::1]:9400, :9400 for all [default: nowhere].",
 )
+@exporter_options
 @click.option(
     "--standalone", is_flag=True, help="Ask no API server: the config is --config, nothing is published."
 )
@@ -323,6 +327,7 @@ def told_by(context: click.Context) -> NodeArguments:
         mig_pause=values["mig_pause_operands"],
         mig_host_root=values["mig_host_root"],
         mig_reboot=values["mig_reboot"],
+        exporter=exporter_settings(values),
     )
 
 

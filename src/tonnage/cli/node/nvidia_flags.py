@@ -318,3 +318,20 @@ REFUSED_FLAGS: Final = (
     RefusedFlag("", "ONESHOT", "configurations are always followed; labels once is GFD_ONESHOT", FALSE),
 )
 """Flags and variables of the GPU feature discovery and the config manager."""
+
+_NO_DCGM: Final = "no DCGM is asked: devices are read by NVML; leave it out"
+REFUSED_EXPORTER_FLAGS: Final = (
+    RefusedFlag("", "DCGM_REMOTE_HOSTENGINE_INFO", _NO_DCGM),
+    RefusedFlag("", "DCGM_EXPORTER_ENABLE_DCGM_LOG", _NO_DCGM, FALSE),
+    RefusedFlag("", "DCGM_EXPORTER_OTHER_DEVICES_STR", "without DCGM NVSwitches are not read; leave it out"),
+    RefusedFlag("", "DCGM_EXPORTER_CPU_DEVICES_STR", "without DCGM CPUs are not read; leave it out"),
+    RefusedFlag("", "DCGM_EXPORTER_USE_FAKE_GPUS", "pretended devices are --devices scenario:FILE", FALSE),
+    RefusedFlag("", "DCGM_EXPORTER_CONFIGMAP_DATA", "mount the ConfigMap, name its file with --collectors"),
+    RefusedFlag(
+        "",
+        "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
+        "rows have no pod labels yet: join them in PromQL",
+        FALSE,
+    ),
+)
+"""Variables of dcgm-exporter."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import click
 from click.core import ParameterSource
 
-from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, PluginFlag
+from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_EXPORTER_FLAGS, REFUSED_FLAGS, PluginFlag
 from tonnage.model.json import JsonValue
 from tonnage.model.node.plugin_settings import Override
 
@@ -67,7 +67,7 @@ def refuse_without_effect(context: click.Context) -> None:
     Raises click.UsageError: flags and variables without effect here, all of them, or two that contradict.
     """
     variables, wrong = _environment(context), list[str]()
-    for refused in REFUSED_FLAGS:
+    for refused in (*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS):
         if refused.flag and context.params[refused.flag.lstrip("-").replace("-", "_")] is not None:
             wrong.append(f"{refused.flag} has no effect here: {refused.remedy}")
         if variables.get(refused.variable) and variables[refused.variable] not in refused.harmless:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from tonnage.decide.node.exporter.holders import DeviceKey
 from tonnage.model.node.telemetry import DeviceEntity, InstanceEntity
-
-FILE_NAME: Final = re.compile(r"(?P<gpu>[0-9]{1,6})(?:\.(?P<instance>[0-9]{1,6}))?")
 
 
 def jobs_of(

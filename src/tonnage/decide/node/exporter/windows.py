@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from typing import Final
 
 from tonnage.decide.node.exporter.page import family_text
 from tonnage.decide.node.exporter.rows import EntityRows
-from tonnage.model.node.telemetry import Entity, ExportedCounter
+from tonnage.model.node.telemetry import (
+    Entity,
+    ExportedCounter,
+    GpuEntity,
+    InstanceEntity,
+    SeenXid,
+    SwitchEntity,
+)
 
 CLOCK_EVENTS: Final[Mapping[int, str]] = {
     0x1: "gpu_idle",
@@ -22,6 +30,19 @@ CLOCK_EVENTS: Final[Mapping[int, str]] = {
     0x100: "display_clocks",
 }
 """Bits of NVML's reasons for a clock (nvmlClocksEventReason*) -> the label's value."""
+
+
+def xids_of(entity: Entity, xids: Iterable[SeenXid], oldest_s: float = -inf) -> tuple[int, ...]:
+    """Codes that an entity reported from that time on, the newest last; a whole GPU's count for each part."""
+    if isinstance(entity, SwitchEntity):
+        return ()
+    gpu = entity if isinstance(entity, GpuEntity) else entity.gpu
+    parts = (None, entity.gpu_instance) if isinstance(entity, InstanceEntity) else (None,)
+    return tuple(
+        xid.code
+        for xid in xids
+        if xid.uuid == gpu.uuid and xid.gpu_instance in parts and xid.seen_s >= oldest_s
+    )
 
 
 def xid_counts(codes: Iterable[int]) -> Mapping[str, int]:

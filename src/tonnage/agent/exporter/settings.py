@@ -1,0 +1,29 @@
+"""What the exporter is told at start, in dcgm-exporter's words where it has some."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterSettings:
+    """`address` is `HOST:PORT`, empty for no exporter; `collectors` a CSV of counters, None for the default.
+
+    `kubernetes`: rows say whose a device is. `each_holder`, `resources`, `old_namespace` and
+    `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a folder of HPC jobs.
+    `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label.
+    """
+
+    address: str = ""
+    collectors: Path | None = None
+    interval_s: float = 30.0
+    kubernetes: bool = True
+    each_holder: bool = False
+    resources: tuple[str, ...] = ()
+    hostname: str = ""
+    hostname_label: str = "Hostname"
+    old_namespace: bool = False
+    replace_blanks: bool = False
+    jobs: Path | None = None
+    xid_window_ms: int = 300_000

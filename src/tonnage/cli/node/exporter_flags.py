@@ -1,0 +1,132 @@
+"""Flags and variables of dcgm-exporter that mean something without DCGM; `nvidia_flags` refuses the others.
+
+Source: NVIDIA/dcgm-exporter d5e5f51, `pkg/cmd/app.go`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from tonnage.cli.node.plugin_flags import EnvironmentOption
+
+if TYPE_CHECKING:
+    from tonnage.agent.exporter.settings import ExporterSettings
+
+F = TypeVar("F", bound=Callable[..., object])
+_SHORTEST_MS: Final = 1000
+_LONGEST_MS: Final = 3_600_000
+_VGPUS: Final = "KUBERNETES_VIRTUAL_GPUS"
+
+
+def exporter_options(command: F) -> F:
+    """Give a command the flags of the exporter."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _option(*names: str, variable: str, **settings: Any) -> Callable[[F], F]:
+    settings["help"] = f"{settings['help']} [env: {variable}]."
+    return click.option(*names, cls=EnvironmentOption, envvar=variable, **settings)
+
+
+_OPTIONS: Final = (
+    _option(
+        "--exporter-address",
+        variable="DCGM_EXPORTER_LISTEN",
+        default="",
+        metavar="IP:PORT",
+        help="Serve device metrics under dcgm-exporter's names there, such as :9400; empty: nowhere",
+    ),
+    _option(
+        "--collectors",
+        variable="DCGM_EXPORTER_COLLECTORS",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The counters, a CSV as dcgm-exporter's, followed while it changes; without it its default",
+    ),
+    _option(
+        "--collect-interval",
+        variable="DCGM_EXPORTER_INTERVAL",
+        type=click.IntRange(_SHORTEST_MS, _LONGEST_MS),
+        default=30_000,
+        show_default=True,
+        metavar="MS",
+        help="How often devices are read",
+    ),
+    _option(
+        "--kubernetes-virtual-gpus",
+        variable=_VGPUS,
+        is_flag=True,
+        help="A row for each pod of a shared device, with the number of its replica; else it has no pod",
+    ),
+    _option(
+        "--nvidia-resource-names",
+        variable="NVIDIA_RESOURCE_NAMES",
+        default="",
+        metavar="LIST",
+        help="Resources whose holders count besides the agent's own, nvidia.com/gpu and nvidia.com/mig-*",
+    ),
+    _option(
+        "--hostname-label",
+        variable="TONNAGE_HOSTNAME_LABEL",
+        type=click.Choice(["Hostname", "hostname"]),
+        default="Hostname",
+        show_default=True,
+        help="The label of the node's name: Hostname in releases of dcgm-exporter up to 4.5",
+    ),
+    _option("--no-hostname", variable="DCGM_EXPORTER_NO_HOSTNAME", is_flag=True, help="Leave that label out"),
+    _option(
+        "--use-old-namespace",
+        variable="DCGM_EXPORTER_USE_OLD_NAMESPACE",
+        is_flag=True,
+        help="Name the labels pod_name, pod_namespace, container_name and uuid",
+    ),
+    _option(
+        "--replace-blanks-in-model-name",
+        variable="DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME",
+        is_flag=True,
+        help="Write NVIDIA-H100 for the model NVIDIA H100",
+    ),
+    _option(
+        "--hpc-job-mapping-dir",
+        variable="DCGM_HPC_JOB_MAPPING_DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="Files named after GPUs with a job of an HPC scheduler in each line",
+    ),
+    _option(
+        "--xid-count-window-size",
+        variable="DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE",
+        type=click.IntRange(_SHORTEST_MS, 24 * _LONGEST_MS),
+        default=300_000,
+        show_default=True,
+        metavar="MS",
+        help="The window of DCGM_EXP_XID_ERRORS_COUNT",
+    ),
+)
+
+
+def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
+    """What the flags say; the node's name is that of `--node-name`, else the machine's."""
+    from tonnage.agent.exporter.settings import ExporterSettings
+
+    resources = (name.strip() for name in values["nvidia_resource_names"].split(","))
+    return ExporterSettings(
+        address=values["exporter_address"],
+        collectors=values["collectors"],
+        interval_s=values["collect_interval"] / 1000,
+        each_holder=values["kubernetes_virtual_gpus"],
+        resources=tuple(filter(None, resources)),
+        hostname="" if values["no_hostname"] else values["node_name"] or socket.gethostname(),
+        hostname_label=values["hostname_label"],
+        old_namespace=values["use_old_namespace"],
+        replace_blanks=values["replace_blanks_in_model_name"],
+        jobs=values["hpc_job_mapping_dir"],
+        xid_window_ms=values["xid_count_window_size"],
+    )

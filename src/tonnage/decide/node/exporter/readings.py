@@ -1,0 +1,128 @@
+"""What a page's counters read of each entity, out of samples of GPUs and MIG devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
+from tonnage.model.devices.inventory import Device, Inventory, Sample
+from tonnage.model.node.telemetry import (
+    DeviceEntity,
+    ExportedCounter,
+    GpuEntity,
+    InstanceEntity,
+    Reading,
+)
+
+_SENT: Final = "nvlink_sent_kib"
+_RECEIVED: Final = "nvlink_received_kib"
+_KIB_A_MB: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSample:
+    """A sample and when it was taken, by the monotonic clock; `before` is the one before it."""
+
+    sample: Sample
+    seen_s: float
+    before: TimedSample | None = None
+
+
+def entities_of(inventory: Inventory) -> tuple[DeviceEntity, ...]:
+    """Every GPU in order of its index, and instead of a divided one its GPU instances."""
+    return tuple(entity for device in inventory.devices for entity in _entities(device))
+
+
+def _entities(device: Device) -> Iterator[DeviceEntity]:
+    gpu = GpuEntity(device.index, device.uuid, device.pci_bus_id, device.product)
+    instances: dict[int, list[str]] = {}
+    for part in device.migs:
+        instances.setdefault(part.gpu_instance, []).append(part.uuid)
+    if not device.mig_enabled or not instances:
+        yield gpu
+        return
+    profiles = {part.gpu_instance: part.profile for part in reversed(device.migs)}
+    for number, uuids in instances.items():
+        profile = profiles[number].rpartition("c.")[2]  # of a compute instance: 1c.3g.40gb
+        yield InstanceEntity(gpu, number, profile, tuple(uuids))
+
+
+def fields_of(counters: Iterable[ExportedCounter]) -> frozenset[str]:
+    """The fields of `catalog.metrics` that a vendor must sample for these counters."""
+    names: set[str] = set()
+    for counter in counters:
+        field = field_of(counter.name)
+        if field is None:
+            continue
+        if field.origin is FieldOrigin.RATE:
+            names |= {_SENT, _RECEIVED}
+        elif field.is_sampled:
+            names.add(field.name)
+    return frozenset(names)
+
+
+def field_of(counter: str) -> DeviceField | None:
+    """The field that a counter of DCGM's name reads; None where no device has it."""
+    return _by_dcgm_name().get(counter)
+
+
+@cache
+def _by_dcgm_name() -> Mapping[str, DeviceField]:
+    return {name: field for field in device_fields().values() for name in field.dcgm}
+
+
+def readings_of(
+    entity: DeviceEntity, counters: Sequence[ExportedCounter], samples: Mapping[str, TimedSample], xid: int
+) -> Mapping[str, Reading]:
+    """By counter; what the device lacks is absent. `xid` is the last that it reported, 0 for none.
+
+    Of a GPU instance what is the GPU's own (temperature, power, clocks) is that of the GPU, as with DCGM.
+    """
+    gpu = entity.gpu if isinstance(entity, InstanceEntity) else entity
+    whole = samples.get(gpu.uuid)
+    part = whole
+    if isinstance(entity, InstanceEntity):
+        part = next((samples[uuid] for uuid in entity.uuids if uuid in samples), None)
+    readings: dict[str, Reading] = {}
+    for counter in counters:
+        field = field_of(counter.name)
+        if field is None or whole is None:
+            continue
+        timed = part if field.mig and isinstance(entity, InstanceEntity) else whole
+        reading = _reading(field, timed, xid)
+        if reading is not None:
+            readings[counter.name] = reading
+    return readings
+
+
+def _reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading | None:
+    if timed is None:
+        return None
+    if field.origin is FieldOrigin.EVENT:
+        return xid
+    if field.origin is FieldOrigin.RATE:
+        return _link_rate(timed)
+    if field.is_text:
+        return timed.sample.texts.get(field.name)
+    value = timed.sample.values.get(field.name)
+    return None if value is None else float(value) if field.double else int(value)
+
+
+def _link_rate(timed: TimedSample) -> int | None:
+    """What NVLinks moved between two samples, as DCGM counts it: KiB/s by 1,000; 0 at first."""
+    moved = _moved(timed.sample)
+    if moved is None:
+        return None
+    before = timed.before
+    earlier = None if before is None else _moved(before.sample)
+    if before is None or earlier is None or moved < earlier or timed.seen_s <= before.seen_s:
+        return 0
+    return int((moved - earlier) / (timed.seen_s - before.seen_s) / _KIB_A_MB)
+
+
+def _moved(sample: Sample) -> float | None:
+    sent, received = sample.values.get(_SENT), sample.values.get(_RECEIVED)
+    return None if sent is None or received is None else sent + received

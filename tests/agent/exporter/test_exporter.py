@@ -1,0 +1,170 @@
+"""The exporter over pretended devices: what a scrape shows while devices are shared, divided, ill or hang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.agent_world import world_of
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.config_file import MountedConfigFile
+from tonnage.adapters.job_files import JobFiles
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.collectors import Collectors
+from tonnage.agent.exporter.page import ExporterPage
+from tonnage.agent.exporter.sampling import DeviceSampler
+from tonnage.agent.exporter.settings import ExporterSettings
+from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.model.devices.sharing import Hold
+from tonnage.model.node.telemetry import SeenXid
+from tonnage.twin.clock import VirtualClock
+from tonnage.twin.devices.scenario import ScenarioBackend
+
+TRAIN = Hold("nvidia.com/gpu", ("GPU-a",), "ml", "train", "main")
+TWO = """
+devices:
+- {uuid: GPU-a, model: A100-80, utilizationPercent: 40, memoryUsedMib: 1200}
+- {uuid: GPU-b, model: A100-80, mig: [3g.40gb, 3g.40gb]}
+"""
+
+
+class Exporter:
+    """Sampler and page over a file of pretended devices, without a loop or a socket."""
+
+    def __init__(
+        self, folder: Path, clock: VirtualClock, settings: ExporterSettings, csv: Path | None = None
+    ) -> None:
+        self._hardware = folder / "hardware.yaml"
+        self._hardware.write_text(TWO)
+        self._backend = ScenarioBackend(self._hardware, clock)
+        world = world_of("node-1", None, clock, FolderCheckpoints(folder))
+        self.board = NodeBoard.blank(clock)
+        self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
+        self.sampler = DeviceSampler(world, self._backend, self.collectors.fields, settings.interval_s)
+        self._page = ExporterPage(settings, self.board, clock, self.sampler, JobFiles(settings.jobs).contents)
+
+    async def read(self) -> None:
+        self.board.inventory.publish(await self._backend.scan())
+        await self.sampler.sample()
+
+    def rewrite(self, text: str) -> None:
+        self._hardware.write_text(text)
+
+    def hold(self, *holds: Hold) -> None:
+        self.board.holds.publish(DeviceHolds.of(holds))
+
+    def rows(self, family: str) -> list[str]:
+        """Its rows without what is the same in all."""
+        text = self._page.text(self.collectors.counters)
+        lines = text.replace('modelName="NVIDIA A100-SXM4-80GB",', "").splitlines()
+        return [line.removeprefix(family) for line in lines if line.startswith(f"{family}{{")]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def settings() -> ExporterSettings:
+    return ExporterSettings(hostname="node-1")
+
+
+@pytest.fixture
+async def exporter(tmp_path: Path, clock: VirtualClock, settings: ExporterSettings) -> Exporter:
+    exporter = Exporter(tmp_path, clock, settings)
+    await exporter.read()
+    return exporter
+
+
+async def test_a_scrape_shows_what_was_read(exporter: Exporter) -> None:
+    (row,) = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
+    assert row == (
+        '{gpu="0",UUID="GPU-a",pci_bus_id="00000000:01:00.0",device="nvidia0",Hostname="node-1",'
+        'DCGM_FI_DRIVER_VERSION="570.124.06"} 40'
+    )
+    used = exporter.rows("DCGM_FI_DEV_FB_USED")
+    assert ['GPU_I_PROFILE="3g.40gb"' in row for row in used] == [False, True, True]
+
+
+async def test_a_field_that_the_gpus_lack_is_absent(exporter: Exporter) -> None:
+    assert exporter.rows("DCGM_FI_PROF_GR_ENGINE_ACTIVE") == []
+
+
+@pytest.mark.parametrize(
+    ("holds", "pods"),
+    [
+        pytest.param(
+            [Hold("nvidia.com/gpu", ("GPU-a",), "ml", "train", "main")], ["train"], id="one pod has it"
+        ),
+        pytest.param(
+            [Hold("nvidia.com/gpu", (f"GPU-a::{n}",), "ml", f"p{n}", "main") for n in range(2)],
+            [""],
+            id="TEL-3: pods that share it are not mixed up: it has no pod",
+        ),
+        pytest.param(
+            [Hold("nvidia.com/gpu", (f"GPU-a::{n}",), "ml", "train", f"c{n}") for n in range(2)],
+            ["train"],
+            id="two containers of a pod",
+        ),
+        pytest.param(
+            [Hold("example.com/gpu", ("GPU-a",), "ml", "train", "main")], [""], id="another resource"
+        ),
+    ],
+)
+async def test_rows_say_whose_a_device_is(exporter: Exporter, holds: list[Hold], pods: list[str]) -> None:
+    exporter.hold(*holds)
+    rows = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
+    assert [row.partition('pod="')[2].partition('"')[0] for row in rows] == pods
+
+
+async def test_with_virtual_gpus_each_pod_has_a_row(tmp_path: Path, clock: VirtualClock) -> None:
+    exporter = Exporter(tmp_path, clock, ExporterSettings(each_holder=True))
+    await exporter.read()
+    exporter.hold(*(Hold("nvidia.com/gpu", (f"GPU-a::{n}",), "ml", f"p{n}", "main") for n in range(2)))
+    rows = exporter.rows("DCGM_FI_DEV_GPU_TEMP")
+    assert [f'pod="p{n}",vgpu="{n}"' in row for n, row in enumerate(rows[:2])] == [True, True]
+
+
+async def test_the_last_xid_stands_with_its_words(exporter: Exporter) -> None:
+    exporter.board.xids.publish(
+        (SeenXid("GPU-a", 31, 0), SeenXid("GPU-a", 79, 1), SeenXid("GPU-b", 48, 1, 0))
+    )
+    first, second, third = exporter.rows("DCGM_FI_DEV_XID_ERRORS")
+    assert first.endswith('err_code="79",err_msg="GPU has fallen off the bus"} 79')
+    assert second.endswith("} 48")
+    assert third.endswith('err_code="0",err_msg="No Error"} 0')
+
+
+async def test_a_device_that_hangs_loses_its_rows_and_the_others_keep_theirs(
+    exporter: Exporter, clock: VirtualClock, settings: ExporterSettings
+) -> None:
+    exporter.rewrite(TWO.replace("model: A100-80, util", "model: A100-80, health: hung, util"))
+    for _ in range(4):
+        await clock.advance(settings.interval_s)
+        await exporter.sampler.sample()
+    assert exporter.rows("DCGM_FI_DEV_GPU_UTIL") == []
+    assert len(exporter.rows("DCGM_FI_DEV_FB_USED")) == 2
+
+
+async def test_counters_follow_the_file_and_good_ones_stay(tmp_path: Path, clock: VirtualClock) -> None:
+    csv = tmp_path / "counters.csv"
+    csv.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\nDCGM_FI_DEV_GPU_TMP, gauge, x\n")
+    exporter = Exporter(tmp_path, clock, ExporterSettings(), csv)
+    await exporter.collectors.look()
+    assert [counter.name for counter in exporter.collectors.counters] == ["DCGM_FI_DEV_GPU_TEMP"]
+    csv.write_text("nonsense\n")
+    await exporter.collectors.look()
+    assert [counter.name for counter in exporter.collectors.counters] == ["DCGM_FI_DEV_GPU_TEMP"]
+
+
+async def test_jobs_of_an_hpc_scheduler_stand_on_rows(tmp_path: Path, clock: VirtualClock) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "0").write_text("4711\n\n4712\n")
+    (jobs / "notes").write_text("no job")
+    exporter = Exporter(tmp_path, clock, ExporterSettings(jobs=jobs))
+    await exporter.read()
+    rows = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
+    assert [row.partition('hpc_job="')[2].partition('"')[0] for row in rows] == ["4711", "4712"]
