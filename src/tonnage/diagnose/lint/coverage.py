@@ -76,11 +76,11 @@ def unjudged_part(manifest: ManifestObject, world: LintWorld) -> UnjudgedPart | 
     if versions:
         message = f"lint knows {' and '.join(versions)} of {manifest.kind}, not {manifest.api_version[:60]}"
         return _part(manifest, message, f"write {versions[-1]}, or ask: kubectl api-resources")
-    known = f"lint does not know {manifest.kind[:60]} of {manifest.api_version[:60] or 'no apiVersion'}"
+    unknown = f"lint does not know {manifest.kind[:60]} of {manifest.api_version[:60] or 'no apiVersion'}"
     ask = "kubectl apply --dry-run=server -f FILE asks a cluster that has the kind"
     if any(pods_of(manifest)) or any(resources_of(manifest)):
-        return _part(manifest, f"{known}: only its pods and resources", ask, partly=True)
-    return _part(manifest, known, ask)
+        return _part(manifest, f"{unknown}: only its pods and resources", ask, partly=True)
+    return _part(manifest, unknown, ask)
 
 
 def is_configuration(manifest: ManifestObject, world: LintWorld) -> bool:
