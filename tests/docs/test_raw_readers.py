@@ -60,7 +60,7 @@ ALLOWED: Final = {
     **dict.fromkeys(
         (
             *(f"model/catalog/{name}.py" for name in ("cluster_policy", "gpu_operator", "gpus", "messages")),
-            *(f"model/catalog/{name}.py" for name in ("metrics", "mig", "openb", "xids")),
+            *(f"model/catalog/{name}.py" for name in ("metrics", "mig", "openb", "refusal_texts", "xids")),
             "wire/schema/__init__.py",
             "twin/apiserver/bootstrap.py",
             "twin/apiserver/discovery/descriptions.py",
