@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from tonnage.diagnose.lint.finding import TextPlace
-from tonnage.diagnose.lint.items import ManifestObject, pods_of, resources_of, wordless_documents
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, pods_of, resources_of, wordless_documents
+from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.diagnose.lint.rules import device_plugin, mig_parted
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.diagnose.lint.world import LintWorld
 from tonnage.model.json import JsonObject
 
 _CHART: Final = "helm template RELEASE CHART -f values.yaml | tonnage lint -"
