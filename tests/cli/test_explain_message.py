@@ -51,3 +51,29 @@ def test_what_nobody_knows_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_message_without_words_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "message"], "tonnage") == 2
     assert "which message?" in capsys.readouterr().err
+
+
+def test_a_text_of_the_scheduler_is_explained_part_by_part(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "0/3 nodes are available: 1 CardTypeMismatch, 2 Insufficient nvidia.com/gpu."
+    assert run(["explain", "message", text], "tonnage") == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("no node of 3 takes the pod (layer: scheduler)\n  1 of 3: CardTypeMismatch\n")
+    assert "not understood: no scheduler of Kubernetes 1.31 to 1.37 says so" in shown
+    assert (
+        "  2 of 3: Insufficient nvidia.com/gpu  [insufficient-resource]\n     means: the nodes have" in shown
+    )
+    assert "the counts add up to 3 of 3 nodes" in shown
+    assert run(["explain", "message", text, "-o", "json"], "tonnage") == 1
+    [message] = json.loads(capsys.readouterr().out)["scheduling"]
+    assert [(part["count"], part["understood"]) for part in message["parts"]] == [(1, False), (2, True)]
+    assert message["parts"][1]["facts"] == {"resource": "nvidia.com/gpu"}
+    assert (message["nodes"], message["counted"], message["releases"]) == (3, 3, None)
+
+
+def test_a_refusal_by_quota_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
+    assert run(["explain", "message", text, "-o", "json"], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    [message] = answer["messages"]
+    assert (message["code"], message["layer"], message["facts"]["quota"]) == ("quota-exceeded", "quota", "q")
+    assert answer["scheduling"] == []

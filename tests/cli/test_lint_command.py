@@ -20,6 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: x}]\n"
 BAD = GOOD.replace("image: x", "image: x, resources: {limits: {nvidia.com/gpu: 0.5}}")
 CERTAIN = GOOD.replace("spec:", "spec:\n  nodeSelector: {nvidia.com/gpu.present: true} # ours")
+NODE_POOL = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec: {template: 5}\n"
+RAY = (
+    "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: r}\nspec: {headGroupSpec: {template: {spec: "
+    "{containers: [{name: c, image: x, resources: {limits: {nvidia.com/gpu: 0.5}}}]}}}}\n"
+)
 KNOWN = {
     "admission/half.yaml:14": "resource-not-integer",
     "admission/request-only.yaml:14": "limit-missing",
@@ -69,7 +74,43 @@ def test_labs_and_deployments_that_ship_have_nothing_wrong_but_what_labs_show(
         pytest.param(GOOD, 0, "nothing wrong in 1 object in 1 file", id="good"),
         pytest.param(BAD, 1, "1 error in 1 object in 1 file", id="bad"),
         pytest.param(CERTAIN, 1, "1 error in 1 object in 1 file; 1 can be repaired: --fix", id="repairable"),
-        pytest.param("", 0, "nothing wrong in 0 objects in 1 file", id="empty"),
+        pytest.param("", 2, "nothing judged in 0 objects in 1 file", id="empty"),
+        pytest.param("42", 2, "nothing judged in 1 object in 1 file", id="a number"),
+        pytest.param("- a: b\n- c", 2, "nothing judged in 1 object in 1 file", id="a list"),
+        pytest.param(
+            "driver: {enabled: true}\n", 2, "nothing judged in 1 object in 1 file", id="no object at all"
+        ),
+        pytest.param(NODE_POOL, 2, "nothing judged in 1 object in 1 file", id="a kind that is not known"),
+        pytest.param(
+            f"{GOOD}---\n{NODE_POOL}---\n7",
+            0,
+            "nothing wrong in 3 objects in 1 file; 2 not judged",
+            id="known and unknown",
+        ),
+        pytest.param(
+            f"{RAY}---\n{NODE_POOL}",
+            1,
+            "1 error in 2 objects in 1 file; 1 judged in part (-v); 1 not judged",
+            id="pods in a kind that is not known",
+        ),
+        pytest.param(
+            NODE_POOL.replace("name: gpu", "name: GPU"),
+            1,
+            "1 error in 1 object in 1 file; 1 not judged",
+            id="the name of what is not known",
+        ),
+        pytest.param(
+            GOOD.replace("apiVersion: v1\n", ""),
+            1,
+            "1 error in 1 object in 1 file; 1 not judged",
+            id="no version",
+        ),
+        pytest.param(
+            GOOD.replace("apiVersion: v1", "apiVersion: v2"),
+            2,
+            "nothing judged in 1 object in 1 file",
+            id="a version that nobody serves",
+        ),
         pytest.param(
             "a: [",
             2,
@@ -95,12 +136,71 @@ def test_folders_patterns_and_files_are_read_once_each(
     (tmp_path / "in" / "c.txt").write_text("a: [")
     (tmp_path / "in" / "deep" / "d.yml").write_text(BAD)
     files = []
-    for names in (["in"], ["in", "-R"], ["in/*.yaml", "in/a.yaml"], ["in/**/*.yml"]):
-        arguments = [str(tmp_path / name) if name != "-R" else name for name in names]
+    for names in (
+        ["in"],
+        ["in", "-R"],
+        ["in", "--no-recursive"],
+        ["in/*.yaml", "in/a.yaml"],
+        ["in/**/*.yml"],
+    ):
+        arguments = [str(tmp_path / name) if not name.startswith("-") else name for name in names]
         assert linted(*arguments, "-o", "json") == 1
         answer = json.loads(capsys.readouterr().out)
         files.append([Path(one["file"]).name for one in answer["findings"]])
-    assert files == [["a.yaml", "b.json"], ["a.yaml", "b.json", "d.yml"], ["a.yaml"], ["d.yml"]]
+    whole = ["a.yaml", "b.json", "d.yml"]
+    assert files == [whole, whole, whole[:2], ["a.yaml"], ["d.yml"]]
+
+
+def test_what_is_hidden_in_a_folder_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".github").mkdir()
+    for name in ("a.yaml", ".hidden.yaml", ".github/workflow.yaml"):
+        (tmp_path / name).write_text(BAD)
+    assert linted(str(tmp_path), "-o", "json") == 1
+    assert json.loads(capsys.readouterr().out)["summary"]["files"] == 1
+
+
+def test_what_is_not_judged_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gpu-operator-values.yaml").write_text("driver: {enabled: true}\n")
+    (tmp_path / "objects.yaml").write_text(f"{GOOD}---\n{RAY.replace('0.5', '1')}---\n{NODE_POOL}")
+    assert linted(str(tmp_path), "-o", "json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    told = [
+        (Path(part["file"]).name, part["line"], part["subject"], part["partly"])
+        for part in answer["notJudged"]
+    ]
+    assert told == [
+        ("gpu-operator-values.yaml", 1, "", False),
+        ("objects.yaml", 7, "RayCluster r", True),
+        ("objects.yaml", 12, "NodePool gpu", False),
+    ]
+    assert (answer["summary"]["judged"], answer["summary"]["notJudged"]) == (2, 2)
+    assert "helm template" in answer["notJudged"][0]["remedy"]
+    assert linted(str(tmp_path)) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "objects.yaml:12:1: not judged: NodePool gpu: lint does not know NodePool of karpenter.sh/v1" in shown
+    )
+    assert "RayCluster" not in shown
+    assert linted(str(tmp_path), "-v") == 0
+    assert "judged in part: RayCluster r" in capsys.readouterr().out
+    assert linted(str(tmp_path), "-o", "sarif") == 0
+    [invocation] = json.loads(capsys.readouterr().out)["runs"][0]["invocations"]
+    notes = invocation["toolExecutionNotifications"]
+    texts = [(note["level"], note["message"]["text"].partition(":")[0]) for note in notes]
+    assert texts == [("note", "not judged"), ("note", "judged in part"), ("note", "not judged")]
+
+
+def test_no_regular_expression_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "A_", "labels": {"a b": "x y"}}}
+    limits = {"nvidia.com/g pu": 1}
+    pod["spec"] = {"containers": [{"name": "C_", "image": "x", "resources": {"limits": limits}}]}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(pod))
+    assert linted(str(tmp_path)) == 1
+    shown = capsys.readouterr().out
+    assert "must consist of lower case alphanumeric characters, '-' or '.'" in shown
+    assert "(e.g. 'MyValue', or 'my_value', or '12345')" in shown
+    assert "regex" not in shown
+    assert "[a-z0-9]" not in shown
 
 
 def test_the_answer_of_programs_has_every_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +216,8 @@ def test_the_answer_of_programs_has_every_key(tmp_path: Path, capsys: pytest.Cap
         "why": "the API server refuses the object", "source": "API server, strict decoding",
     }  # fmt: skip
     assert answer["summary"] == {
-        "files": 1, "objects": 1, "errors": 1, "warnings": 0, "notes": 0, "fixable": 1, "repairedFiles": 0,
+        "files": 1, "objects": 1, "judged": 1, "judgedPartly": 0, "notJudged": 0,
+        "errors": 1, "warnings": 0, "notes": 0, "fixable": 1, "repairedFiles": 0,
     }  # fmt: skip
     assert '+  nodeSelector: {nvidia.com/gpu.present: "true"} # ours' in answer["changes"][0]["diff"]
     assert (tmp_path / "a.yaml").read_text() == CERTAIN
@@ -215,8 +316,8 @@ def test_a_file_of_a_hundred_megabytes_is_not_read_to_its_end(
 def test_a_folder_without_anything_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.yaml").write_text(GOOD)
-    assert linted(str(tmp_path)) == 2
-    assert "-R looks into the folders in it" in capsys.readouterr().err
+    assert linted(str(tmp_path), "--no-recursive") == 2
+    assert "--recursive looks into the folders in it" in capsys.readouterr().err
 
 
 def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

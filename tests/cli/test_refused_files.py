@@ -148,7 +148,8 @@ NOT_JUDGED = {
     "a workload without a pod": changed(DEPLOYMENT, "spec", {"replicas": 3}),
     "a name that is filled in later": changed(POD, "metadata.name", "${NAME}"),
     "a number that is filled in later": changed(DEPLOYMENT, "spec.replicas", "${REPLICAS}"),
-    "a kind of somebody else": {"apiVersion": "a.b/v1", "kind": "C", "metadata": {"name": "A_"}},
+    "a kind of somebody else": {"apiVersion": "a.b/v1", "kind": "C", "metadata": {"name": "a"}, "spec": 5},
+    "a program's configuration": {"apiVersion": "a.b/v1", "kind": "C", "metadata": {"labels": {"a": "x y"}}},
 }
 
 

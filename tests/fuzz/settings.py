@@ -19,6 +19,9 @@ from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
 from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.messages import heard_in, heard_lines
+from tonnage.diagnose.pasted.refusals import refusal_json, refusals_in
+from tonnage.diagnose.pasted.scheduling import scheduling_texts
+from tonnage.diagnose.pasted.text import refusal_lines, scheduling_lines
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
 from tonnage.documents.exporter_counters import read_counters
 from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
@@ -120,9 +123,16 @@ def exporter_counters(data: bytes) -> None:
 
 
 def messages(data: bytes) -> None:
-    for heard in heard_in(data.decode("utf-8", "replace")):
+    text = data.decode("utf-8", "replace")
+    for heard in heard_in(text):
         heard_lines(heard)
         heard.to_json()
+    for message in scheduling_texts(text):
+        scheduling_lines(message)
+        message.to_json()
+    for part in refusals_in(text):
+        refusal_lines(part)
+        refusal_json(part)
 
 
 def _trace(read: Callable[[str, str], object]) -> Callable[[Path], object]:

@@ -63,7 +63,7 @@ def heard_in(text: str) -> tuple[Heard, ...]:
         match = match or next((numbers[n] for n in message.cuda if n in numbers), None)
         if match is not None and message.code not in {candidate.message.code for candidate in heard}:
             named = {name: value for name, value in match.groupdict().items() if value and name != "number"}
-            heard.append(Heard(message, _line(text, match), message.symptom(named)))
+            heard.append(Heard(message, line_of(text, match), message.symptom(named)))
     return tuple(heard)
 
 
@@ -89,7 +89,7 @@ def heard_by_reason(reason: str) -> Message | None:
     return next((message for message in messages() if reason and message.has_reason(reason)), None)
 
 
-def _line(text: str, match: re.Match[str]) -> str:
+def line_of(text: str, match: re.Match[str]) -> str:
     """The line of a match; of a very long one what stands around the match."""
     start = text.rfind("\n", 0, match.start()) + 1
     end = text.find("\n", match.end())

@@ -20,8 +20,8 @@ from tonnage.decide.kubernetes.scheduler import messages
 _LONGEST: Final = 1 << 15
 _HEAD: Final = re.compile(r"0/(\d{1,7}) nodes are available:? ?")
 _AFTER: Final = re.compile(
-    r"\.{1,2} *(?:(?:no new claims to deallocate|still not schedulable|deallocation of ResourceClaim "
-    r"completed)(?:, |[.]*$)|preemption: |not found|$)"
+    r"\.{1,2} *(?:(?:no new claims to deallocate|still not schedulable|All PostFilter plugins are skipped"
+    r"|(?:deallocation|deletion)[\w ]{0,40} completed)(?:, |[.]*$)|preemption: |not found|$)"
 )
 _NEXT: Final = re.compile(r", (?=\d{1,7} )")
 _COUNTED: Final = re.compile(r"(\d{1,7}) (.+)", re.DOTALL)
@@ -39,12 +39,18 @@ _SAME: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SchedulerMessage:
-    """A message taken apart. `nodes` None: it is not about nodes. `whole`: words in the place of counts."""
+    """A message taken apart. `nodes` None: it is not about nodes. `whole`: words in the place of counts.
+
+    `counts` are in the words of today, `parts` (count, words) as they are written; `claims`: what stands
+    between them and what preemption came to.
+    """
 
     nodes: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     whole: str = ""
     preemption: str = ""
+    parts: tuple[tuple[int, str], ...] = ()
+    claims: str = ""
 
 
 def parsed_message(message: str) -> SchedulerMessage:
@@ -64,14 +70,17 @@ def parsed_message(message: str) -> SchedulerMessage:
     rest = text[head.end() :]
     end = _AFTER.search(rest)
     body, after = (rest[: end.start()], rest[end.start() :]) if end else (rest.rstrip("."), "")
-    preemption = after.partition("preemption: ")[2]
+    between, _, preemption = after.partition("preemption: ")
+    claims = between.strip(" .,")
     counts: Counter[str] = Counter()
+    parts: list[tuple[int, str]] = []
     for part in _NEXT.split(body) if body else ():
         counted = _COUNTED.fullmatch(part)
         if counted is None:
-            return SchedulerMessage(int(head[1]), whole=body, preemption=preemption)
+            return SchedulerMessage(int(head[1]), whole=body, preemption=preemption, claims=claims)
         counts[today(counted[2])] += int(counted[1])
-    return SchedulerMessage(int(head[1]), dict(counts), "", preemption)
+        parts.append((int(counted[1]), counted[2]))
+    return SchedulerMessage(int(head[1]), dict(counts), "", preemption, tuple(parts), claims)
 
 
 def today(words: str) -> str:

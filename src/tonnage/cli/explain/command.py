@@ -48,6 +48,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
         "tonnage explain deployment web -n ml      # or job, replicaset, statefulset, daemonset, cronjob",
         "tonnage explain -f job.yaml               # before it is applied; any kind that makes pods",
         "tonnage explain pod train -n ml --snapshot cluster.json -o json",
+        "tonnage explain message '0/8 nodes are available: 8 Too many pods.'   # what kubectl showed",
         "tonnage explain message 'CUDA error: out of memory'   # - for a log on stdin",
     ),
 )

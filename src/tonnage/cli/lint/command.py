@@ -21,24 +21,30 @@ if TYPE_CHECKING:
 @click.command(
     help="Check manifests and GPU configuration, with line and column.\n\n"
     "Quotas, claims and classes, device-plugin, MIG and operator configuration, also in ConfigMaps. "
-    "FILE is a file, a folder, a pattern, or - for stdin. No cluster is asked unless --snapshot, "
+    "FILE is a file, a pattern, - for stdin, or a folder: of that every .yaml, .yml and .json, but what is "
+    "hidden. What lint does not know is listed as not judged. No cluster is asked unless --snapshot, "
     "--kubeconfig or --context is given; then also whether what is named exists, and nodes would take "
     "the pods.",
     epilog=examples(
-        "tonnage lint deploy/ -R",
+        "tonnage lint deploy/",
         "tonnage lint job.yaml --snapshot cluster.json",
         "kustomize build . | tonnage lint - --context production",
         "tonnage lint claims.yaml --fix --dry-run   # what is certain, as a diff",
-        "tonnage lint . -R -o sarif > lint.sarif",
+        "tonnage lint . -o sarif > lint.sarif",
     ),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders, too.")
+@click.option(
+    "-R",
+    "--recursive/--no-recursive",
+    default=True,
+    help="Look into the folders of folders, too [default: yes].",
+)
 @click.option("--fix", is_flag=True, help="Repair what is certain, in place; comments and order stay.")
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Show what --fix would do, as a diff.")
 @common_options(output=("text", "json", "yaml", "sarif"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, dry_run: bool) -> int:
-    """Exit status 1 for errors and warnings, 2 for what cannot be read."""
+    """Exit status 1 for errors and warnings, 2 for what cannot be read, or when nothing was judged."""
     from tonnage.cli.lint.files import read_files, write_text
     from tonnage.cli.lint.lint_context import given_for
     from tonnage.diagnose.lint.lint import lint
@@ -108,7 +114,9 @@ def _answered(
     _show(report, read, common, diffs or {}, repaired)
     if report.unreadable or read.problems:
         return 2
-    return 1 if report.count(Severity.ERROR) + report.count(Severity.WARNING) else 0
+    if report.count(Severity.ERROR) + report.count(Severity.WARNING):
+        return 1
+    return 0 if report.judged else 2
 
 
 def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
@@ -123,7 +131,7 @@ def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str]
         from tonnage.diagnose.lint.sarif import sarif
 
         fixes = {repair.index: repair for repair in repairs(report)}
-        emit(sarif(report.findings, problems, __version__, fixes), "json")
+        emit(sarif(report.findings, problems, __version__, fixes, report.unjudged), "json")
     elif common.output == "text":
         for text in diffs.values():
             say(printable(text), end="")

@@ -80,22 +80,25 @@ def _paths(
                 continue
             paths = [*_in_folder(path, notes, recursive=recursive)]
             if not paths:
-                remedy = "" if recursive else "-R looks into the folders in it"
+                remedy = "" if recursive else "--recursive looks into the folders in it"
                 why = f"lint reads {', '.join(_SUFFIXES)}"
                 problems.append(Problem("nothing to read in the folder", match, why, remedy))
             yield from ((str(path_found), path_found) for path_found in paths)
 
 
 def _in_folder(folder: Path, notes: list[str], *, recursive: bool) -> Iterator[Path]:
-    """Regular files of the suffixes. Templates of a Helm chart are no YAML before Helm has rendered them."""
+    """Regular files of the suffixes, but hidden ones and those of hidden folders.
+
+    Links to folders stay unread. Templates of a Helm chart are no YAML before Helm has rendered them.
+    """
     for current, folders, files in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         if _CHART in files and "templates" in folders:
             folders.remove("templates")
             notes.append(f"not read: the templates of the chart {current}; lint what helm template prints")
         here = Path(current)
         for file in sorted(files):
-            if file.endswith(_SUFFIXES) and (here / file).is_file():
+            if file.endswith(_SUFFIXES) and not file.startswith(".") and (here / file).is_file():
                 yield here / file
         if not recursive:
             return

@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.cli.terminal.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
+from tonnage.diagnose.lint.coverage import UnjudgedPart
 from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.lint import LintReport
 from tonnage.documents.yaml.reader import field_path
@@ -15,6 +16,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 
 _MARGIN: Final = 9
+_MOST_UNJUDGED: Final = 10
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -22,6 +24,7 @@ def answer(report: LintReport, problems: Sequence[Problem], files: int, repaired
     """The whole answer for programs."""
     return {
         "findings": [finding.to_json() for finding in report.located],
+        "notJudged": [part.to_json() for part in report.unjudged],
         "unreadable": [
             {"what": problem.what, "where": problem.where, "why": problem.why, "remedy": problem.remedy}
             for problem in problems
@@ -29,6 +32,9 @@ def answer(report: LintReport, problems: Sequence[Problem], files: int, repaired
         "summary": {
             "files": files,
             "objects": report.objects,
+            "judged": report.judged,
+            "judgedPartly": sum(part.partly for part in report.unjudged),
+            "notJudged": report.objects - report.judged,
             "errors": report.count(Severity.ERROR),
             "warnings": report.count(Severity.WARNING),
             "notes": report.count(Severity.NOTE),
@@ -46,8 +52,24 @@ def rendered(
     for finding in report.findings:
         if verbose or finding.severity is not Severity.NOTE:
             rows += _finding(finding, colour=colour)
+    rows += _unjudged(report.unjudged, verbose=verbose)
     rows.append(_sum(report, problems, counts, verbose=verbose))
     return lines(rows)
+
+
+def _unjudged(parts: Sequence[UnjudgedPart], *, verbose: bool) -> Iterator[SafeText]:
+    """What no rule looks at; of many the first, and of those of which some rules do all when `verbose`."""
+    shown = [part for part in parts if verbose or not part.partly]
+    most = len(shown) if verbose else _MOST_UNJUDGED
+    for part in shown[:most]:
+        where = f"{part.place.file}:{part.place.line}:{part.place.column}"
+        words = "judged in part" if part.partly else "not judged"
+        subject = f"{part.subject}: " if part.subject else ""
+        yield line(where, f": {words}: ", subject, indented(part.message, 4))
+        if part.remedy:
+            yield line("    do   ", indented(part.remedy, _MARGIN))
+    if len(shown) > most:
+        yield line(f"{len(shown) - most} more not judged: -v")
 
 
 def _finding(finding: LintFinding, *, colour: bool) -> Iterator[SafeText]:
@@ -71,12 +93,17 @@ def _sum(report: LintReport, problems: Sequence[Problem], counts: tuple[int, int
     if not verbose and bad[Severity.NOTE]:
         counts_by_severity[-1] += " (-v)"
     unread = [f"{counted(len(problems), 'problem')} in what cannot be read"] if problems else []
-    nothing = "nothing else wrong" if problems else "nothing wrong"
+    nothing = "nothing else wrong" if problems else "nothing wrong" if report.judged else "nothing judged"
     parts = (
         [f"{', '.join(counts_by_severity)} in {looked_at}"]
         if counts_by_severity
         else [*unread, f"{nothing} in {looked_at}"]
     )
+    partly, none = sum(part.partly for part in report.unjudged), report.objects - report.judged
+    if partly:
+        parts.append(f"{partly} judged in part{'' if verbose else ' (-v)'}")
+    if none and (report.judged or counts_by_severity):
+        parts.append(f"{none} not judged")
     if repaired:
         parts.append(f"{counted(repaired, 'file')} repaired")
     fixable = sum(finding.fixable for finding in report.located)

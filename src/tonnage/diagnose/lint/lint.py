@@ -7,6 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from tonnage.diagnose.lint.coverage import (
+    UnjudgedPart,
+    is_configuration,
+    unjudged_documents,
+    unjudged_part,
+)
 from tonnage.diagnose.lint.finding import Draft, LintFinding, TextPlace, WrapEntries
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
@@ -87,11 +93,15 @@ class LocatedFinding:
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """Everything found. `unreadable`: why texts could not be read, `objects`: how many were looked at."""
+    """Everything found. `unreadable`: why texts could not be read, `objects`: how many there are.
+
+    `unjudged` says which of them no rule looks at, and of which some rules do.
+    """
 
     located: tuple[LocatedFinding, ...]
     unreadable: tuple[Problem, ...] = ()
     objects: int = 0
+    unjudged: tuple[UnjudgedPart, ...] = ()
 
     @property
     def findings(self) -> tuple[LintFinding, ...]:
@@ -101,6 +111,11 @@ class LintReport:
     def count(self, severity: Severity) -> int:
         """How many findings are so bad."""
         return sum(finding.severity is severity for finding in self.findings)
+
+    @property
+    def judged(self) -> int:
+        """How many objects rules looked at, be it in part."""
+        return self.objects - sum(not part.partly for part in self.unjudged)
 
 
 def lint(sheets: Iterable[Sheet], context: LintContext) -> LintReport:
@@ -113,10 +128,12 @@ def lint(sheets: Iterable[Sheet], context: LintContext) -> LintReport:
         items, context.shapes, context.read_pod, cluster, minor, context.mig_parted, context.server
     )
     located = [entry for manifest in items for entry in _of_item(manifest, world)]
-    objects = sum(
-        bool(manifest.kind or manifest.sheet.host or "mig-configs" in manifest.value) for manifest in items
-    )
-    return LintReport(_bounded(located), unreadable, objects)
+    wordless = [part for sheet in readable for part in unjudged_documents(sheet)]
+    objects = [
+        manifest for manifest in items if manifest.sheet.host is None or is_configuration(manifest, world)
+    ]
+    unjudged = [part for manifest in objects if (part := unjudged_part(manifest, world)) is not None]
+    return LintReport(_bounded(located), unreadable, len(objects) + len(wordless), (*unjudged, *wordless))
 
 
 def _read(sheets: Iterable[Sheet], mig_parted: frozenset[str]) -> tuple[list[Sheet], tuple[Problem, ...]]:
@@ -164,9 +181,7 @@ def _inner(manifest: ManifestObject) -> Iterator[ManifestObject]:
         sheet = manifest.sheet.inner(manifest.document, (*manifest.path, "data", key), text)
         if not sheet.readable:
             continue
-        for inner in items_of(sheet, manifest.namespace):
-            if not inner.kind:
-                yield inner
+        yield from (inner for inner in items_of(sheet, manifest.namespace) if not inner.kind)
 
 
 def _of_item(manifest: ManifestObject, world: LintWorld) -> Iterator[LocatedFinding]:

@@ -152,14 +152,33 @@ def items_of(sheet: Sheet, namespace: str) -> Iterator[ManifestObject]:
         yield from _opened(sheet, number, (), document.value, namespace, 0)
 
 
+def wordless_documents(sheet: Sheet) -> Iterator[tuple[int, Path, JsonValue]]:
+    """(document, path, value) of each document, or element of a List, that is no mapping, and not empty."""
+    for number, document in enumerate(sheet.documents):
+        yield from _wordless(number, (), document.value, 0)
+
+
+def _wordless(number: int, path: Path, value: JsonValue, depth: int) -> Iterator[tuple[int, Path, JsonValue]]:
+    if not isinstance(value, dict):
+        if value is not None:
+            yield number, path, value
+        return
+    if _is_list(value) and depth < _DEEPEST_LIST:
+        for index, element in enumerate(sequence(value["items"])):
+            yield from _wordless(number, (*path, "items", index), element, depth + 1)
+
+
+def _is_list(value: JsonObject) -> bool:
+    return str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list)
+
+
 def _opened(
     sheet: Sheet, number: int, path: Path, value: JsonValue, namespace: str, depth: int
 ) -> Iterator[ManifestObject]:
     if not isinstance(value, dict):
         return
-    items = value.get("items")
-    if str(value.get("kind", "")).endswith("List") and isinstance(items, list) and depth < _DEEPEST_LIST:
-        for index, element in enumerate(items):
+    if _is_list(value) and depth < _DEEPEST_LIST:
+        for index, element in enumerate(sequence(value["items"])):
             yield from _opened(sheet, number, (*path, "items", index), element, namespace, depth + 1)
         return
     own = mapping(value.get("metadata")).get("namespace")

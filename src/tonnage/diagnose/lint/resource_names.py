@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.mig import mig_profiles
-from tonnage.model.kubernetes.name_words import wrong_in_container_resource
+from tonnage.model.kubernetes.name_words import without_pattern, wrong_in_container_resource
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
 from tonnage.model.reasons.lint.configurations import MigProfileUnknown
 from tonnage.model.reasons.lint.manifests import ResourceNameUnknown
@@ -76,7 +76,7 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
 
 def _refused(reason: ResourceNameUnknown, why: str, place: Path) -> Draft:
     """A name that the API server does not take; `why` in its words."""
-    why = f"the API server refuses it: {why}"
+    why = f"the API server refuses it: {without_pattern(why)}"
     return Draft(reason, place, why, severity=Severity.ERROR, on_key=True)
 
 

@@ -41,6 +41,11 @@ class KindFields:
         group, _, version = api_version.rpartition("/")
         return (group, version, kind) in self.kinds
 
+    def versions(self, group: str, kind: str) -> tuple[str, ...]:
+        """The apiVersions of a built-in kind, sorted; empty for any other."""
+        prefix = f"{group}/" if group else ""
+        return tuple(sorted(f"{prefix}{version}" for g, version, k in self.kinds if (g, k) == (group, kind)))
+
 
 ExistingNames = Mapping[tuple[str, str, str], bool]
 """(kind, namespace or empty, name) -> whether there is such an object; what is absent is not known."""

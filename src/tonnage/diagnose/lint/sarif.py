@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
+from tonnage.diagnose.lint.coverage import UnjudgedPart
 from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.fix import Repair
 from tonnage.documents.yaml.reader import field_path
@@ -46,8 +47,12 @@ def sarif(
     unreadable: Iterable[Problem],
     version: str,
     repairs: Mapping[int, Repair] | None = None,
+    unjudged: Iterable[UnjudgedPart] = (),
 ) -> JsonObject:
-    """One log with one run. `repairs` by the index of their finding, where the text is still as it was."""
+    """One log with one run. `repairs` by the index of their finding, where the text is still as it was.
+
+    What no rule looked at is a notification, since SARIF has results for rules alone.
+    """
     problems = [*unreadable]
     rules = _rules()
     places = {rule: place for place, rule in enumerate(rules)}
@@ -56,8 +61,9 @@ def sarif(
         for index, finding in enumerate(findings)
     ]
     invocation: JsonObject = {"executionSuccessful": not problems}
-    if problems:
-        invocation["toolExecutionNotifications"] = [_notification(problem) for problem in problems]
+    notifications = [*map(_notification, problems), *map(_unjudged_notification, unjudged)]
+    if notifications:
+        invocation["toolExecutionNotifications"] = [*notifications]
     driver: JsonObject = {
         "name": "tonnage",
         "semanticVersion": version,
@@ -138,6 +144,16 @@ def _fix(finding: LintFinding, repair: Repair) -> JsonObject:
 
 def _notification(problem: Problem) -> JsonObject:
     return {"level": "error", "message": {"text": plain(str(problem))}}
+
+
+def _unjudged_notification(part: UnjudgedPart) -> JsonObject:
+    place = part.place
+    words = ": ".join(text for text in (part.subject, part.message) if text)
+    return {
+        "level": "note",
+        "message": {"text": plain(f"{'judged in part' if part.partly else 'not judged'}: {words}")},
+        "locations": [{"physicalLocation": _physical(place.file, place.line, place.column)}],
+    }
 
 
 def plain(text: str) -> str:

@@ -34,6 +34,8 @@ _RESOURCES: Final = frozenset({
     *OF_CONTAINERS, *COUNTS, "storage", "requests.storage",
     *(f"{part}.{name}" for part in ("requests", "limits") for name in OF_CONTAINERS),
 })  # fmt: skip
+_PATTERN_ALONE: Final = re.compile(r" \(regex used for validation is '.*?'\)")
+_PATTERN_AFTER_EXAMPLES: Final = re.compile(r", regex used for validation is '.*?'\)")
 _LONGEST: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
 
@@ -123,6 +125,18 @@ def wrong_in_subdomain(text: str) -> Iterator[str]:
 
 def _at_most(count: int) -> str:
     return f"must be no more than {count} bytes"
+
+
+def without_pattern(text: str) -> str:
+    """The server's words without the regular expression in which they end; its examples say enough.
+
+    >>> without_pattern("must be small (e.g. 'a',  or 'b', regex used for validation is '[a-z]')")
+    "must be small (e.g. 'a', or 'b')"
+    >>> without_pattern("must be small (regex used for validation is '[a-z]'), and short")
+    'must be small, and short'
+    """
+    text = _PATTERN_AFTER_EXAMPLES.sub(")", _PATTERN_ALONE.sub("", text))
+    return text.replace("',  or '", "', or '")
 
 
 def pattern_complaint(parts: str, pattern: str, *examples: str) -> str:

@@ -63,11 +63,33 @@ def test_a_taken_object_comes_with_the_server_s_warnings() -> None:
 
 @pytest.mark.parametrize(
     ("version", "kind"),
-    [("nvidia.com/v1", "ClusterPolicy"), ("v1", "Nope"), ("v1", "Binding"), ("", ""), ("a/b/c", "Pod")],
-    ids=["a custom kind", "no kind", "an order, which is not kept", "nothing", "no version"],
+    [("apps/v0", "Deployment"), ("v1", "Nope"), ("v1", "Binding"), ("", ""), ("a.b/c/d", "Pod")],
+    ids=["an old version", "no kind", "an order, which is not kept", "nothing", "no version"],
 )
 def test_a_kind_whose_rules_are_not_at_hand_is_not_judged(version: str, kind: str) -> None:
     assert answer_to_create({"apiVersion": version, "kind": kind, "metadata": {"name": "A_"}}, "lab") is None
+
+
+def test_of_a_custom_kind_the_metadata_is_judged() -> None:
+    policy: dict[str, Any] = {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "spec": {"no": "such field"},
+    }
+    bad: dict[str, Any] = {**policy, "metadata": {"name": "A_", "labels": {"a": "x y"}, "namespace": "B_"}}
+    said = answer_to_create(bad, "lab")
+    assert said is not None
+    assert said.message.startswith('ClusterPolicy.nvidia.com "A_" is invalid: [metadata.name: Invalid value')
+    assert [fault.field for fault in said.faults] == [
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.labels",
+    ]
+    for key, name in (("name", "a"), ("generateName", "a-")):
+        said = answer_to_create({**policy, "metadata": {key: name}}, "lab")
+        assert said is not None
+        assert not said.message
+    assert answer_to_create({**policy, "metadata": {}}, "lab") is None  # a program's configuration
 
 
 def test_the_object_stays_as_it_was() -> None:

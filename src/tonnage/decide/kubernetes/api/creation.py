@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
 from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.decide.kubernetes.api.encoding.decode import decode
-from tonnage.decide.kubernetes.api.problems import invalid_message
+from tonnage.decide.kubernetes.api.problems import Errors, invalid_message
 from tonnage.decide.kubernetes.api.strategies.by_kind import ON_CREATE
 from tonnage.decide.kubernetes.api.strategies.feature_gates import drop_gated
 from tonnage.decide.kubernetes.api.strategies.identity import (
@@ -21,6 +21,7 @@ from tonnage.decide.kubernetes.api.strategies.identity import (
 from tonnage.decide.kubernetes.api.strategies.pods import complete_pod
 from tonnage.decide.kubernetes.api.strategies.services import drop_for_type, pair_addresses
 from tonnage.decide.kubernetes.api.validate import validate_create
+from tonnage.decide.kubernetes.api.validation.metadata import custom_metadata
 from tonnage.decide.kubernetes.api.warnings.by_kind import notices
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, put, text
@@ -39,14 +40,17 @@ _OPEN: Final = "…"
 
 
 def answer_to_create(body: JsonObject, namespace: str) -> ApiAnswer | None:
-    """What the server answers to a strict request; None for a kind that is not built in or never created.
+    """What the server answers to a strict request; None for a kind that is never created.
 
-    `namespace` is that of the request where the object names none.
+    `namespace` is that of the request where the object names none. Of an object of a custom kind only the
+    metadata is judged, and nothing of what has no name, which is no object but a program's configuration.
     """
     group, _, version = text(body, "apiVersion").rpartition("/")
     schema = load_schema()
     row = schema.kind(group, version, text(body, "kind"))
-    if row is None or not row.type or not _READABLE_VERBS.issubset(row.verbs):
+    if row is None:
+        return _answer_to_custom(body, KindRow(group, version, text(body, "kind"), "", "", True, (), ""))
+    if not row.type or not _READABLE_VERBS.issubset(row.verbs):
         return None
     space = text(body, "metadata", "namespace") or namespace if row.namespaced else ""
     try:
@@ -59,10 +63,29 @@ def answer_to_create(body: JsonObject, namespace: str) -> ApiAnswer | None:
     errors = validate_create(row, obj)
     if not errors:
         warnings = (*warnings, *notices((row.group, row.plural), "", obj, None))
+    return _answer(row, obj, errors, prefix, warnings, space)
+
+
+def _answer(
+    row: KindRow, obj: JsonObject, errors: Errors, prefix: str, warnings: tuple[str, ...], space: str
+) -> ApiAnswer:
+    if not errors:
         return ApiAnswer(warnings=warnings, namespace=space)
     message = invalid_message(row, text(obj, "metadata", "name"), errors)
     faults = tuple(ApiFault(error.field, _opened(error.body, prefix)) for error in errors)
     return ApiAnswer(_opened(message, prefix), faults, warnings, space)
+
+
+def _answer_to_custom(body: JsonObject, row: KindRow) -> ApiAnswer | None:
+    """The answer by the metadata alone; None where that is no custom kind's, or has no name."""
+    named = text(body, "metadata", "name") or text(body, "metadata", "generateName")
+    built_in = {group for group, _, _ in load_schema().index}
+    if "." not in row.group or "/" in row.group or row.group in built_in or not named:
+        return None
+    space = text(body, "metadata", "namespace")
+    obj = {**body, "metadata": {**mapping(body, "metadata")}}
+    prefix = _identify(obj, space)
+    return _answer(row, obj, tuple(custom_metadata(obj)), prefix, (), space)
 
 
 def _identify(obj: JsonObject, namespace: str) -> str:

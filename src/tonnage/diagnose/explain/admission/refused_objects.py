@@ -11,6 +11,7 @@ from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiFault, ApiServer
 from tonnage.model.kubernetes.cluster import Manifest
+from tonnage.model.kubernetes.name_words import without_pattern
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.reasons.reason import Reason
@@ -95,7 +96,7 @@ def explain_answer(subject: Subject, answer: ApiAnswer) -> Explanation:
 
 
 def _reason(subject: Subject, fault: ApiFault) -> Reason:
-    message = f"{fault.field}: {fault.text}"
+    message = without_pattern(f"{fault.field}: {fault.text}")
     remedy = f"correct {fault.field}: {field_help(subject.kind, fault.field)}"
     return ObjectRefused(
         subject=str(subject),

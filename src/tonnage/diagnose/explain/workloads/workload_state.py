@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from tonnage.diagnose.explain.workloads.pods import Family
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.name_words import without_pattern
 from tonnage.model.kubernetes.workloads import WorkloadState
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.admission import WebhookDenied, WebhookUnreachable
@@ -76,10 +77,11 @@ class OwnerMessage:
                     webhook=failed[1],
                 ),
             )
+        words = without_pattern(self.text)
         return (
             WorkloadPodsRefused(
                 subject=self.about,
-                message=f"the API server refused its pods when that was last tried: {self.text}",
+                message=f"the API server refused its pods when that was last tried: {words}",
                 remedy="if the cause is gone, wait: the controller tries again, after some minutes at most",
                 source=self.source,
                 layer=self._layer,

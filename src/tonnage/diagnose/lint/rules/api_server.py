@@ -13,6 +13,7 @@ from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue
+from tonnage.model.kubernetes.name_words import without_pattern
 from tonnage.model.reasons.lint.manifests import ApiWarning, ObjectUnreadable
 from tonnage.model.reasons.pod.admission import ObjectRefused
 
@@ -27,6 +28,7 @@ _WHY: Final = "the API server refuses the object"
 
 def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on an object that is new to the server; a patch of one is none."""
+    yield from _half_typed(manifest)
     if world.server is None or not manifest.kind or _has_directive(manifest.value):
         return
     answer = world.server(manifest.value, manifest.namespace)
@@ -49,12 +51,24 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
             continue
         path = path if fault.text.startswith(_MISSING) else written
         remedy = field_help(manifest.kind, fault.field)
+        message = without_pattern(message)
         reason = ObjectRefused(subject=manifest.subject, message=message, remedy=remedy, field=fault.field)
         yield Draft(reason, (*manifest.path, *path), _WHY)
     for warning in answer.warnings:
         field, separator, _ = warning.partition(": ")
         path = _path(manifest.value, field) if separator and _FIELD.fullmatch(field) else ()
         yield Draft(ApiWarning(message=warning, warning=warning), (*manifest.path, *path))
+
+
+def _half_typed(manifest: ManifestObject) -> Iterator[Draft]:
+    """An object with metadata that says only one of apiVersion and kind."""
+    whole = bool(manifest.kind) == bool(manifest.api_version)
+    if whole or not isinstance(manifest.value.get("metadata"), dict):
+        return
+    missing = "kind" if manifest.api_version else "apiVersion"
+    remedy = "write both; kubectl api-resources lists them"
+    reason = ObjectUnreadable(message=f"the object has no {missing}", remedy=remedy)
+    yield Draft(reason, manifest.path, f"kubectl refuses it: {missing} not set")
 
 
 def _pod_faults(manifest: ManifestObject) -> set[str]:

@@ -29,7 +29,13 @@ def is_config(value: JsonValue) -> bool:
     """Whether a document looks like a device-plugin configuration."""
     if not isinstance(value, dict) or "kind" in value or "mig-configs" in value:
         return False
-    return "version" in value and bool({key.lower() for key in value} & _SECTIONS)
+    return "version" in value and bool({key.lower() for key in value} & _SECTIONS or len(value) == 1)
+
+
+def holds_config(value: JsonValue) -> bool:
+    """Whether it is a ConfigMap, or a patch of one, with a text that is meant to be such a configuration."""
+    texts = (text for text in mapping(mapping(value).get("data")).values() if isinstance(text, str))
+    return any(all(word.search(text) for word in _MEANT) for text in texts)
 
 
 def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:

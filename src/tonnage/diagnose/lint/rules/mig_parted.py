@@ -40,7 +40,7 @@ _EXPECTED: Final[Mapping[str | int, str]] = {
 
 def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     """Findings on a document with `mig-configs`, or that should have them."""
-    if manifest.kind or manifest.path or not (_is_meant(manifest, world) or _is_misspelt(manifest.value)):
+    if manifest.path or not is_config(manifest, world):
         return
     try:
         validate(manifest.sheet.documents[manifest.document], MigParted)
@@ -59,6 +59,11 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
                     yield _twice(at, place)
                     break
             earlier.append((index, entry))
+
+
+def is_config(manifest: ManifestObject, world: LintWorld) -> bool:
+    """Whether a document looks like such a configuration, or shall be one."""
+    return not manifest.kind and (_is_meant(manifest, world) or _is_misspelt(manifest.value))
 
 
 def _is_meant(manifest: ManifestObject, world: LintWorld) -> bool:

@@ -163,12 +163,34 @@ class PluginWithoutDriver(Symptom):
     code: ClassVar[str] = "plugin-without-driver"
 
 
+@reason
+class PodNetworkFailed(Symptom):
+    code: ClassVar[str] = "pod-network-failed"
+    plugin: str | None = None
+
+
 class PreferredAllocationFailed(Symptom):
     code: ClassVar[str] = "preferred-allocation-failed"
 
 
+class SandboxFailed(Symptom):
+    code: ClassVar[str] = "sandbox-failed"
+
+
 class ToolkitCgroup(Symptom):
     code: ClassVar[str] = "toolkit-cgroup"
+
+
+@reason
+class VolumeAttachFailed(Symptom):
+    code: ClassVar[str] = "volume-attach-failed"
+    volume: str | None = None
+
+
+@reason
+class VolumeMountFailed(Symptom):
+    code: ClassVar[str] = "volume-mount-failed"
+    volume: str | None = None
 
 
 REASONS: Final[tuple[type[Symptom], ...]] = (
@@ -197,6 +219,10 @@ REASONS: Final[tuple[type[Symptom], ...]] = (
     NodeShutDown,
     OomKilled,
     PluginWithoutDriver,
+    PodNetworkFailed,
     PreferredAllocationFailed,
+    SandboxFailed,
     ToolkitCgroup,
+    VolumeAttachFailed,
+    VolumeMountFailed,
 )

@@ -119,6 +119,13 @@ def any_metadata(kind_row: KindRow, obj: JsonObject) -> FieldErrors:
     yield from _whole(meta, namespaced=kind_row.namespaced)
 
 
+def custom_metadata(obj: JsonObject) -> FieldErrors:
+    """Metadata of an object of a custom kind, whose scope is what the object says it is."""
+    meta = mapping(obj, "metadata")
+    yield from _name_or_prefix(meta, names.dns_subdomain)
+    yield from _whole(meta, namespaced=bool(text(meta, "namespace")))
+
+
 def embedded_metadata(meta: JsonObject) -> FieldErrors:
     """Metadata of a whole object within another, which may have no name."""
     yield from _name_or_prefix({**meta, "name": text(meta, "name") or "fakename"}, names.path_segment)
