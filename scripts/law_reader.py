@@ -34,6 +34,8 @@ class Law:
     """Modules besides those of `effects.PLAIN`, single names, or `package.*` for all modules in it."""
     leaves: Mapping[str, Leave] = field(default_factory=dict)
     """Module, or package with all in it -> what it may besides."""
+    own_data: str = ""
+    """Package whose modules read the data files beside them, at first use."""
     signatures_only: bool = False
     """Whether its functions have no body, so that they may be async."""
     is_loop: bool = False
@@ -187,6 +189,8 @@ class Reader:
         return found is None or self._may_import(found)
 
     def _has_leave(self, name: str) -> bool:
+        if name == _RESOURCES and self.law.own_data and is_in(self.name, self.law.own_data):
+            return True
         for module, leave in self.law.leaves.items():
             if is_in(self.name, module) and name in leave.names:
                 self.taken.add((module, name))

@@ -26,29 +26,10 @@ ROOT: Final = _HERE.parents[1]
 _CEL: Final = frozenset({"cel_expr_python.*", "google.protobuf.*", "re2"})
 _NUMBERS: Final = frozenset({"numpy", "numpy.ma", "numpy.typing"})
 _PYDANTIC: Final = frozenset({"pydantic", "pydantic.alias_generators", "pydantic_core"})
-_OWN_DATA: Final = frozenset({"importlib.resources"})
 
 LAWS: Final = (
-    Law(
-        "model",
-        leaves={
-            "tonnage.model.printable": Leave(
-                frozenset({"codecs.register_error"}), "an encoder is far faster than a pattern"
-            ),
-            "tonnage.model.catalog": Leave(
-                _OWN_DATA, "the catalogue lies beside its readers, read at first use"
-            ),
-        },
-    ),
-    Law(
-        "wire",
-        frozenset({"google.protobuf.message", "msgspec.*"}),
-        leaves={
-            "tonnage.wire.schema": Leave(
-                _OWN_DATA, "the schema tables lie beside their reader, read at first use"
-            )
-        },
-    ),
+    Law("model", own_data="tonnage.model.catalog"),
+    Law("wire", frozenset({"google.protobuf.message", "msgspec.*"}), own_data="tonnage.wire.schema"),
     Law("documents", _PYDANTIC | {"re2", "yaml"}),
     Law("ports", signatures_only=True),
     Law("reading", frozenset({"msgspec.*"})),
@@ -58,13 +39,6 @@ LAWS: Final = (
         "decide.kubernetes",
         _CEL | _NUMBERS | {"msgspec.*"},
         leaves={
-            "tonnage.decide.kubernetes.api.go_values": Leave(
-                _OWN_DATA, "reads Go's names beside the schema tables, at first use"
-            ),
-            "tonnage.decide.kubernetes.api.validation.workloads.jobs": Leave(
-                frozenset({"zoneinfo", "zoneinfo.ZoneInfo"}),
-                "whether a time zone exists is said by the machine's own data, as to Kubernetes' controller",
-            ),
             "tonnage.decide.kubernetes.cel.function_library.host_functions": Leave(
                 frozenset({"contextvars"}), "the engine calls back without saying for whom it evaluates"
             ),
@@ -74,17 +48,7 @@ LAWS: Final = (
     Law(
         "loop", frozenset({"asyncio", "logging", "msgspec", "uuid.NAMESPACE_OID", "uuid.uuid5"}), is_loop=True
     ),
-    Law(
-        "agent",
-        frozenset({"asyncio", "logging", "msgspec.*", "pathlib"}),
-        is_loop=True,
-        leaves={
-            "tonnage.agent.mps": Leave(
-                frozenset({"asyncio.timeout"}),
-                "kubelet waits by the real clock for an agent to end",
-            ),
-        },
-    ),
+    Law("agent", frozenset({"asyncio", "logging", "msgspec.*", "pathlib"}), is_loop=True),
 )
 """Rooms that are not here reach out: `adapters` and `twin` are the two worlds, `cli` is where people are."""
 CONSTRUCTORS: Final = frozenset({"tonnage.agent.main"})

@@ -28,6 +28,7 @@ from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.condition_report import ConditionReport
 from tonnage.model.node.plugin_settings import SharingKind
+from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
@@ -56,6 +57,9 @@ class Machine:
         self.starts: list[str] = []
         self.ill: dict[str, str] = {}
         self.silent = False
+        self.stays = asyncio.Event()
+        """Set once a daemon is asked to end that never does."""
+        self.hangs = False
         self.dead: dict[str, str] = {}
         self.marks: dict[str, bool] = {}
         self.fuse = 10_000
@@ -104,6 +108,9 @@ class Machine:
         self.wake = wake
 
     async def stop(self, daemon: MpsDaemon) -> None:
+        if self.hangs:
+            self.stays.set()
+            await asyncio.Event().wait()
         self.effect()
         self.running.pop(daemon.resource, None)
         self.effect()
@@ -235,6 +242,25 @@ async def test_a_daemon_that_does_not_answer_is_not_ready_and_replaced_in_the_en
         await agent.until(lambda: agent.why() == "it does not answer")
         await agent.until(lambda: agent.why() == "" and len(machine.starts) > 1)
         machine.silent = False
+
+
+async def test_a_daemon_that_does_not_end_keeps_no_agent_longer_than_the_clock_allows(
+    machine: Machine,
+) -> None:
+    clock = VirtualClock()
+    agent = Agent(machine, clock)
+    task = asyncio.create_task(agent.loop.run())
+    await agent.use(machine, sharing(8))
+    await agent.until(lambda: agent.why() == "")
+    machine.hangs = True
+    task.cancel()
+    await machine.stays.wait()
+    await clock.advance(3.9)
+    assert not task.done()
+    await clock.advance(0.2)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert machine.running
 
 
 async def test_one_resource_that_never_starts_is_no_others_matter(machine: Machine, clock: Any) -> None:

@@ -29,10 +29,10 @@ from tonnage.cli.terminal.output import (
     table,
     yaml_text,
 )
+from tonnage.cli.terminal.printable_json import printable_json
 from tonnage.cli.up.command import say_where
 from tonnage.diagnose.lint.sarif import plain, uri
 from tonnage.model.json import JsonObject
-from tonnage.model.printable import printable_json
 
 SOURCE = Path(tonnage.__file__).parent
 WRITERS = {

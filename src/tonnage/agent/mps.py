@@ -260,7 +260,18 @@ class NodeMps:
 
     async def _end(self) -> None:
         """End daemons in order, side by side; what cannot be ended in time is killed, and left on disk."""
+        ending = asyncio.ensure_future(self._end_daemons())
+        deadline = asyncio.ensure_future(self._clock.sleep(_ENDING_S))
+        try:
+            await asyncio.wait((ending, deadline), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            deadline.cancel()
+        await asyncio.wait((ending, deadline))
+        if not ending.cancelled():
+            ending.result()
 
+    async def _end_daemons(self) -> None:
         async def end_daemon(standing: DaemonState) -> ResourceName | None:
             try:
                 await self._stop(standing.daemon)
@@ -269,13 +280,10 @@ class NodeMps:
                 return None
             return standing.daemon.resource
 
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDING_S):
-                done = await asyncio.gather(*(end_daemon(state) for state in self._standing.values()))
-                for name in done:
-                    if name is not None:
-                        del self._standing[name]
-                await self._forget()
+        for name in await asyncio.gather(*(end_daemon(state) for state in self._standing.values())):
+            if name is not None:
+                del self._standing[name]
+        await self._forget()
 
     async def _restore(self) -> None:
         """What an earlier agent may have left is standing, dead."""

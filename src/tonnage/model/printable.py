@@ -8,7 +8,6 @@ and marks that show nothing. Made printable twice, a text is as it was after the
 from __future__ import annotations
 
 import re
-from codecs import register_error
 from typing import Final
 
 _SHOW_NOTHING: Final = (
@@ -19,7 +18,6 @@ _SHOW_NOTHING: Final = (
 Source: Unicode 15, DerivedCoreProperties.txt, Default_Ignorable_Code_Point.
 """
 _INVISIBLE: Final = re.compile(f"[{_SHOW_NOTHING}]")
-_HANDLER: Final = "printable JSON"
 
 
 def is_printable(text: str) -> bool:
@@ -49,26 +47,3 @@ def printable_text(text: str) -> str:
     'a\\\\x1b[2J\\nb'
     """
     return text if is_printable(text) else "\n".join(map(printable_line, text.split("\n")))
-
-
-def printable_json(text: str) -> bytes:
-    r"""A JSON document that means the same, in UTF-8, with escapes for what is not printable.
-
-    >>> printable_json('{"a": "\u202eb", "c": "\x7f"}')
-    b'{"a": "\\u202eb", "c": "\\u007f"}'
-    """
-    register_error(_HANDLER, _json_run)  # the encoder passes over ASCII far faster than a pattern does
-    return text.encode("ascii", _HANDLER).replace(b"\x7f", b"\\u007f")
-
-
-def _json_run(error: UnicodeError) -> tuple[bytes, int]:
-    """What stands for some code points beyond ASCII, and where to go on."""
-    assert isinstance(error, UnicodeEncodeError)
-    run = error.object[error.start : error.end]
-    written = run if is_printable(run) else "".join(c if is_printable(c) else _json_escape(c) for c in run)
-    return written.encode(), error.end
-
-
-def _json_escape(c: str) -> str:
-    units = c.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

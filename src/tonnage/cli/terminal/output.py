@@ -15,8 +15,9 @@ from typing import Final, TextIO
 
 import click
 
+from tonnage.cli.terminal.printable_json import printable_json
 from tonnage.model.json import JsonValue
-from tonnage.model.printable import is_printable, printable_json, printable_line, printable_text
+from tonnage.model.printable import is_printable, printable_line, printable_text
 
 _DELETE: Final = b"\x7f"
 _ERASE_LINE: Final = "\r\x1b[K"

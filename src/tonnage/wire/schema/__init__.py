@@ -1,7 +1,8 @@
 """The schema tables of built-in kinds, out of Kubernetes' own sources; never written by hand.
 
 `schema.json` holds facts that `scripts/extract_schema.py` takes out of the Go sources of Kubernetes; its
-first line names them with their versions.
+first line names them with their versions. `go_names.json` and `time_zones.json` are written by
+`scripts/extract_go_names.py` and `scripts/extract_time_zones.py`.
 
 Source: types.go of k8s.io/{api,apimachinery,apiextensions-apiserver}, api/discovery of k8s.io/kubernetes.
 """
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+
+GoName: TypeAlias = tuple[str, str, str, Any]
+"""A field: its name in Go and in JSON, how it is held, and what it is when unset."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -143,6 +147,21 @@ def load_schema() -> Schema:
     kinds = tuple(table.kinds)
     index = {(row.group, row.version, row.kind): row for row in kinds}
     return Schema(table.source, kinds, types, index)
+
+
+@cache
+def load_go_names() -> dict[str, list[GoName]]:
+    """Fields of Go's structs in their order, by the struct's name; read once."""
+    content = files(__name__).joinpath("go_names.json").read_bytes()
+    return msgspec.json.decode(content, type=dict[str, list[GoName]])
+
+
+@cache
+def load_time_zones() -> frozenset[str]:
+    """The names of time zones that the API server takes; read once."""
+    return frozenset(
+        msgspec.json.decode(files(__name__).joinpath("time_zones.json").read_bytes(), type=list[str])
+    )
 
 
 def _flatten(table: _Table, name: str, done: dict[str, ObjectType]) -> ObjectType:

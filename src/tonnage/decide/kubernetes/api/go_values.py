@@ -6,17 +6,12 @@ Source: pkg/apis/core/types.go, k8s.io/apimachinery pkg/util/diff (v1.35).
 from __future__ import annotations
 
 import json
-from functools import cache
-from importlib.resources import files
 from typing import Final
-
-import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
-from tonnage.wire import schema
+from tonnage.wire.schema import load_go_names
 
-_Row = tuple[str, str, str, JsonValue]
 _IN_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 """Fields of a pod that Go keeps in its security context."""
 
@@ -52,17 +47,10 @@ def difference(old: JsonObject, new: JsonObject) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@cache
-def _names() -> dict[str, list[_Row]]:
-    content = files(schema).joinpath("go_names.json").read_bytes()
-    rows: dict[str, list[_Row]] = msgspec.json.decode(content)
-    return rows
-
-
 def in_go(name: str, obj: JsonObject) -> JsonObject:
     """An object of a type in Go that a pod is made of."""
     shown: JsonObject = {}
-    for go, key, held, unset in _names()[name]:
+    for go, key, held, unset in load_go_names()[name]:
         value = obj.get(key)
         if held == "inline":
             shown.update(mapping(value))
